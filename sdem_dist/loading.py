@@ -20,8 +20,7 @@ from sdem_dist.saving import KIND, Metadata
 from sdem_dist.storage.archive import is_archive, read_archive
 from sdem_dist.storage.encoding import decode_strings, from_json
 from sdem_dist.storage.urls import place
-from sdem_dist.text.files import plain_suffix
-from sdem_dist.text.sources import SUFFIXES
+from sdem_dist.text.sources import SUFFIXES, plain_suffix
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
+from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.console import (
-    ingest_progress,
-    say,
-    say_what_remains,
-    warn_of_many_classes,
-    warn_of_single_labels,
-    without_label,
-)
 from sdem_dist.cli.options import (
     WORDS,
     Place,
@@ -32,8 +25,7 @@ from sdem_dist.counted import counted, visible
 from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.text import IngestReport, VectorizerSettings
+    from sdem_dist.text import VectorizerSettings
 
 EPILOG = """\b
 Examples:
@@ -95,32 +87,26 @@ def ingest(
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
     resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"
     with (
-        say_what_remains(f"nothing was written{resume_hint}"),
+        console.say_what_remains(f"nothing was written{resume_hint}"),
         cluster.client() as client,
-        ingest_progress(quiet=options.pop("quiet")) as progress,
+        console.ingest_progress(quiet=options.pop("quiet")) as progress,
     ):
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
     written = sdem_dist.open_corpus(report.path)
-    _show(report, written)
-    if not follows:  # a test set may have one document of each class
-        warn_of_many_classes(written, source.reading.label)
-
-
-def _show(report: IngestReport, corpus: Corpus) -> None:
-    warn_of_single_labels(corpus)
-    sets = corpus.header.label_sets
+    console.warn_of_single_labels(written)
+    sets = written.header.label_sets
     if not report.classes:
-        labels = "targets" if corpus.header.n_targets else "no labels"
+        labels = "targets" if written.header.n_targets else "no labels"
     elif sets is None:
         labels = counted(len(report.classes), "class", "classes")
     else:
         labels = f"{counted(len({x for members in sets for x in members}), 'label')} in {counted(len(sets), 'set')}"
-    if hidden := without_label(corpus):
+    if hidden := console.without_label(written):
         labels += f", {counted(hidden, 'document')} without a label"
-    words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
-    say(f"{report.path}: {counted(report.n_documents, 'document')}, {labels}, {words} ({report.seconds:.1f} s)")
+    terms = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
+    console.say(f"{report.path}: {counted(report.n_documents, 'document')}, {labels}, {terms} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:
-        say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
+        console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
         click.echo(
             "Warning: no document has a known word, so nothing can be learned or predicted from this corpus; "
@@ -136,3 +122,5 @@ def _show(report: IngestReport, corpus: Corpus) -> None:
         click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
         for example in report.skipped_examples:
             click.echo(f"  {visible(example)}", err=True)
+    if not follows:  # a test set may have one document of each class
+        console.warn_of_many_classes(written, source.reading.label)

@@ -1,22 +1,37 @@
-"""``sdem inspect``: what is in a corpus, and whether it is sound."""
+"""``sdem inspect``, ``log`` and ``export``: what a corpus, a model or a log holds, and models for other programs."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import sdem_dist
-from sdem_dist.cli.console import table, without_label
-from sdem_dist.cli.options import READING, Source, SourceCommand, option, source_options, typed_options
+from sdem_dist.cli.console import check_output, overwrite_option, say, table, without_label
+from sdem_dist.cli.options import (
+    READING,
+    LocalPath,
+    Place,
+    Source,
+    SourceCommand,
+    option,
+    source_options,
+    typed_options,
+)
 from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.urls import place
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
+    from sdem_dist.engine.callbacks import JsonLines
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
@@ -42,8 +57,25 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         raise click.UsageError(f"{typed}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
 
-    if place(corpus).is_file():
-        click.echo(_model(corpus, card, measured, source))
+    if (path := place(corpus)).is_file():
+        from sdem_dist.reports.model_card import model_card, model_facts
+        from sdem_dist.reports.top_words import top_words
+
+        model = sdem_dist.load_model(path)
+        if measured is not None:
+            with documents_of([measured], source, model) as documents:
+                click.echo(model_card(model, path.name, model.report(documents), measured))
+            return
+        if card:
+            click.echo(model_card(model, path.name))
+            return
+        click.echo(table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items()))
+        what, words = model.spec.predicts, top_words(model)
+        if model.spec.topics:
+            what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
+        if words:
+            rows = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
+            click.echo(table(f"The words that speak most for each {what}", rows))
         return
     if card:
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")
@@ -69,28 +101,6 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         )
     n_shards = len(header.shards)
     click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
-
-
-def _model(name: str, card: bool, measured: str | None, source: Source) -> str:
-    """Return what a model is, how its training went, and the words that speak most for each class; or its card."""
-    from sdem_dist.reports.model_card import model_card, model_facts
-    from sdem_dist.reports.top_words import top_words
-
-    path = place(name)
-    model = sdem_dist.load_model(path)
-    if measured is not None:
-        with documents_of([measured], source, model) as documents:
-            return model_card(model, path.name, model.report(documents), measured)
-    if card:
-        return model_card(model, path.name)
-    facts = table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items())
-    what, words = model.spec.predicts, top_words(model)
-    if model.spec.topics:
-        what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
-    if not words:
-        return facts
-    rows = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
-    return f"{facts}\n{table(f'The words that speak most for each {what}', rows)}"
 
 
 def _facts(corpus: Corpus, *, values: bool) -> str:
@@ -153,3 +163,133 @@ def _listed(values: Mapping[str, object]) -> str:
         if value not in (None, [], 0.0, False, "")
     ]
     return ", ".join(parts) or "not recorded"
+
+
+PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
+SUMS = ("documents", "wall", "worker_seconds", *PARTS)
+BEGINNING = '{"event": "'  # of a line of a log
+EVENTS = {
+    "TaskRetried": ("task tried again", "tasks tried again"),
+    "WorkerLost": ("worker lost", "workers lost"),
+    "CheckpointWritten": ("checkpoint", "checkpoints"),
+    "Scored": ("pass that scored the documents", "passes that scored the documents"),
+}
+
+
+@click.command(no_args_is_help=True)
+@click.argument("log", type=Place())
+def log(log: Path) -> None:
+    """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
+
+    Prints a line for each epoch of training, and one for each stage before it, in seconds of all workers together:
+    reading and verifying shards, preparing documents, the learner's statistics (map), combining them and updating the
+    model (merge), moving results between workers, and the rest: waiting for each other, the scheduler and the driver.
+    Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
+    """
+    events = read_events(log)
+    rows = epochs(events)
+    if not rows:
+        raise click.ClickException(f"{log} has no finished epoch yet")
+    cells = []
+    for row in rows:
+        name = f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else "")
+        speed = f"{row['documents'] / max(row['wall'], 1e-9):,.0f}"
+        cells.append((name, f"{row['wall']:.2f}", speed, *(f"{row[part]:.2f}" for part in PARTS)))
+    click.echo(Table(("epoch", "wall", "documents/s", *PARTS), cells, left=(0,)).text())
+    total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
+    shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
+    click.echo(f"of {total['worker_seconds']:.1f} seconds of workers: {shares}")
+    times = Counter(event["event"] for event in events)
+    for name, words in EVENTS.items():
+        if times[name]:
+            click.echo(counted(times[name], *words))
+
+
+def written_log(path: Path, resume: bool) -> JsonLines:
+    """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed."""
+    from sdem_dist.engine.callbacks import JsonLines
+
+    if path.is_file() and not resume:
+        path.unlink()
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(len(BEGINNING))
+        if not BEGINNING.encode().startswith(begin):
+            raise click.ClickException(f"{path} is not a log of sdem train: choose another name")
+    return JsonLines(path)
+
+
+def read_events(path: Path) -> list[JsonObject]:
+    """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one."""
+    events = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        try:
+            event = json.loads(line)
+            event["event"]
+            events.append(event)
+        except (ValueError, KeyError, TypeError) as error:
+            if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):  # a resumed run may follow
+                problem = "not an event; is it a log of sdem train --log?"
+                raise click.ClickException(f"{path}, line {number}: {problem}") from error
+    return events
+
+
+def epochs(events: list[JsonObject]) -> list[JsonObject]:
+    """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on.
+
+    The epochs of a stage that is not monitored are one row, from the epoch ``first`` to the epoch ``epoch``.
+    """
+    rows: list[JsonObject] = []
+    spent: Any = Counter()
+    new_row = monitored = True
+    for event in events:
+        kind = event["event"]
+        if kind == "StageStarted":
+            spent, new_row, monitored = Counter(), True, event["monitored"]
+        elif kind == "LanesEnded":
+            spent.update({part: event[part] for part in ("read", "prepare", "map", "merge")})
+            spent["documents"] += event["n_documents"]
+        elif kind == "RoundEnded":
+            seconds = event["seconds"]
+            spent.update(merge=event["merge"], wall=seconds, worker_seconds=seconds * event["n_workers"])
+        elif kind == "EpochEnded":
+            spent["transfer"] = event["transfer"]
+            spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS if part != "wait"))
+            epoch = event["epoch"] + 1
+            if new_row or monitored:
+                rows.append({"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)})
+            rows[-1] |= {"epoch": epoch, **{name: rows[-1][name] + spent[name] for name in SUMS}}
+            spent, new_row = Counter(), False
+    return rows
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=Place())
+@click.argument("file", type=LocalPath())
+@click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime: from text if it can.")
+@click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")
+@click.option("--from-counts", is_flag=True, help="Leave out the step from text to counts.")
+@overwrite_option
+def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
+    """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
+
+    A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX
+    file takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in
+    double precision, and the command says why. The words and how texts are counted are in its metadata.
+    """
+    from sdem_dist.export import save_onnx, save_skops, why_from_counts
+
+    form = form or file.suffix.lower()
+    if form not in (".onnx", ".skops"):
+        raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
+    check_output(file, (model,), overwrite)
+    estimator = sdem_dist.load_model(model)
+    if form == ".onnx":
+        save_onnx(estimator, file, from_counts=from_counts)
+        why = "" if from_counts else why_from_counts(estimator)
+        takes = f"counts of {estimator.n_features_in_:,} words, double" if from_counts or why else "texts"
+        say(f"{file}: ONNX; takes {takes}, and gives label and probabilities{f' ({why})' if why else ''}")
+        return
+    save_skops(estimator, file, from_counts=from_counts)
+    of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
+    say(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")

@@ -35,8 +35,17 @@ def part_of(suffix: str, block: Columns) -> Part:
 
         return Part(names, pa.table([_column(values) for values in block.values()], names=names))
     if suffix == ".jsonl":
-        rows = zip(*map(listed, block.values()), strict=True)
-        return Part(names, b"".join(_json_line(dict(zip(names, row, strict=True))) for row in rows))
+        import orjson
+
+        lines = []
+        for values in zip(*map(listed, block.values()), strict=True):
+            row = dict(zip(names, values, strict=True))
+            try:
+                lines.append(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
+            except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+                text = json.dumps(row, default=str, ensure_ascii=False)
+                lines.append(text.encode(errors="backslashreplace") + b"\n")  # as JSON writes half of a pair, too
+        return Part(names, b"".join(lines))
     return Part(names, _text_rows(block, suffix))
 
 
@@ -124,16 +133,6 @@ def _column(values: Any) -> Any:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return pa.array([None if value is None else as_text(value) for value in values], pa.string())
-
-
-def _json_line(row: dict[str, Any]) -> bytes:
-    import orjson
-
-    try:
-        return orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
-        text = json.dumps(row, default=str, ensure_ascii=False)
-        return text.encode(errors="backslashreplace") + b"\n"  # as JSON writes half of a surrogate pair, too
 
 
 def _write_parquet(path: Path, parts: Iterator[Part]) -> None:

@@ -1,31 +1,143 @@
-"""``sdem train``: from a corpus to a model file."""
+"""``sdem train``: from a corpus to a model file; estimators that options describe."""
 
 from __future__ import annotations
 
+import ast
+import csv
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist import catalogue
+from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
-from sdem_dist.cli.console import (
-    check_output,
-    say,
-    say_what_remains,
-    unshown_metrics,
-    warn_of_many_classes,
-    without_label,
-)
-from sdem_dist.cli.log import written_log
+from sdem_dist.cli.inspect import written_log
 from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, words_options
-from sdem_dist.cli.settings import estimator_of, parse_loss, read_costs, set_option, take_documents
 from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import by_documents
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.text import VectorizerSettings
+
+PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "patience")} | {
+    "epochs": "n_epochs",
+    "lanes": "n_lanes",
+    "rounds": "rounds_per_epoch",
+    "seed": "random_state",
+}
+"""Options, and what estimators call them."""
+MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
+LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
+set_option = option(
+    "--set settings",
+    "NAME=VALUE",
+    "Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
+    multiple=True,
+)
+
+
+def parse_loss(text: str) -> object:
+    """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2"."""
+    from sdem_dist.losses import Blend, Hinge, named
+
+    name, _, rest = text.partition(":")
+    problem = ""
+    try:
+        if name == "hinge" and rest:
+            if not 0.0 <= float(rest) < float("inf"):
+                raise ValueError("a margin is a finite number from 0 on")
+            return Hinge(float(rest))
+        if name == "blend":
+            share, _, other = rest.partition(":")
+            if other.startswith("blend"):
+                raise ValueError("a blend is of nll and one loss that is no blend")
+            return Blend(named(parse_loss(other or "ncll")), float(share))  # type: ignore[arg-type]
+        if text in ("auto", "ncll", "hinge", "nll", "perceptron"):
+            return Hinge(0.0) if text == "perceptron" else text
+    except (TypeError, ValueError, KeyError) as error:
+        problem = f" ({error})"
+    raise click.BadParameter(
+        f"{text!r} is not a loss{problem}; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions"
+    )
+
+
+def read_costs(path: Path, classes: Sequence[object]) -> object:
+    """Return the loss of a CSV file of costs: a row a true class, a column a predicted one, with their names."""
+    from sdem_dist.losses import CostSensitiveHinge
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        columns, rows = rows[0][1:] if rows else [], rows[1:]
+        names = [str(name) for name in classes]
+        if not sorted(row[0] for row in rows) == sorted(columns) == sorted(names):
+            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
+        if short := [row[0] for row in rows if len(row) != len(columns) + 1]:
+            raise ValueError(f"its row {short[0]} must have {len(columns)} costs, a number for each class")
+        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
+        return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
+    except (OSError, ValueError, csv.Error) as error:
+        raise click.UsageError(f"--costs {path}: {error}") from error
+
+
+def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | None = None) -> EngineEstimator:
+    """Return the estimator of a name with the parameters that options set."""
+    if name not in catalogue.ESTIMATORS:
+        hint = nearest(name, catalogue.ESTIMATORS)
+        raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(catalogue.ESTIMATORS)}")
+    estimator = catalogue.estimator_class(name)()
+    if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
+        raise click.UsageError(
+            f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"
+        )
+    params = {PARAMETERS[key]: value for key, value in options.items() if key in PARAMETERS and value is not None}
+    for setting in options["settings"]:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
+        if key in params:
+            raise click.UsageError(f"--set {setting}: {key} is given twice")
+        params[key] = parse_setting(key, value)
+    defaults = estimator.get_params(deep=False)
+    for key in params.keys() - defaults.keys():
+        raise click.UsageError(f"{name} has no {key}; {nearest(key, defaults)}it has {', '.join(defaults)}")
+    return estimator.set_params(**{"verbose": not options.get("quiet", True), **params})
+
+
+def parse_setting(name: str, text: str) -> object:
+    """Return a text read as JSON or as Python, else the text itself."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+        except (RecursionError, MemoryError):
+            raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
+    return parse_loss(text) if name == "loss" else text
+
+
+def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
+    """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more."""
+    from sdem_dist.text.validation import NONE
+
+    typed = {setting.partition("=")[0] for setting in options["settings"]}
+    if documents.header.layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
+        estimator.set_params(components="multinomial")
+        click.echo("The documents are counts of words, so components are multinomials", err=True)
+    lanes = estimator.get_params().get("n_lanes")
+    if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
+        raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
+    hidden = console.without_label(documents)
+    if hidden and estimator.spec.unlabelled and estimator.unlabelled is None:
+        estimator.set_params(unlabelled=NONE)
+        click.echo(f"{counted(hidden, 'document')} without a label", err=True)
+
 
 EPILOG = """\b
 Examples:
@@ -119,9 +231,9 @@ def train(
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), cluster.remote_address)
     overwrite = options["overwrite"] or options["resume"]
-    check_output(model, (), overwrite, kind="model")  # not after hours of training
+    console.check_output(model, (), overwrite, kind="model")  # not after hours of training
     if log is not None:
-        check_output(log, (model, *corpora), overwrite, kind="log")
+        console.check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if options["costs"] is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
@@ -131,7 +243,7 @@ def train(
     how: dict[str, Any] = {"beside": model, "quiet": options["quiet"]}
     try:
         with (
-            say_what_remains(remains),
+            console.say_what_remains(remains),
             training_documents(paths, held_out, source, estimator, words, **how) as (documents, validation),
             cluster.client(options["lifetime"]) as client,
         ):
@@ -139,13 +251,13 @@ def train(
             if options["costs"] is not None:
                 estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
             if estimator.spec.target == "labels":
-                warn_of_many_classes(documents, source.reading.label)
+                console.warn_of_many_classes(documents, source.reading.label)
             # An earlier log is replaced here, where nothing but training can go wrong.
             callbacks = [] if log is None else [written_log(log, options["resume"])]
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
             run_options = {name: options[name] for name in run}
             estimator.fit(documents, client=client, validation=validation, callbacks=callbacks, **run_options)
-            hidden = without_label(documents) if estimator.unlabelled is not None else 0
+            hidden = console.without_label(documents) if estimator.unlabelled is not None else 0
             n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends, which may fail
     except ClusterError as error:
@@ -163,9 +275,9 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     name += "" if loss is None else f", loss {loss}"
     epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
     figures = by_documents(
-        {k: v for k, v in entry.items() if "_unlabelled_" not in k}, unshown_metrics(estimator), ".4f"
+        {k: v for k, v in entry.items() if "_unlabelled_" not in k}, console.unshown_metrics(estimator), ".4f"
     )
-    say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
+    console.say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
     if not hidden:
         return
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
@@ -174,10 +286,12 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
         use += f", with unlabelled_weight {weight:g}"
     elif weight is not None:
         use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
-    say(f"{counted(hidden, 'document')} had no label: {use}")
+    console.say(f"{counted(hidden, 'document')} had no label: {use}")
     for how in ("with", "without"):
         if (log_loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
             accuracy = entry[f"{how}_unlabelled_accuracy"]
-            say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
+            console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
     if gain is not None and abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
-        say(f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}")
+        console.say(
+            f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}"
+        )

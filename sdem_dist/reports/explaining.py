@@ -17,8 +17,7 @@ from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.validation import some
 from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, WordPart
-from sdem_dist.text.marking import marked, terms
-from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.vectorizer import VectorizerSettings, marked, terms
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator

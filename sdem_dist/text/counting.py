@@ -26,8 +26,7 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.kept import SUMMARY, driver_folder, once
 from sdem_dist.storage.threads import in_threads, n_cores
-from sdem_dist.text.files import BLOCK_BYTES
-from sdem_dist.text.sources import Reading
+from sdem_dist.text.sources import BLOCK_BYTES, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
 from sdem_dist.text.texts import Records, Texts, pieces, sample_scripts
@@ -46,8 +45,8 @@ _SPLIT_BITS = 40  # documents of a split are fewer than 2**40
 def held_out_mask(split: int, first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
     """Return whether each of the documents `first`, `first + 1`, ... of a split is held out, bool.
 
-    SplitMix64's mixing of (random_state, split, position) gives 64 bits; the document is held out if, as a fraction of
-    2**64, they are below `fraction`. So blocks of any size, in any process, choose the same documents.
+    It is if SplitMix64's mixing of (random_state, split, position), as a fraction of 2**64, is below `fraction`. So
+    blocks of any size, in any process, choose the same documents.
     """
     start = (split << _SPLIT_BITS) + first
     positions = np.arange(start, start + n_documents, dtype=np.uint64)
@@ -111,12 +110,9 @@ class TextSpool:
         if self._bounds is None:
             self._bounds = offsets_of(np.concatenate(self._sizes))
         starts, stops = self._bounds[positions], self._bounds[positions + 1]
-        offsets = offsets_of(stops - starts)
-        if not offsets[-1]:
-            return np.zeros(0, np.uint8), offsets
-        data = np.memmap(self._path, np.uint8, "r")
+        data = np.memmap(self._path, np.uint8, "r") if self._bounds[-1] else np.zeros(0, np.uint8)
         texts = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
-        return np.frombuffer(texts, np.uint8), offsets
+        return np.frombuffer(texts, np.uint8), offsets_of(stops - starts)
 
 
 @dataclass
@@ -174,7 +170,6 @@ class Counting:
 
     @property
     def numeric(self) -> bool:
-        """Whether the sources hold numbers."""
         return self.settings.kind == "matrix"
 
     @property
@@ -231,29 +226,23 @@ def count_documents(
                     path = folder / f"block-{tally.n_blocks:06d}"
                     yield path, block, tally.add(block, held_out), held_out
 
-    def worker() -> Callable[[tuple[Path, Records, np.ndarray, np.ndarray]], int]:
-        run: int | None = None
-
-        def count(job: tuple[Path, Records, np.ndarray, np.ndarray]) -> int:
-            nonlocal run
-            path, block, labels, held_out = job
-            groups = None if block.groups is None else group_hashes(block.groups)
-            ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
-            if runs is not None:
-                run, counter = runs.counter(run)
-                counts = joined(counter.parts(block.texts, _trains(held_out, block.weights)))
-                columns = 0, run
-            else:
-                matrix: Any = block.matrix if transformer is None else transformer.counts(block.texts)
-                counts, columns = CsrCounts(matrix.indptr, matrix.indices, matrix.data), (matrix.shape[1], -1)
-            save_block(path, CountedBlock(counts, *columns, labels, held_out, block.weights, groups, ids))
-            return len(labels)
-
-        return count
+    def count(job: tuple[Path, Records, np.ndarray, np.ndarray]) -> int:
+        path, block, labels, held_out = job
+        groups = None if block.groups is None else group_hashes(block.groups)
+        ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
+        n_columns, run = 0, -1
+        if runs is not None:
+            run, counter = runs.counter()
+            counts = joined(counter.parts(block.texts, _trains(held_out, block.weights)))
+        else:
+            matrix: Any = block.matrix if transformer is None else transformer.counts(block.texts)
+            counts, n_columns = CsrCounts(matrix.indptr, matrix.indices, matrix.data), matrix.shape[1]
+        save_block(path, CountedBlock(counts, n_columns, run, labels, held_out, block.weights, groups, ids))
+        return len(labels)
 
     done = 0
     # closed at once if anything fails, so that no thread writes into a folder that is being removed
-    with closing(in_threads(jobs(), worker, n_jobs)) as counted:
+    with closing(in_threads(jobs(), lambda: count, n_jobs)) as counted:
         for n_documents in counted:
             done += n_documents
             progress("counting", done, None)

@@ -16,7 +16,7 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import split
 from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import Counting, Progress
-from sdem_dist.text.pipeline import IngestReport, IngestRun, labels_of
+from sdem_dist.text.pipeline import IngestReport, IngestRun
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
 from sdem_dist.text.validation import class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -153,7 +153,7 @@ def ingest(
         if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
             reading = replace(reading, zero_based=recorded)
         if not targets and header.classes:
-            known_classes = frozenset(map(class_name, labels_of(reference)))
+            known_classes = frozenset(map(class_name, header.documents_by_label))
     if reading.label_separator is not None and (targets or not several):
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.labels import all_labels, label_set, set_named
+from sdem_dist.corpus.labels import label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.rows import KeyedRows, Kind
 from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
@@ -46,7 +45,7 @@ from sdem_dist.text.terms import ALL, Runs, TermColumns, borders_of, merge_runs,
 from sdem_dist.text.texts import warn_of_unspaced
 from sdem_dist.text.validation import MIXED, NONE, class_name, warn_of_lookalikes
 
-FORMAT = 7  # of what is kept beside a corpus meanwhile
+FORMAT = 8  # of what is kept beside a corpus meanwhile
 
 
 @dataclass
@@ -93,12 +92,6 @@ class _Part:
     runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
 
 
-def labels_of(reference: Corpus) -> Sequence[ClassLabel]:
-    """Return the labels of a corpus, of which each document may have several."""
-    sets = reference.header.label_sets
-    return cast("Sequence[ClassLabel]", reference.header.classes) if sets is None else all_labels(sets)
-
-
 @dataclass
 class IngestRun:
     """An ingest under way: in this process all sources are one part, workers take each split as one.
@@ -125,7 +118,6 @@ class IngestRun:
         tally.n_columns = counting.settings.n_features or 0
         with self._workspace() as (self._scratch, self._here):
             parts, runs = self._count()
-            self._check()
             zero_based, offset = None, 0
             if counting.numeric:
                 zero_based = counting.reading.zero_based
@@ -145,7 +137,7 @@ class IngestRun:
             # the classes of the reference, or of the documents; where labels are sets, always the latter
             classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
             if counting.reading.label_separator is not None:
-                labels = {} if reference is None else {class_name(label): label for label in labels_of(reference)}
+                labels = {} if reference is None else {class_name(v): v for v in reference.header.documents_by_label}
                 sets = map(set_named, tally.classes)
                 classes = sorted(label_set(labels.get(str(name), name) for name in names) for names in sets)
             elif not classes:
@@ -214,33 +206,33 @@ class IngestRun:
             ) from error
 
     def _count(self) -> tuple[list[_Part], Runs | None]:
-        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
+        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs.
+
+        Raises IngestError: the sources, or one of both parts, have no document, or none has a label or a weight.
+        """
         counting, gate, tally, executor, scratch = self.counting, self._gate, self._tally, self.executor, self._scratch
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
         splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
+        parts, runs, of_text, n_runs = list[_Part](), None, dict[str, bool](), 0
         if executor is None:
             folder = scratch / "counts"
             folder.mkdir()
             self._spool = TextSpool(folder / "texts") if self.keep_text else None
             of_part, runs = count_documents(counting, splits, folder, gate, self.progress, self.n_jobs, self._spool)
+            parts.append(_Part(folder, of_part))
             tally.merge(of_part)
-            return [_Part(folder, of_part)], runs
-        parts, of_text, n_runs = list[_Part](), dict[str, bool](), 0
-        for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
-            of_part, written = Tally(**summary["tally"]), summary["runs"]
-            parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
-            n_runs += len(written)
-            tally.merge(of_part)
-            gate.merge(summary["skipped"], summary["examples"])
-            for label, is_text in summary["of_text"].items():
-                if of_text.setdefault(label, is_text) != is_text:
-                    raise IngestError(f"the label {label!r} {MIXED}")
-            self.progress("counting", tally.n_documents, None)
-        return parts, None
-
-    def _check(self) -> None:
-        """Raise IngestError where the sources, or one of both parts, have no document, or none a label."""
-        gate, counting, tally, names = self._gate, self.counting, self._tally, ", ".join(map(str, self.sources[:3]))
+        else:
+            for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
+                of_part, written = Tally(**summary["tally"]), summary["runs"]
+                parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
+                n_runs += len(written)
+                tally.merge(of_part)
+                gate.merge(summary["skipped"], summary["examples"])
+                for label, is_text in summary["of_text"].items():
+                    if of_text.setdefault(label, is_text) != is_text:
+                        raise IngestError(f"the label {label!r} {MIXED}")
+                self.progress("counting", tally.n_documents, None)
+        names = ", ".join(map(str, self.sources[:3]))
         names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
         if tally.n_documents == 0:
             examples = "".join(f"\n  {example}" for example in gate.examples)
@@ -259,6 +251,7 @@ class IngestRun:
             warn_of_lookalikes(tally.classes)
         if not counting.numeric:
             warn_of_unspaced(tally.scripts, counting.settings)
+        return parts, runs
 
     def _merge_terms(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""

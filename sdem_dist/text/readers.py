@@ -20,8 +20,7 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, lines, tab_fields
 from sdem_dist.storage.urls import for_a_reader
-from sdem_dist.text.files import LineBlock, Part, is_utf8_name, line_blocks, open_binary
-from sdem_dist.text.sources import Reading
+from sdem_dist.text.sources import LineBlock, Part, Reading, is_utf8_name, line_blocks, open_binary
 from sdem_dist.text.texts import RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
 from sdem_dist.text.validation import NoLabelError, Problem, Problems, not_unicode
 
@@ -57,27 +56,17 @@ def read_lines(
     columns, label and text.
     `keep`: keep all columns, of which lines then have as many as the first; or as these names, where a part is read.
     """
-
-    def number(column: str | int) -> int:
-        try:
-            return int(column)
-        except ValueError:
-            raise IngestError(
-                f"{path}: it has no header, so a column is a number from 0, not {column!r}; a file with a header is CSV, or "
-                "read with --header"
-            ) from None
-
     bounds, blocks = np.empty((block_documents, 8), np.int64), line_blocks(path, reading.encoding, part)
     if text_lines is None:
         head = list(islice(blocks, 1))
         text_lines, blocks = has_text_lines(path, head[0] if head else None), chain(head, blocks)
-    roles = {role: number(name) for role, name in reading.roles.items() if role != "label"}
+    roles = {role: _number(path, name) for role, name in reading.roles.items() if role != "label"}
     if text_lines and reading.text is None and roles:
         raise IngestError(
             f"{path}: --{next(iter(roles))} names a column of the lines, so name that of the text, too (--text NUMBER)"
         )
-    text, *more_texts = [1] if reading.text is None else map(number, reading.texts(()))
-    label, whole = number(reading.label or 0) if reading.labelled else None, text_lines and reading.text is None
+    text, *more_texts = [1] if reading.text is None else [_number(path, name) for name in reading.texts(())]
+    label, whole = _number(path, reading.label or 0) if reading.labelled else None, text_lines and reading.text is None
     n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
     if keep and not whole and isinstance(keep, tuple):
         n_columns = len(keep)
@@ -132,6 +121,16 @@ def read_lines(
                 columns = (arrow_of_texts(Texts(data, a, b)) for a, b in zip(*fields, strict=True))
                 batch.beside = dict(zip(names, columns, strict=True))
             yield batch
+
+
+def _number(path: Path, column: str | int) -> int:
+    try:
+        return int(column)
+    except ValueError:
+        raise IngestError(
+            f"{path}: it has no header, so a column is a number from 0, not {column!r}; a file with a header is CSV, or "
+            "read with --header"
+        ) from None
 
 
 def _problem_of(line: str, needed: list[int] | None, n_columns: int | None, *, labelled: bool) -> Problem:

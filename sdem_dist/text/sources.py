@@ -1,33 +1,49 @@
-"""Formats of sources, and how they are read."""
+"""Sources: their formats, how they are read, and their bytes in UTF-8; damage becomes an error that names the file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import codecs
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import IO, Any, Literal
+
+import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.archive import is_archive
-from sdem_dist.text.files import COMPRESSIONS, plain_suffix
+from sdem_dist.storage.urls import for_a_reader
 
+open_gzip: Any = gzip.open
+_DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
+with suppress(ImportError):  # several times faster, if installed
+    open_gzip = import_module("isal.igzip").open
+    _DAMAGE = (*_DAMAGE, import_module("isal.isal_zlib").error)
+
+COMPRESSIONS = (".gz", ".xz", ".zst")
+BLOCK_BYTES = 1 << 22
+HEAD = 4096
+_UTF8_MARK = b"\xef\xbb\xbf"
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
+"""PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
+Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last
 LINES = "lines"
 """The format of plain lines, one document each, without labels."""
 LINES_OR_TSV = "lines or tsv"
 """Plain lines, or ``label<TAB>text`` if the first line is that: of sources without labels that do not say."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
-SUFFIXES = {
-    ".txt": "tsv",
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-}
+_TEXT = {".txt": "tsv", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_BINARY = {".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {**_TEXT, **_BINARY, ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight"}
 BLOCK_DOCUMENTS = 1 << 15
 
 
@@ -41,24 +57,20 @@ class Reading:
         One of `FORMATS`, or "lines": a document a line, without labels. None decides by the suffix of each source,
         after that of a compression.
     label, text : str, int or None
-        The columns of label and text: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for
-        "csv", "jsonl" and "parquet" (None: "label" and "text"); of "jsonl" also a path into nested objects, such as
-        "post.body". The other formats have no choice. Several columns of text have commas between them, such as
-        "title,body": a line feed joins their texts.
+        Columns: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for "csv", "jsonl" and
+        "parquet" (None: "label" and "text"), of "jsonl" also paths such as "post.body"; other formats have no choice.
+        Commas stand between several columns of text, such as "title,body": a line feed joins their texts.
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     label_separator : str, or None
-        Documents may have several labels: what stands between them in the column of the label, which may be empty. A
-        label of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
+        Documents may have several labels, or none: what stands between them. A label of "jsonl" and "parquet" sources
+        may be a list, too. None: a document has one label.
     unlabelled : str, or None
-        The label that stands for none: the corpus knows such documents, and those whose label is empty, null or not a
-        number, as documents without a label. None: a document without a label is a bad line.
-    id : str, int or None
-        The column of the documents' ids, as `label` and `text`; not of "folder" and "svmlight" sources.
-    group : str, int or None
-        The column of groups that folds keep together, such as authors; likewise.
-    weight : str, int or None
-        The column of the documents' weights; likewise.
+        The label that stands for none: such documents, and those whose label is empty, null or not a number, are
+        documents without a label. None: a document without a label is a bad line.
+    id, group, weight : str, int or None
+        Columns, as `label`, of the documents' ids, of groups that folds keep together, such as authors, and of the
+        documents' weights; not of "folder" and "svmlight" sources.
     delimiter : str, or None
         What stands between the columns of "csv" sources, and of "tsv" ones that have a header. None: what stands
         between the names in the header, one of ``,;|`` and TAB.
@@ -117,11 +129,9 @@ class Reading:
         return [text] if text in names else text.split(",")
 
 
+_ARCHIVE = f"packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)"
 _NO_SOURCES = {
-    **dict.fromkeys(
-        (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"),
-        f"packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)",
-    ),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), _ARCHIVE),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, with commas, and give that"),
     ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
 }
@@ -174,3 +184,125 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
         (form, source), (other_form, other) = list(forms.items())[:2]
         raise IngestError(f"{source} is {form} and {other} is {other_form}, which do not go together into one corpus")
     return "svmlight" if "svmlight" in forms else None
+
+
+def plain_suffix(path: Path) -> str:
+    """Return the lower-case suffix under that of a compression: ".csv" for ``a.CSV.gz``."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[IO[bytes]]:
+    """Open `path` for reading bytes, decompressed according to its suffix; ``-`` is standard input."""
+    if str(path) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        if path.suffix.lower() == ".zst":
+            import pyarrow
+
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(path.open("rb"), "zstd"), 1 << 18)
+        else:
+            unpack = {".gz": open_gzip, ".xz": lzma.open}.get(path.suffix.lower())
+            stream = path.open("rb") if unpack is None else unpack(for_a_reader(path), "rb")
+        with stream:
+            yield stream
+    except FileNotFoundError as error:
+        raise IngestError(f"{path}: there is no such file") from error
+    except IsADirectoryError as error:
+        raise IngestError(f"{path} is a folder, where a file is expected") from error
+    except _DAMAGE as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise IngestError(f"{path} cannot be read to its end: {reason}") from error
+
+
+def is_utf8_name(encoding: str) -> bool:
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
+
+
+def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]:
+    """Yield the text of bytes; those that `encoding` forbids become U+DC80..U+DCFF, so that readers name the line."""
+    try:
+        decoder = codecs.getincrementaldecoder("utf-8-sig" if is_utf8_name(encoding) else encoding)("surrogateescape")
+    except LookupError as error:
+        raise IngestError(f"{path}: {encoding!r} is not an encoding that Python knows, such as 'latin-1'") from error
+    try:
+        for chunk in chunks:
+            yield decoder.decode(chunk)
+        yield decoder.decode(b"", True)
+    except UnicodeDecodeError as error:
+        raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); name its own encoding") from error
+
+
+def foreign(start: bytes) -> str | None:
+    """Return what the first bytes of a file are instead of text in UTF-8, and what to do; None if nothing tells."""
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return f"it begins with the mark of {encoding.upper()}: --encoding {encoding} reads it"
+    for first, suffix in _PACKED.items():
+        if start.startswith(first):
+            return f"it has the first bytes of a {suffix} file: give it the suffix {suffix}"
+    if start.startswith(b"PK\x03\x04"):
+        return "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it"
+    # of a Latin letter in UTF-16 every second byte is NUL, of one in UTF-32 three of four are
+    head = start[:HEAD]
+    if (n_nul := head.count(0)) > len(head) // 3:
+        encoding = f"utf-{32 if n_nul > len(head) * 5 // 8 else 16}-{'be' if head[0] == 0 else 'le'}"
+        return f"it is text of {encoding.upper()}, as its NULs show: --encoding {encoding} reads it"
+    return None
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
+    escaped: bool  # bytes that the encoding does not allow are spelled as surrogates; otherwise they stay as they are
+
+    @property
+    def data(self) -> np.ndarray:
+        return np.frombuffer(self.raw, np.uint8)[:-PADDING]
+
+    def text(self, start: int, stop: int) -> str:
+        """Return some of the bytes as text, with bytes that are not allowed as U+DC80..U+DCFF."""
+        return self.raw[start:stop].decode("utf-8", "surrogatepass" if self.escaped else "surrogateescape")
+
+
+def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:
+    """Yield a file, compressed or not, in blocks of whole lines, about `BLOCK_BYTES`; a longer line is a longer block.
+
+    With `part` some lines only, of a file that is not compressed and in UTF-8.
+    """
+    escaped, held = not is_utf8_name(encoding), list[bytes]()
+
+    def read_chunks() -> Iterator[bytes]:
+        start, stop = part or (0, 1 << 62)
+        at_start, first, chunk = start == 0 and not escaped, b"", b"more"
+        with open_binary(path) as raw:
+            if start:
+                raw.seek(start)
+            # from standard input take what has arrived: somebody may be typing
+            read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
+            while chunk:
+                chunk = read(min(BLOCK_BYTES, stop - start)) if start < stop else b""
+                start += len(chunk)
+                first += chunk if at_start else b""
+                if at_start and chunk and len(first) < len(_UTF8_MARK):
+                    continue
+                if at_start and (problem := foreign(first)) is not None:
+                    raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")
+                yield first.removeprefix(_UTF8_MARK) if at_start else chunk
+                at_start = False
+
+    chunks = read_chunks()
+    if escaped:
+        chunks = (text.encode("utf-8", "surrogatepass") for text in decoded(path, chunks, encoding))
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        held.append(chunk[:cut] if cut else chunk)
+        if cut:
+            yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)
+            held = [chunk[cut:]]
+    if any(held):
+        yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)

@@ -13,25 +13,22 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.urls import Url, for_a_reader, place
-from sdem_dist.text.files import (
+from sdem_dist.text import readers
+from sdem_dist.text.sources import (
+    BLOCK_DOCUMENTS,
     COMPRESSIONS,
     HEAD,
+    LINES,
+    LINES_OR_TSV,
+    Reading,
     decoded,
     foreign,
     is_utf8_name,
     line_blocks,
     open_binary,
     plain_suffix,
+    source_format,
 )
-from sdem_dist.text.readers import (
-    has_text_lines,
-    read_csv,
-    read_json_lines,
-    read_lines,
-    read_parquet,
-    read_svmlight,
-)
-from sdem_dist.text.sources import BLOCK_DOCUMENTS, LINES, LINES_OR_TSV, Reading, source_format
 from sdem_dist.text.texts import BLOCK_CHARACTERS, RecordBatch, Records
 from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
@@ -136,19 +133,19 @@ class InputSplit:
         if form == "csv" or (form == "tsv" and reading.header):
             if form == "tsv" and reading.delimiter is None:
                 reading = replace(reading, delimiter="\t")
-            batches = read_csv(source, reading, size, keep=keep)
+            batches = readers.read_csv(source, reading, size, keep=keep)
         elif form == "jsonl":
-            batches = read_json_lines(source, reading, size, self.part, keep=self.keep)
+            batches = readers.read_json_lines(source, reading, size, self.part, keep=self.keep)
         elif form == "parquet":
-            batches = read_parquet(source, reading, size, self.part, keep=keep)
+            batches = readers.read_parquet(source, reading, size, self.part, keep=keep)
         elif form == "svmlight":
-            batches = read_svmlight(source, size)
+            batches = readers.read_svmlight(source, size)
         elif form == "folder":
             files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
             batches = read_folder(source, reading, gate, size, files, keep=keep)
         else:
             text_lines = None if form == LINES_OR_TSV else form == LINES
-            batches = read_lines(source, reading, size, self.part, text_lines=text_lines, keep=self.keep)
+            batches = readers.read_lines(source, reading, size, self.part, text_lines=text_lines, keep=self.keep)
         for batch in batches:
             records = gate.check(source, batch)
             if len(records.texts):
@@ -176,7 +173,7 @@ class InputSplit:
         """Return the same with a format that is known, whether lines are texts or have labels."""
         if self.form != LINES_OR_TSV:
             return self
-        text_lines = has_text_lines(self.source, next(line_blocks(self.source, self.reading.encoding), None))
+        text_lines = readers.has_text_lines(self.source, next(line_blocks(self.source, self.reading.encoding), None))
         return replace(self, form=LINES if text_lines else "tsv")
 
     @property

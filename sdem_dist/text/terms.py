@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import local
 from typing import NamedTuple
 
 import numpy as np
@@ -170,17 +171,18 @@ class Runs:
 
     def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int = 1, *, tallies: bool = True) -> None:
         self._folder, self._settings, self._n_jobs, self._tallies = folder, settings, n_jobs, tallies
-        self._numbers = count()
+        self._numbers, self._own = count(), local()
         self._open: dict[int, NgramCounter] = {}
         self._written: dict[int, list[int]] = {}
 
-    def counter(self, run: int | None) -> tuple[int, NgramCounter]:
-        """Return a run and its counter: the one that is given, or a new one if that is full, or None."""
+    def counter(self) -> tuple[int, NgramCounter]:
+        """Return the run of this thread and its counter: new ones where the last is full."""
+        run: int | None = getattr(self._own, "run", None)
         if run is not None and self._open[run].n_nodes >= MAX_TERMS // self._n_jobs:
             self.write(run)
             run = None
         if run is None:
-            run = next(self._numbers)
+            run = self._own.run = next(self._numbers)
             self._open[run] = NgramCounter(self._settings, tallies=self._tallies)
         return run, self._open[run]
 

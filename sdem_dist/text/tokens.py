@@ -40,7 +40,7 @@ def every_code_point() -> str:
 
 @lru_cache(maxsize=4)
 def _matching(pattern: str) -> np.ndarray:
-    r"""Return which code points a pattern of one code point, such as ``\w``, matches: bool of shape (1114112,)."""
+    r"""Return which code points a pattern of one, such as ``\w``, matches: bool of shape (1114112,)."""
     table = np.zeros(N_CODE_POINTS, bool)
     for run in re.finditer(f"(?:{pattern})+", every_code_point()):
         table[run.start() : run.end()] = True
@@ -87,10 +87,8 @@ def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
 
 
 class Scratch(dict[str, np.ndarray]):
-    """Temporary arrays, kept so that memory is allocated once."""
-
     def array(self, name: str, size: int, dtype: type) -> np.ndarray:
-        """Return an array of `size` elements or more; the one of the same name returned before is overwritten."""
+        """Return an array of `size` elements or more, in the memory of the one of the same name returned before."""
         array = self.get(name)
         if array is None or len(array) < size:
             array = self[name] = np.empty(max(size, 1024), dtype)
@@ -126,10 +124,7 @@ class Spelling:
         return Spelling(spelled, offsets, len(numbers), self.separator)
 
     def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bytes of n-grams from the node `first` on, and `PADDING` more, and where each begins and ends.
-
-        `parents`, `lasts`: int32, parent, -1 for none, and last word of every node.
-        """
+        """Return the bytes of a trie's n-grams from a node on, and `PADDING` more, and where each begins and ends."""
         sizes = np.empty(len(parents), np.int64)
         spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
         bounds = offsets_of(sizes[first:])

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
 
-SPELLED_AT_A_TIME = 1 << 15
-"""Terms that become texts together: their bytes stay in the cache."""
+SPELLED_AT_A_TIME = 1 << 15  # terms that become texts together: their bytes stay in the cache
 MOST_HASHED = 1 << 21  # n-grams that a counter by hashing remembers
 
 
@@ -68,7 +67,7 @@ def count_texts(
     ----------
     texts : sequence of str, ndarray, pandas or Arrow column, or Texts
     settings : VectorizerSettings
-        Its kind is not "matrix"; its limits of the vocabulary (`min_df`, `max_df`, `max_features`) do not apply.
+        Not of kind "matrix"; limits of the vocabulary (`min_df`, `max_df`, `max_features`) do not apply.
     vocabulary : sequence of str, or None
         The terms to count, in the order of columns; by default all that occur, sorted.
 

@@ -1,13 +1,15 @@
-"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's analyzer from them."""
+"""What words are: settings that travel with a corpus, scikit-learn's analyzer from them, and where terms stand."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sdem_dist.counted import is_count
 from sdem_dist.errors import IngestError
@@ -125,7 +127,20 @@ class VectorizerSettings:
         for name, (is_valid, rule) in rules.items():
             if not is_valid:
                 raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
-        self._check_pattern()
+        pattern = self.token_pattern
+        if len(pattern) > MAX_LENGTH:
+            raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {MAX_LENGTH}")
+        if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
+            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
+        if not KERNEL_PATTERN.fullmatch(pattern):
+            import regex
+
+            try:
+                groups = _compiled(pattern).groups
+            except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
+                raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
+            if groups > 1:
+                raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
         stemming(self.stem)
         changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         for what, names in (
@@ -138,24 +153,6 @@ class VectorizerSettings:
                 raise ValueError(f"{', '.join(useless)} does not apply to {what}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
-
-    def _check_pattern(self) -> None:
-        """Raise ValueError if the token pattern is not a regular expression with at most one group."""
-        pattern = self.token_pattern
-        if KERNEL_PATTERN.fullmatch(pattern):
-            return
-        if len(pattern) > MAX_LENGTH:
-            raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {MAX_LENGTH}")
-        if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
-            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
-        import regex
-
-        try:
-            groups = _compiled(pattern).groups
-        except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-            raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
-        if groups > 1:
-            raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
 
     @property
     def chooses_terms(self) -> bool:
@@ -232,3 +229,70 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
         return words if stem is None else list(stem(words))
 
     return CountVectorizer(tokenizer=tokenize, token_pattern=None, **shared).build_analyzer()
+
+
+Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
+
+
+class Mark(NamedTuple):
+    """A stretch ``text[start:stop]`` with its part of a sum."""
+
+    start: int
+    stop: int
+    value: float
+
+
+def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
+    """Return the tokens, or characters, with their shares of the values of terms, in the order of the text.
+
+    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the
+    values of the terms that were found.
+
+    `occurrences`: what `terms` yields of the text.
+    `values`: of terms in this text, as the vocabulary spells them.
+    """
+    of_values = [(term, places) for term, places in occurrences if term in values]
+    times = Counter(term for term, _ in of_values)
+    shares: dict[tuple[int, int], float] = {}
+    for term, places in of_values:
+        for place in places:
+            shares[place] = shares.get(place, 0.0) + values[term] / times[term] / len(places)
+    return [Mark(start, stop, value) for (start, stop), value in sorted(shares.items())]
+
+
+def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
+    """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
+    rewritten = text.lower() if settings.lowercase else text
+    origins = [(i, i + 1) for i in range(len(text))]  # where each character came from
+    if len(rewritten) != len(text) or settings.strip_accents is not None:
+        from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
+
+        strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
+        letters = [strip(character.lower() if settings.lowercase else character) for character in text]
+        rewritten, origins = (
+            "".join(letters),
+            [origin for origin, new in zip(origins, letters, strict=True) for _ in new],
+        )
+    if settings.analyzer == "word":
+        stopped, stem = stopped_words(settings), stemming(settings.stem)
+        every = token_spans(settings.token_pattern, rewritten)
+        spans = [(a, b) for a, b in every if a < b and rewritten[a:b] not in stopped]
+        tokens = [rewritten[a:b] for a, b in spans]
+        tokens = tokens if stem is None else stem(tokens)
+    else:  # runs of white space are one blank
+        spans = [match.span() for match in re.finditer(r"\s\s+|.", rewritten, re.DOTALL)]
+        tokens = [" " if b - a > 1 else rewritten[a] for a, b in spans]
+    units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True)]
+    sequences, of_words = [units], settings.analyzer == "char_wb"
+    if of_words:
+        words = [list(word) for is_blank, word in groupby(units, lambda unit: unit[0].isspace()) if not is_blank]
+        sequences = [[(" ", w[0][1], w[0][1]), *w, (" ", w[-1][2], w[-1][2])] for w in words]
+    between, (shortest, longest) = " " if settings.analyzer == "word" else "", settings.ngram_range
+    for sequence in sequences:
+        for n in range(shortest, longest + 1):
+            size = min(n, len(sequence)) if of_words else n
+            for i in range(len(sequence) - size + 1):
+                run = sequence[i : i + size]
+                yield between.join(token for token, _, _ in run), [(a, b) for _, a, b in run if a < b]
+            if of_words and n >= len(sequence):  # a short word counts once
+                break

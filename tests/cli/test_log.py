@@ -9,7 +9,7 @@ from commands import run
 from reference.random_documents import random_counts
 
 from sdem_dist import load_model, write_corpus
-from sdem_dist.cli.log import epochs, read_events
+from sdem_dist.cli.inspect import epochs, read_events
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import ShardsLeftOut
 

@@ -7,7 +7,7 @@ import pytest
 from commands import ok, refused
 
 from sdem_dist import load_model
-from sdem_dist.cli.settings import parse_loss, parse_setting
+from sdem_dist.cli.train import parse_loss, parse_setting
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 
 LOSSES = {

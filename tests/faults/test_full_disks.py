@@ -18,7 +18,7 @@ from reference.trained_bits import bits
 
 from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, write_corpus
 from sdem_dist.cli import main
-from sdem_dist.cli.log import read_events
+from sdem_dist.cli.inspect import read_events
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.storage import archive

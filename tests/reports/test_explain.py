@@ -28,7 +28,7 @@ from sdem_dist import (
 )
 from sdem_dist.reports.explanation import Explanation, NumberExplanation, WordPart
 from sdem_dist.text import VectorizerSettings
-from sdem_dist.text.marking import marked, terms
+from sdem_dist.text.vectorizer import marked, terms
 
 RNG = np.random.default_rng(0)
 TOPICS = {"sport": "goal match team score", "money": "bank share profit market", "food": "salt bread oven taste"}

@@ -152,7 +152,7 @@ def test_a_quote_that_is_not_closed_is_an_error(tmp_path):
 
 
 def test_records_longer_than_a_block_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", 64)
+    monkeypatch.setattr("sdem_dist.text.sources.BLOCK_BYTES", 64)
     poem = "line of a poem\n" * 40
     table(",", [("label", "text"), ("a", poem), ("b", "short"), ("a", poem)])(tmp_path / "s.csv")
     assert ingest(tmp_path / "s.csv", tmp_path / "c").n_documents == 3

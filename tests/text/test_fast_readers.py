@@ -12,8 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.files import foreign
-from sdem_dist.text.sources import Reading, source_format
+from sdem_dist.text.sources import Reading, foreign, source_format
 from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.validation import RowValidator, not_unicode
 
@@ -61,7 +60,7 @@ def outcome(path, form, size, **reading):
     """Return the documents and what is said of others, skipping and stopping."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
+        patch.setattr("sdem_dist.text.sources.BLOCK_BYTES", size)
         for on_error in ("skip", "raise"):
             gate = RowValidator(on_error)
             documents = []
@@ -134,7 +133,7 @@ def test_plain_lines(content, size):
     if not lines[-1]:
         lines.pop()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
+        patch.setattr("sdem_dist.text.sources.BLOCK_BYTES", size)
         path = Path(folder, "docs.txt")
         path.write_bytes(content)
         bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)

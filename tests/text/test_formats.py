@@ -187,8 +187,8 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
 
 def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, documents, monkeypatch):
     for size in (1, 7, 50, 4000):
-        monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
+        monkeypatch.setattr("sdem_dist.text.sources.BLOCK_BYTES", size)
         for form in ("tsv", "csv", "jsonl"):
             assert read(write_source(f"a.{form}", documents)) == documents
-    monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", 50)
+    monkeypatch.setattr("sdem_dist.text.sources.BLOCK_BYTES", 50)
     assert len(list(text_blocks(tmp_path / "a.tsv", Reading(), RowValidator(), 1000))) > 2
