@@ -73,9 +73,7 @@ _OPTIONS = (
     ),
     option("--workers", 1, "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"),
     option(
-        "--cluster",
-        "FILE.yaml",
-        "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+        "--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file (deploy/), or as --scheduler."
     ),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)

@@ -179,15 +179,7 @@ LINES_AT_ONCE = 1 << 12
 @overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
 @option("--text --text-column", "COLUMN", "Column of the text in a pipe.  [default: text]")
-def explain(
-    model: Path,
-    texts: tuple[str, ...],
-    against: str | None,
-    as_json: bool,
-    html: Path | None,
-    overwrite: bool,
-    **piped: Any,
-) -> None:
+def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
     """Say why MODEL gives each TEXT its class or number. Without a TEXT, or with -, lines of standard input are read.
 
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the
@@ -201,19 +193,20 @@ def explain(
     from sdem_dist.text.splits import predict_splits
     from sdem_dist.text.validation import RowValidator
 
-    if html is not None and as_json:
+    piped = {name: options[name] for name in ("format", "text")}
+    if html is not None and options["as_json"]:
         raise click.UsageError("--html and --json are two forms of the same: choose one")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
         splits = predict_splits(Path("-"), Reading(**piped), LINES_AT_ONCE, keep=False)
         texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
-    elif any(option is not None for option in piped.values()):
+    elif any(value is not None for value in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
-        check_output(html, (model,), overwrite)
+        check_output(html, (model,), options["overwrite"])
     estimator: Any = sdem_dist.load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
@@ -238,7 +231,7 @@ def explain(
         write_page(html, "Explanations", body)
         say(f"wrote {html}")
         return
-    if as_json:
+    if options["as_json"]:
         click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
         return
     from rich.console import Console

@@ -74,8 +74,8 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         if model.spec.topics:
             what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
         if words:
-            rows = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
-            click.echo(table(f"The words that speak most for each {what}", rows))
+            spoken = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
+            click.echo(table(f"The words that speak most for each {what}", spoken))
         return
     if card:
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")

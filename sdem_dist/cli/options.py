@@ -129,15 +129,9 @@ def format_option(*names: str) -> Option:
 
 
 HOW_READ = (
+    _hidden("--delimiter", "TEXT", r"Between columns of .csv, or .tsv with header; \t is TAB.  [default: by header]"),
     _hidden(
-        "--delimiter",
-        "TEXT",
-        r"What stands between columns of .csv, or of .tsv with a header; \t is a TAB.  [default: by the header]",
-    ),
-    _hidden(
-        "--header/--no-header",
-        None,
-        "Whether the first line names the columns; without names they are numbers from 0.  [default: of .csv alone]",
+        "--header/--no-header", None, "Whether the first line names columns, else numbered from 0.  [default: .csv]"
     ),
     _hidden("--encoding", "TEXT", "Encoding of text.", "utf-8"),
     _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or leave it out and count it.", "raise"),
@@ -147,11 +141,7 @@ _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     _hidden("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
     _hidden("--label-separator", "TEXT", "What stands between the labels of a document that may have several or none."),
-    _hidden(
-        "--unlabelled",
-        "LABEL",
-        "The label that means none, '' for an empty one; empty and null labels then mean it, too.",
-    ),
+    _hidden("--unlabelled", "LABEL", "The label that means none ('': an empty one); empty and null ones then do, too."),
     _hidden("--no-labels labelled", None, "Documents have no labels, as lines have none.", True, flag_value=False),
     _hidden("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
     _hidden("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),

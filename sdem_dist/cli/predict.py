@@ -13,12 +13,11 @@ import click
 import numpy as np
 
 import sdem_dist
-from sdem_dist.cli.cluster import ClusterOptions, cluster_options
+from sdem_dist.cli.cluster import cluster_options
 from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
 from sdem_dist.cli.options import (
     HOW_READ,
     Place,
-    Source,
     SourceCommand,
     format_option,
     option,
@@ -50,6 +49,21 @@ class PredictionFormatter:
     """From rows of shares to booleans: which names are in the set of each document."""
     label_thresholds: np.ndarray | None = None
     """Shape (n_names,): a document gets every name whose share is at least this, perhaps none. None: the best one."""
+
+    def shown(self, top: int | None, threshold: float | None, *, best_only: bool) -> PredictionFormatter:
+        """Return the same as options say it; UsageError where they do not fit."""
+        if best_only and top is not None:
+            raise click.UsageError(
+                "--no-proba gives the best one alone, and --top several with their numbers: choose one"
+            )
+        if self.names is None and (best_only or top is not None or threshold is not None):
+            raise click.UsageError(
+                "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
+            )
+        if threshold and self.label_thresholds is None and UNSURE in map(str, self.names or ()):
+            raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+        top = self.top if top is None and not best_only else top
+        return replace(self, top=top, best_only=best_only, threshold=threshold or 0.0)
 
     def columns(self, documents: Any) -> dict[str, Any]:
         rows = self.rows(documents)
@@ -194,14 +208,10 @@ def topics_of(estimator: Any, name: object) -> PredictionFormatter:
     return PredictionFormatter(estimator.transform, names, what="topic", share="share")
 
 
-_SHARE = click.FloatRange(0, 1)
+_SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-    option(
-        "--text --text-column",
-        "COLUMN",
-        "Column of the text, by name, or in lines with TABs by number.  [default: text]",
-    ),
+    option("--text --text-column", "COLUMN", "Column of the text: a name, or of lines a number.  [default: text]"),
     option("--id", "COLUMN", "Column of ids, which begin the lines."),
     *HOW_READ,
 )
@@ -222,12 +232,7 @@ stream_options = with_options(
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-@option(
-    "--coverage",
-    click.FloatRange(0, 1, min_open=True, max_open=True),
-    "Add the set of classes that has the right one with probability C, class by class; after sdem calibrate.",
-    metavar="C",
-)
+@option("--coverage", _INNER, "Add a set of classes with the right one at probability C (sdem calibrate).", metavar="C")
 @option("--no-proba", None, "Give the label or the cluster only.")
 def predict(no_proba: bool, coverage: float | None, **options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
@@ -267,16 +272,9 @@ def _run(
     formatter_of: Callable[[Any, object], PredictionFormatter],
     model: Path,
     sources: tuple[Path, ...],
-    source: Source,
-    cluster: ClusterOptions,
     output: Path | None,
-    overwrite: bool,
-    jobs: int | None,
-    verbose: bool,
-    quiet: bool,
-    top: int | None,
-    threshold: float | None,
     best_only: bool = False,
+    **options: Any,
 ) -> None:
     """Print predictions of the documents of sources, or write them as a table."""
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
@@ -287,34 +285,25 @@ def _run(
     from sdem_dist.text.sources import source_format
     from sdem_dist.text.validation import RowValidator
 
+    source, cluster = options["source"], options["cluster"]
     of_stdin, gate = any(str(path) == "-" for path in sources), RowValidator(source.on_error)
     for path in sources:
         if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
             raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
         if str(path) != "-":
             is_source(str(path))  # raises where there is nothing
-    if not cluster.is_local and (verbose or jobs is not None):
-        flag = "--verbose" if verbose else "--jobs"
+    if not cluster.is_local and (options["verbose"] or options["jobs"] is not None):
+        flag = "--verbose" if options["verbose"] else "--jobs"
         raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     if output is not None:
-        check_output(output, (model, *sources), overwrite, SUFFIXES)
+        check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
     for path in of_text:
         source_format(path, source.reading, predicted=True)  # says what is no source of text
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
-    formatter = formatter_of(estimator, model)
-    if best_only and top is not None:
-        raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
-    if formatter.names is None and (best_only or top is not None or threshold is not None):
-        raise click.UsageError(
-            "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
-        )
-    if threshold and formatter.label_thresholds is None and UNSURE in map(str, formatter.names or ()):
-        raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
-    top = formatter.top if top is None and not best_only else top
-    formatter = replace(formatter, top=top, best_only=best_only, threshold=threshold or 0.0)
+    formatter = formatter_of(estimator, model).shown(options["top"], options["threshold"], best_only=best_only)
     transformer = transformer_of(estimator) if of_text else None
 
     def render(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
@@ -328,7 +317,8 @@ def _run(
     work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
     with cluster.client() as client:
         if client is None:
-            results = predicted_by_threads(work, transformer, render, gate, jobs or (1 if of_stdin else None))
+            threads = options["jobs"] or (1 if of_stdin else None)
+            results = predicted_by_threads(work, transformer, render, gate, threads)
         else:
             results = predicted_by_workers(tasks_of(work, gate, len(sources)), transformer, render, gate, client)
         if output is not None:
@@ -340,12 +330,12 @@ def _run(
                 sys.stdout.write(lines)
                 if of_stdin:  # somebody may be waiting for the lines of this block
                     sys.stdout.flush()
-            if empty and not quiet:
+            if empty and not options["quiet"]:
                 click.echo("the sources hold no document", err=True)
     say_left_out(gate.skipped, gate.examples)
-    if output is not None and not quiet:
+    if output is not None and not options["quiet"]:
         click.echo(f"wrote the predictions to {output}", err=True)
-    if verbose and transformer is not None:
+    if options["verbose"] and transformer is not None:
         share = transformer.unknown_share
         known = (
             "there is no vocabulary to look words up in" if share is None else f"{share:.1%} of the words are unknown"

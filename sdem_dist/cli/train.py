@@ -34,12 +34,8 @@ PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "p
 """Options, and what estimators call them."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
-set_option = option(
-    "--set settings",
-    "NAME=VALUE",
-    "Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
-    multiple=True,
-)
+_SET = "A parameter of the estimator, as in JSON or Python, or a word.  [may be repeated]"
+set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
 
 
 def parse_loss(text: str) -> object:

@@ -60,12 +60,7 @@ Examples:
 @option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
 @option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
 @option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
-@option(
-    "--set settings",
-    "NAME=VALUE",
-    "A parameter of all settings, which is not tried unless --space names it or VALUE is its default.  [may be repeated]",
-    multiple=True,
-)
+@set_option
 @option("--curve", LocalPath(), "Draw the winner's accuracy, or micro-F1, by number of documents.", metavar="FILE.png")
 @option("--table", LocalPath(), "Write all settings and their scores.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Keep the search here, after each fit.", metavar="FOLDER")
@@ -87,7 +82,8 @@ def tune(
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
-    prints what was tried, the best score with each value, and the winner beside the default.
+    prints what was tried, the best score with each value, and the winner beside the default. A parameter that --set
+    gives is not tried, unless --space names it or its value is the default.
     Documents of one group are in one fold, where CORPUS was ingested with --group. CORPUS may be a source, too, as in
     sdem train. The same corpus, settings and seed give the same model on any number of workers.
     """
@@ -153,15 +149,15 @@ def tune(
                 from matplotlib.figure import Figure
                 from sklearn.base import clone
 
+                from sdem_dist import plots
+
                 best = clone(search.estimator).set_params(**search.best_params_)
                 scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
-                of_labels = scored.micro_f1 is None
-                name, scores = ("accuracy", scored.accuracy) if of_labels else ("micro_f1", scored.micro_f1)
+                by_label = scored.micro_f1
+                name, scores = ("accuracy", scored.accuracy) if by_label is None else ("micro_f1", by_label)
                 say(scored)
                 figure = Figure(figsize=(6, 4), layout="constrained")
-                sdem_dist.plots.learning_curve(
-                    scored.n_documents, {"held-out folds": scores}, figure.subplots(), metric=name
-                )
+                plots.learning_curve(scored.n_documents, {"held-out folds": scores}, figure.subplots(), metric=name)
                 figure.savefig(curve)
                 say(f"{curve}: picture")
 

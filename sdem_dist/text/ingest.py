@@ -158,17 +158,9 @@ def ingest(
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
+    source, uid = (None, None) if reference is None else (reference.path, reference.header.uid)
     counting = Counting(
-        settings,
-        reading,
-        on_error,
-        known_classes,
-        targets,
-        None if reference is None else reference.path,
-        None if reference is None else reference.header.uid,
-        block_documents,
-        held_out,
-        random_state,
+        settings, reading, on_error, known_classes, targets, source, uid, block_documents, held_out, random_state
     )
     executor, progress = None, progress or (lambda stage, done, total: None)
     if client is not None:

@@ -113,11 +113,12 @@ class IngestRun:
     executor: Executor | None
 
     def run(self) -> IngestReport:
-        self._gate, self._tally, self._spool = self.counting.gate(), Tally(), None
+        self._gate, self._tally, self._parts = self.counting.gate(), Tally(), list[_Part]()
+        self._spool: TextSpool | None = None
         counting, reference, gate, tally = self.counting, self.reference, self._gate, self._tally
         tally.n_columns = counting.settings.n_features or 0
         with self._workspace() as (self._scratch, self._here):
-            parts, runs = self._count()
+            runs = self._count()
             zero_based, offset = None, 0
             if counting.numeric:
                 zero_based = counting.reading.zero_based
@@ -125,13 +126,14 @@ class IngestRun:
                     raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
                 zero_based = tally.first_column == 0 if zero_based == "auto" else zero_based
                 offset = int(not zero_based)
-            vocabulary, n_features = None, tally.n_columns - offset
+            n_features = tally.n_columns - offset
             self._columns: Callable[[_Part], Columns] = lambda part: None
+            self._vocabulary: Sequence[str] | None = None
             if reference is not None:
-                vocabulary, n_features = reference.vocabulary(), reference.header.n_features
+                self._vocabulary, n_features = reference.vocabulary(), reference.header.n_features
             elif counting.learns:
-                vocabulary = self._merge_terms(parts, runs)
-                n_features = len(vocabulary)
+                self._vocabulary = self._merge_terms(runs)
+                n_features = len(self._vocabulary)
             if n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
             # the classes of the reference, or of the documents; where labels are sets, always the latter
@@ -145,7 +147,7 @@ class IngestRun:
             named = None if counting.targets else tuple((class_name(name), name) for name in classes)
             seed = counting.random_state if reference is None else None  # test sets keep their order
             placing = Placing(n_features, offset, tally.integral, named, seed, held_out=False)
-            made_by: JsonObject = {
+            self._made_by: JsonObject = {
                 "command": "ingest",
                 "sources": [str(source) for source in self.sources],
                 "vocabulary_from": self.vocabulary_from,
@@ -159,10 +161,9 @@ class IngestRun:
 
             def write_held_out() -> None:
                 for path in self.destinations[1:]:
-                    how = replace(placing, seed=None, held_out=True)
-                    self._write(path, how, vocabulary, parts, {**made_by, "part": "held out"})
+                    self._write(path, replace(placing, seed=None, held_out=True), lambda: None)
 
-            documents, n_empty = self._write(self.destinations[0], placing, vocabulary, parts, made_by, write_held_out)
+            documents, n_empty = self._write(self.destinations[0], placing, write_held_out)
         return IngestReport(
             self.destinations[0],
             documents.n_documents,
@@ -205,7 +206,7 @@ class IngestRun:
                 f"{error.strerror or error}{free_space(folder)}; nothing was written"
             ) from error
 
-    def _count(self) -> tuple[list[_Part], Runs | None]:
+    def _count(self) -> Runs | None:
         """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs.
 
         Raises IngestError: the sources, or one of both parts, have no document, or none has a label or a weight.
@@ -213,18 +214,18 @@ class IngestRun:
         counting, gate, tally, executor, scratch = self.counting, self._gate, self._tally, self.executor, self._scratch
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
         splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
-        parts, runs, of_text, n_runs = list[_Part](), None, dict[str, bool](), 0
+        runs, of_text, n_runs = None, dict[str, bool](), 0
         if executor is None:
             folder = scratch / "counts"
             folder.mkdir()
             self._spool = TextSpool(folder / "texts") if self.keep_text else None
             of_part, runs = count_documents(counting, splits, folder, gate, self.progress, self.n_jobs, self._spool)
-            parts.append(_Part(folder, of_part))
+            self._parts = [_Part(folder, of_part)]
             tally.merge(of_part)
         else:
             for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
                 of_part, written = Tally(**summary["tally"]), summary["runs"]
-                parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
+                self._parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
                 n_runs += len(written)
                 tally.merge(of_part)
                 gate.merge(summary["skipped"], summary["examples"])
@@ -251,9 +252,9 @@ class IngestRun:
             warn_of_lookalikes(tally.classes)
         if not counting.numeric:
             warn_of_unspaced(tally.scripts, counting.settings)
-        return parts, runs
+        return runs
 
-    def _merge_terms(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
+    def _merge_terms(self, runs: Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
         settings, n_documents = self.counting.settings, self._tally.n_training
         least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
@@ -267,10 +268,10 @@ class IngestRun:
             strings, totals = Strings(terms.data, terms.offsets), terms.totals
         else:
             if runs is not None:
-                parts[:] = [replace(parts[0], runs=runs.write_all())]
-            all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
-            borders = borders_of([run for part in parts for run in part.runs])
-            root = self._root(parts, "terms")
+                self._parts = [replace(self._parts[0], runs=runs.write_all())]
+            all_runs = [(part.folder, run) for part in self._parts for run, *_ in part.runs]
+            borders = borders_of([run for part in self._parts for run in part.runs])
+            root = self._root("terms")
             folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
             between = zip(folders, pairwise(borders), strict=True)
             jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
@@ -305,24 +306,19 @@ class IngestRun:
         self._columns = lambda part: TermColumns(part.folder, part.first_run, folders, bases, file)
         return strings
 
-    def _root(self, parts: list[_Part], name: str) -> Path:
-        names = "\n".join(part.folder.name for part in parts)
+    def _root(self, name: str) -> Path:
+        names = "\n".join(part.folder.name for part in self._parts)
         return self._scratch / f"{name}-{hashlib.sha256(names.encode()).hexdigest()[:32]}"
 
-    def _write(
-        self,
-        path: str,
-        placing: Placing,
-        vocabulary: Sequence[str] | None,
-        parts: list[_Part],
-        made_by: JsonObject,
-        before_publishing: Callable[[], object] = lambda: None,
-    ) -> tuple[SortedDocuments, int]:
-        """Write the documents held out, or the others; return what they are, and how many of them have no word."""
+    def _write(self, path: str, placing: Placing, write_others: Callable[[], object]) -> tuple[SortedDocuments, int]:
+        """Write the documents held out, or the others; return what they are, and how many of them have no word.
+
+        `write_others` is called before the corpus appears.
+        """
+        parts, done, made_by = self._parts, 0, self._made_by | ({"part": "held out"} if placing.held_out else {})
         sizes = [part.tally.n_held_out for part in parts]
         if not placing.held_out:
             sizes = [part.tally.n_documents - n for part, n in zip(parts, sizes, strict=True)]
-        done = 0
 
         def wrote(n: int) -> None:
             nonlocal done
@@ -344,7 +340,7 @@ class IngestRun:
 
                 write_shards = partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
             else:
-                root = self._root(parts, f"rows-{'held-out' if placing.held_out else 'kept'}")
+                root = self._root(f"rows-{'held-out' if placing.held_out else 'kept'}")
                 root.mkdir(exist_ok=True)  # of a bucket it means nothing
                 jobs, summaries = [], []
                 starts = accumulate(sizes, initial=0)
@@ -373,11 +369,11 @@ class IngestRun:
                 where,
                 documents,
                 write_shards,
-                vocabulary=vocabulary,
+                vocabulary=self._vocabulary,
                 vectorizer=plain_json(self.counting.settings.to_json(), "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
                 shard_documents=self.shard_documents,
             )
-            before_publishing()
+            write_others()
         reopened(path, header)
         return documents, n_empty

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def read_folder(
 
     def batch() -> RecordBatch:
         texts, labels, names = map(list, zip(*rows, strict=True))
-        roles, beside = {"label": labels} if reading.labelled else {}, {"file": names} if keep else {}
+        roles: Any = {"label": labels} if reading.labelled else {}
+        beside: Any = {"file": names} if keep else {}
         return RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)
 
     for label, file in files:

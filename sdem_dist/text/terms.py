@@ -47,8 +47,8 @@ class Trie(NamedTuple):
 
     @classmethod
     def of(cls, counter: NgramCounter) -> Trie:
-        nodes = (array[: counter.n_nodes] for array in (counter.parents, counter.lasts, counter.tally))
-        return cls(counter.tokenizer.spelling, *nodes, counter.tokenizer.lengths[1])
+        parents, lasts, tally = (array[: counter.n_nodes] for array in (counter.parents, counter.lasts, counter.tally))
+        return cls(counter.tokenizer.spelling, parents, lasts, tally, counter.tokenizer.lengths[1])
 
 
 class SortedTerms(NamedTuple):

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
+
+    TextColumn: TypeAlias = Sequence[str] | np.ndarray | pyarrow.Array
 
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
@@ -140,7 +142,7 @@ def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
     return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
 
-def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
+def texts_of_strings(texts: TextColumn) -> Texts:
     """Return a list, an array, a pandas or an Arrow column of texts as one buffer, or raise ValueError."""
     parts = list(parts_of_strings(texts))
     if len(parts) == 1:
@@ -150,7 +152,7 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
     return Texts(data, offsets[:-1], offsets[1:])
 
 
-def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Iterator[Texts]:
+def parts_of_strings(texts: TextColumn) -> Iterator[Texts]:
     """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")

@@ -190,12 +190,11 @@ class Tokenizer:
             self._kinds[128:] = 2
         self._n_stopped = len(stopped)
         self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
-        if self._stem is None:
-            self._stems = TokenInterner(stopped, separator=pattern is not None) if learned is None else learned._stems
-            self._unstemmed = self._stems
-        else:
-            self._stems = TokenInterner() if learned is None else learned._stems
-            self._unstemmed = TokenInterner(stopped)
+        self._unstemmed = TokenInterner(stopped, separator=pattern is not None)
+        self._stems: TokenInterner = self._unstemmed if self._stem is None else TokenInterner()
+        if learned is not None:
+            self._stems = learned._stems
+            self._unstemmed = self._stems if self._stem is None else self._unstemmed
         self.spelling = self._stems
 
     def tokens(self, texts: Texts) -> Segments:
@@ -285,18 +284,16 @@ class NgramCounter:
     def __init__(
         self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
     ) -> None:
-        self.tokenizer = Tokenizer(settings, None if learned is None else learned.tokenizer)
+        self.tokenizer: Tokenizer = Tokenizer(settings, None if learned is None else learned.tokenizer)
         self.n_words = self.n_unknown = 0  # tokens so far, and those of no term, where terms are given
-        self._n_entries, self._scratch, self._grows = 0, Scratch(), learned is None
+        self.n_nodes, self._n_entries, self._scratch, self._grows = 0, 0, Scratch(), learned is None
+        self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
+        self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
+        self._slots, self._node_of_word = np.zeros((_SLOTS, 2), np.int64), np.full(_SLOTS, -1, np.int32)
         if learned is not None:
             for name in ("n_nodes", "parents", "lasts", "_slots", "_node_of_word"):
                 setattr(self, name, getattr(learned, name))
             self.tally = np.full((self.n_nodes, 1), -1, np.int64)
-            return
-        self.n_nodes = 0
-        self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
-        self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
-        self._slots, self._node_of_word = np.zeros((_SLOTS, 2), np.int64), np.full(_SLOTS, -1, np.int32)
 
     def parts(self, texts: Texts, tallied: np.ndarray | None = None) -> list[CsrCounts]:
         """Count texts, some at a time; those `tallied` have part in the terms' documents and occurrences."""

@@ -18,8 +18,9 @@ from sdem_dist.text.tokens import CsrCounts, NgramCounter
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
 if TYPE_CHECKING:
-    import pyarrow
     import scipy.sparse as sp
+
+    from sdem_dist.text.texts import TextColumn
 
 SPELLED_AT_A_TIME = 1 << 15  # terms that become texts together: their bytes stay in the cache
 MOST_HASHED = 1 << 21  # n-grams that a counter by hashing remembers
@@ -57,9 +58,7 @@ def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
 
 
 def count_texts(
-    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts,
-    settings: VectorizerSettings,
-    vocabulary: Sequence[str] | None = None,
+    texts: TextColumn | Texts, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None
 ) -> tuple[sp.csr_matrix, list[str]]:
     """Count the terms of texts, as scikit-learn's ``CountVectorizer`` does.
 
@@ -91,9 +90,7 @@ def count_texts(
 
 
 def learned_texts(
-    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts,
-    settings: VectorizerSettings,
-    dtype: np.dtype | None = None,
+    texts: TextColumn | Texts, settings: VectorizerSettings, dtype: np.dtype | None = None
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
     """Count texts as `count_texts` does without a vocabulary, and return what counts others by these terms, too.
 
