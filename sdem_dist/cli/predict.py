@@ -278,7 +278,7 @@ def _run(
 ) -> None:
     """Print predictions of the documents of sources, or write them as a table."""
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.streaming import jobs_of, predicted_by_threads, predicted_by_workers, tasks_of, transformer_of
+    from sdem_dist.cli.streaming import jobs_of, predictions, tasks_of, transformer_of
     from sdem_dist.cli.tables import SUFFIXES, part_of, write_parts
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
@@ -316,11 +316,9 @@ def _run(
 
     work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
     with cluster.client() as client:
-        if client is None:
-            threads = options["jobs"] or (1 if of_stdin else None)
-            results = predicted_by_threads(work, transformer, render, gate, threads)
-        else:
-            results = predicted_by_workers(tasks_of(work, gate, len(sources)), transformer, render, gate, client)
+        work = work if client is None else tasks_of(work, gate, len(sources))
+        threads = options["jobs"] or (1 if of_stdin else None)
+        results = predictions(work, transformer, render, gate, threads, client)
         if output is not None:
             write_parts(output, results)
         else:

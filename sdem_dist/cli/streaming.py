@@ -81,39 +81,35 @@ def tasks_of(jobs: Iterable[Job], gate: RowValidator, n_sources: int) -> Iterato
             yield job.elsewhere()
 
 
-def predicted_by_threads(
+def predictions(
     jobs: Iterable[Job],
     transformer: TextTransformer | None,
     render: Format[Result],
     gate: RowValidator,
     n_jobs: int | None,
+    client: Client | None = None,
 ) -> Iterator[Result]:
-    """Yield what `render` makes of blocks of documents, in their order; `n_jobs` threads, None: one per core."""
+    """Yield what `render` makes of blocks of documents, in their order.
+
+    `n_jobs`: threads of this process, None: one per core. `client`: its workers do all of it instead.
+    """
+    if client is not None:
+        from sdem_dist.engine.dask import DaskExecutor
+
+        executor = DaskExecutor(client)
+        shared = executor.put((transformer, render, gate.on_error))  # once a worker
+        for results, skipped, examples in in_order(executor, predict_task, ((shared, task) for task in jobs)):
+            gate.merge(skipped, examples)
+            yield from results
+        return
 
     def worker() -> Callable[[Records | CorpusRange], Result]:
         count = None if transformer is None else transformer.counter()
         return lambda block: _formatted(count, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
-    with closing(in_threads(blocks, worker, n_jobs)) as results:
-        yield from results
-
-
-def predicted_by_workers(
-    tasks: Iterable[Job],
-    transformer: TextTransformer | None,
-    render: Format[Result],
-    gate: RowValidator,
-    client: Client,
-) -> Iterator[Result]:
-    """Yield as `predicted_by_threads` does; the workers of a client do all of it."""
-    from sdem_dist.engine.dask import DaskExecutor
-
-    executor = DaskExecutor(client)
-    shared = executor.put((transformer, render, gate.on_error))  # once a worker
-    for results, skipped, examples in in_order(executor, predict_task, ((shared, task) for task in tasks)):
-        gate.merge(skipped, examples)
-        yield from results
+    with closing(in_threads(blocks, worker, n_jobs)) as lines:
+        yield from lines
 
 
 def predict_task(

@@ -32,6 +32,7 @@ MATRIX_DOCUMENTS = 2000  # at a time
 PARQUET_ROWS = 1 << 14  # at a time
 MAX_RECORD_BYTES = 1 << 26  # of delimited text; no record is longer
 DELIMITERS = ",;\t|"
+Keep = bool | tuple[str, ...]  # whether all columns are kept, or the names that they have to have
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
@@ -39,13 +40,7 @@ _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6  # columns of the bounds that the 
 
 
 def read_lines(
-    path: Path,
-    reading: Reading,
-    block_documents: int,
-    part: Part | None = None,
-    *,
-    text_lines: bool | None = False,
-    keep: bool | tuple[str, ...] = False,
+    path: Path, reading: Reading, block_documents: int, part: Part | None, text_lines: bool | None, keep: Keep
 ) -> Iterator[RecordBatch]:
     """Yield lines.
 
@@ -165,7 +160,7 @@ def has_text_lines(path: Path, block: LineBlock | None) -> bool:
 
 
 def read_json_lines(
-    path: Path, reading: Reading, block_documents: int, part: Part | None = None, *, keep: bool | tuple[str, ...]
+    path: Path, reading: Reading, block_documents: int, part: Part | None, keep: Keep
 ) -> Iterator[RecordBatch]:
     """Yield the objects of lines; blank lines are passed over. A column is a field, or a path with dots between names.
 
@@ -269,7 +264,7 @@ def read_svmlight(path: Path, block_documents: int) -> Iterator[RecordBatch]:
             yield RecordBatch([], {"label": labels.tolist()}, numbers, invalid=invalid, matrix=matrix)
 
 
-def read_csv(path: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[RecordBatch]:
+def read_csv(path: Path, reading: Reading, block_documents: int, keep: bool) -> Iterator[RecordBatch]:
     """Yield the records of a table; blank lines are passed over, and numbers count records, the header too."""
     import pyarrow
     import pyarrow.csv
@@ -381,7 +376,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
 
 
 def read_parquet(
-    path: Path, reading: Reading, block_documents: int, groups: tuple[int, int] | None = None, *, keep: bool
+    path: Path, reading: Reading, block_documents: int, groups: Part | None, keep: bool
 ) -> Iterator[RecordBatch]:
     """Yield the rows of a file, or of some of its row groups; numbers count rows of the file."""
     import pyarrow

@@ -109,7 +109,7 @@ class InputSplit:
     source: Path
     form: str
     reading: Reading
-    keep: bool | tuple[str, ...] = False
+    keep: readers.Keep = False
     """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
     block_documents: int = BLOCK_DOCUMENTS  # of a block at most
     part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
@@ -135,11 +135,11 @@ class InputSplit:
         if form == "csv" or (form == "tsv" and reading.header):
             if form == "tsv" and reading.delimiter is None:
                 reading = replace(reading, delimiter="\t")
-            batches = readers.read_csv(source, reading, size, keep=keep)
+            batches = readers.read_csv(source, reading, size, keep)
         elif form == "jsonl":
-            batches = readers.read_json_lines(source, reading, size, self.part, keep=self.keep)
+            batches = readers.read_json_lines(source, reading, size, self.part, self.keep)
         elif form == "parquet":
-            batches = readers.read_parquet(source, reading, size, self.part, keep=keep)
+            batches = readers.read_parquet(source, reading, size, self.part, keep)
         elif form == "svmlight":
             batches = readers.read_svmlight(source, size)
         elif form == "folder":
@@ -147,7 +147,7 @@ class InputSplit:
             batches = read_folder(source, reading, gate, size, files, keep=keep)
         else:
             text_lines = None if form == LINES_OR_TSV else form == LINES
-            batches = readers.read_lines(source, reading, size, self.part, text_lines=text_lines, keep=self.keep)
+            batches = readers.read_lines(source, reading, size, self.part, text_lines, self.keep)
         for batch in batches:
             records = gate.check(source, batch)
             if len(records.texts):

@@ -42,7 +42,7 @@ from sklearn.svm import LinearSVC
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.cli import main as sdem
 from sdem_dist.cli.predict import predictions_of
-from sdem_dist.cli.streaming import predicted_by_threads, transformer_of
+from sdem_dist.cli.streaming import predictions, transformer_of
 from sdem_dist.cluster import connected
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
@@ -106,9 +106,7 @@ def file_speeds(
         estimator = load_model(model)
         counter, answers = transformer_of(estimator), replace(predictions_of(estimator, model), best_only=True)
         splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
-        texts = predicted_by_threads(
-            splits, counter, lambda documents, *_: answers.lines(documents), RowValidator(), n_jobs
-        )
+        texts = predictions(splits, counter, lambda documents, *_: answers.lines(documents), RowValidator(), n_jobs)
         return sum(map(len, texts))
 
     return megabytes / ingest_seconds, megabytes / median(seconds(predicted) for _ in range(repeats))
