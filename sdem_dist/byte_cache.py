@@ -10,17 +10,12 @@ Value = TypeVar("Value")
 
 
 class ByteCache:
-    """Values held for as long as their bytes fit a budget; keys are tuples. A forked child finds it free and complete.
-
-    Epochs ask for the same values in turns.  If the oldest made room, each would go just before it is asked for again.
-    So the first that came stay, and the others are made each time.  Only values whose key has another first part, which
-    an earlier run left behind, make room.
-
-    `max_bytes`: a value larger than the budget is returned but not held.
-    `oldest_leave`: let the oldest values make room after all.
-    """
+    """Values held for as long as their bytes fit a budget. A forked child finds it free and complete."""
 
     def __init__(self, max_bytes: int, *, oldest_leave: bool = False) -> None:
+        # Epochs ask for the same values in turns. If the oldest made room, each would go just before it is asked for
+        # again. So the first stay and the others are made each time, unless `oldest_leave`. Only values whose key has
+        # another first part, which an earlier run left behind, make room.
         self.max_bytes, self.nbytes, self._oldest_leave = max_bytes, 0, oldest_leave
         self._values: dict[Key, Any] = {}
         lock = self._lock = threading.Lock()
@@ -51,12 +46,10 @@ class ByteCache:
                 self.nbytes -= self._values.pop(key).nbytes
 
     def discard(self, condition: Callable[[Key], bool]) -> None:
-        """Drop the values whose keys `condition` accepts."""
         with self._lock:
             self._drop(condition)
 
     def resize(self, max_bytes: int) -> None:
-        """Set the budget, dropping the oldest values until the others fit."""
         self.max_bytes = max_bytes
         self.discard(lambda key: self.nbytes > max_bytes)
 

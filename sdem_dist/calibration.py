@@ -35,10 +35,7 @@ class Reliability(NamedTuple):
 
 
 def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,).
-
-    `confidence`, `right`: of each document the probability of its prediction, and whether it is right.
-    """
+    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
     weights = np.ones(len(confidence)) if weights is None else weights
     bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
     columns = weights * confidence, weights * right, weights
@@ -60,11 +57,7 @@ def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def calibration_sums(
     scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool = True
 ) -> np.ndarray:
-    """Return the sum of Brier scores, `bin_sums`, and, if `tempered`, `tempered_sums`, for `finish`.
-
-    `scores`: shape (n_documents, n_classes), float64: ln p(y | d), up to a constant of each document.
-    `labels`, `weights`: shape (n_documents,), integers and float64.
-    """
+    """Return the sum of Brier scores, `bin_sums` and, if `tempered`, `tempered_sums`, of ln p(y | d), for `finish`."""
     used = weights > 0
     scores, labels, weights = possible(scores[used]), labels[used], weights[used]
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
@@ -85,10 +78,7 @@ def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums for `cautious_temperature`: `tempered_losses`, those with the second class right, and how many.
-
-    For arguments see `calibration_sums`.
-    """
+    """Return the sums for `cautious_temperature`: `tempered_losses`, those with the second class right, how many."""
     mistaken = np.zeros(len(TEMPERATURES))
     if len(labels) and scores.shape[1] > 1:
         best = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:]
@@ -120,11 +110,8 @@ def possible(scores: np.ndarray) -> np.ndarray:
 
 
 def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of log-losses at `TEMPERATURES`, shape (n_temperatures,); for arguments see `calibration_sums`.
-
-    Half a temperature is the square, every second one is half.
-    """
-    # A class a row: sums over classes then add long rows.
+    """Return the sums of log-losses of ln p(y | d), up to a constant of each document, at each of `TEMPERATURES`."""
+    # Half a temperature is the square, every second one is half. A class a row: sums over classes then add long rows.
     scores = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # of a class with probability 0
     top = scores.max(axis=0, initial=-1e300)
     behind, lost = scores - top, float(weights @ (top - scores[labels, np.arange(len(labels))]))
@@ -155,11 +142,7 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
 
 
 def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-    """Return the scores of documents under their own class, sorted: for each class an array.
-
-    `probabilities`: shape (n_documents, n_classes).
-    `labels`: shape (n_documents,), integers: those below 0 are of no class.
-    """
+    """Return the scores of documents under their own class, sorted: for each class an array. Labels may be -1."""
     return [np.sort(1.0 - probabilities[labels == k, k]) for k in range(probabilities.shape[1])]
 
 

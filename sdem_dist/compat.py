@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def _scheduler(client: Client) -> Any:
-    """Return what calls a client's scheduler: distributed, ``client.scheduler``, which is None once it is closed.
-
-    Raises RuntimeError: the client was closed.
-    """
+    """Return what calls a client's scheduler: distributed, ``client.scheduler``, which is None once it is closed."""
     if client.scheduler is None:
         raise RuntimeError("the client was closed")
     return client.scheduler
@@ -53,10 +50,9 @@ def scheduler_address(client: Client) -> str:
 
 
 def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
-    """Free tasks that wait for a worker which is lost or paused, though any other may run them.
+    """Free tasks that wait for a worker which is lost; Dask does not, where no worker was running as they came up.
 
-    Dask does not, where no worker at all was running when they became ready.  Distributed, within the scheduler:
-    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, ``transitions(recommendations, id)``.
+    Distributed: ``unrunnable``, ``loose_restrictions``, ``worker_restrictions``, ``transitions(recommendations, id)``.
     """
     waiting = [ts for ts in dask_scheduler.unrunnable if part_of_key in str(ts.key) and ts.loose_restrictions]
     for ts in waiting:
@@ -65,11 +61,8 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
 
 
 async def probe(address: str, seconds: float) -> None:
-    """Connect to a scheduler and leave again: distributed, ``comm.connect``, which ends when it is cancelled.
-
-    Its own deadline, and a client's, do not cover the handshake: a scheduler that accepts and never answers hangs both.
-    Raises OSError: nothing answered in time.
-    """
+    """Connect to a scheduler and leave again: distributed, ``comm.connect``, which ends when it is cancelled."""
+    # Its own deadline, and a client's, do not cover the handshake: a scheduler that never answers hangs both.
     import asyncio
 
     from distributed import Security
@@ -84,10 +77,7 @@ async def probe(address: str, seconds: float) -> None:
 
 
 def leave_out_failed_cancellations() -> None:
-    """Keep out of the log that distributed had nothing to cancel: its ``utils.sync`` fails at that by a NameError.
-
-    It does where an interrupt comes before the event loop has begun what it was asked for; nothing is lost by it.
-    """
+    """Keep out of the log that distributed had nothing to cancel, which its ``utils.sync`` says by a NameError."""
 
     def is_other_failure(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -104,11 +94,8 @@ async def process_interface(job: Any, verb: str) -> None:
 
 
 def close_gateways_by_hand(gateway_class: type) -> None:
-    """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``.
-
-    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits
-    for a lock of its own, forever; of a gateway that was closed it prints an error.
-    """
+    """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``."""
+    # It closes an event loop: in a thread that is about to start one it waits for a lock of its own, forever.
     if "__del__" in vars(gateway_class):
         del gateway_class.__del__  # type: ignore[attr-defined]
 
@@ -125,8 +112,8 @@ class _Later(ModuleType):
 def import_scikit_learn() -> None:
     """Import scikit-learn without pandas and ``scipy.stats``: they take twice as long as the rest, and few need them.
 
-    Only its ``utils.fixes`` imports the two, whole. Each is imported when something of it is asked for. So is
-    ``numpy.f2py``, which nobody wants: ``from numpy import *`` in scipy's ``array_api_compat`` asks for it.
+    Only its ``utils.fixes`` imports the two. ``from numpy import *`` in scipy's ``array_api_compat`` asks for
+    ``numpy.f2py``, which nobody wants. Each is imported when something of it is asked for.
     """
     if "sklearn" in sys.modules:
         return
@@ -184,10 +171,9 @@ def reruns_parent_script() -> bool:
 
 @cache  # it does not change while a process runs, and every stage asks
 def compile_target() -> str:
-    """Return what numba compiles for in this process, such as ``"znver3 +avx +avx2 -avx512f"``.
+    """Return what numba compiles for, such as ``"znver3 +avx -avx512f"``: ``CPU_NAME``, ``CPU_FEATURES``, or LLVM's.
 
-    Numba: ``numba.core.config.CPU_NAME`` and ``CPU_FEATURES`` (environment ``NUMBA_CPU_NAME``, ``NUMBA_CPU_FEATURES``),
-    and without them what LLVM says of the machine. Other targets round otherwise, in the last bits.
+    Other targets round otherwise, in the last bits.
     """
     config, llvm = import_module("numba.core.config"), import_module("llvmlite.binding")
     name = llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME

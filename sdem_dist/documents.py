@@ -109,7 +109,6 @@ class DenseDocuments:
 
     @classmethod
     def concatenate(cls, parts: list[DenseDocuments]) -> DenseDocuments:
-        """Join batches of equal columns in the given order; `parts` holds at least one."""
         if len(parts) == 1:
             return parts[0]
         return cls(np.concatenate([p.values for p in parts]), *_joined_columns(parts))

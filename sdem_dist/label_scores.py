@@ -36,9 +36,7 @@ def probabilities(odds: np.ndarray) -> np.ndarray:
 
 
 def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
-    """Return sums over documents, shape (5 + 4 n_labels,): those of `COUNTS`, and four a label.
-
-    These are the documents that have it, that get it, that get it rightly, and the log-loss.
+    """Return the sums of `COUNTS`, and of each label documents that have it, get it, get it rightly, and log-losses.
 
     `odds`, `members`: shape (n_documents, n_labels): log-odds before temperatures, and 0 or 1.
     """
@@ -74,11 +72,7 @@ def finish(sums: np.ndarray) -> dict[str, float]:
 
 
 def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return what temperatures and thresholds are fitted to, shape ((n_temperatures + 2 n_bins) * n_labels,).
-
-    These are log-losses at `TEMPERATURES`, and histograms of log-odds of the documents without each label and with it.
-    Arguments are those of `label_sums`.
-    """
+    """Return log-losses at `TEMPERATURES`, and histograms of log-odds of documents without each label and with it."""
     n_labels, n_bins = odds.shape[1], len(EDGES) + 1
     signed = np.where(members > 0, -odds, odds)
     column = weights[:, None]

@@ -18,8 +18,8 @@ from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.saving import KIND, Metadata
 from sdem_dist.storage.archive import is_archive, read_archive
+from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import decode_strings, from_json
-from sdem_dist.storage.urls import place
 from sdem_dist.text.sources import SUFFIXES, plain_suffix
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -104,8 +104,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
         if settings["kind"] == "hashing" and (width := settings["n_features"]) != n_features:
             raise ValueError(f"texts are hashed to {width:,} columns, and the model has {n_features:,}")
-    estimator.vectorizer_, estimator.label_separator_ = settings, metadata.label_separator
-    estimator.vocabulary_ = None
+    estimator.vectorizer_, estimator.label_separator_, estimator.vocabulary_ = settings, metadata.label_separator, None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         if len(estimator.vocabulary_) != n_features:

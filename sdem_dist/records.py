@@ -48,11 +48,7 @@ def plain(value: object) -> object:
 
 
 def restored(value: object, own: Mapping[str, type]) -> object:
-    """Return what JSON values of `plain` stand for: lists as tuples, records made again, fields of the declared types.
-
-    Raises ValueError: a record of a class that neither the package nor the user's `own` has, or with other fields or
-    types than it declares.
-    """
+    """Return what JSON values of `plain` stand for; ValueError where a class, or a field, is not known or another."""
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)
     if not isinstance(value, dict):
@@ -73,10 +69,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
 
 
 def _typed(value: object, declared: object, where: str) -> object:
-    """Return a value as a field declares it: whole numbers as floats where those are asked for, all else unchanged.
-
-    NaN is not a setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
-    """
+    """Return a value as a field declares it; for a protocol or a variable of classes any record will do."""
     kinds = get_args(declared)
     if get_origin(declared) in (Union, UnionType):
         for kind in kinds:
@@ -92,7 +85,7 @@ def _typed(value: object, declared: object, where: str) -> object:
             return tuple(_typed(v, kind, where) for v, kind in zip(value, kinds, strict=True))
     elif declared is float and isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
-            if not math.isnan(number := float(value)):
+            if not math.isnan(number := float(value)):  # infinities are settings, such as ln 0
                 return number
     elif declared in (int, bool, str, type(None), *_KNOWN.values()):
         if type(value) is declared:
@@ -112,11 +105,10 @@ class Field:
 
     def check(self, name: str, value: np.ndarray) -> None:
         """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""
-        fits = value.ndim == len(self.shape) and all(
-            wanted in (None, n) for n, wanted in zip(value.shape, self.shape, strict=True)
-        )
+        shape = tuple("any" if n is None else n for n in self.shape)
+        n_axes = len(shape)
+        fits = value.ndim == n_axes and all(shape[i] in ("any", value.shape[i]) for i in range(n_axes))
         if not fits or value.dtype != np.float64:
-            shape = tuple("any" if n is None else n for n in self.shape)
             raise ValueError(
                 f"array {name!r} must be float64 of shape {shape}, and is {value.dtype} of shape {value.shape}"
             )

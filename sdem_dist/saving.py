@@ -10,9 +10,9 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE, Estimator
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import is_archive, write_archive
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import encode_strings, to_json
 from sdem_dist.storage.publish import check_writable
-from sdem_dist.storage.urls import is_url, place
 
 KIND = "sdem-model"
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -53,13 +53,7 @@ def check_destination(path: str | Path) -> None:
 
 
 def save_model(estimator: Estimator, path: str | Path) -> None:
-    """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
-
-    Equal models make equal files: `n_jobs`, `verbose` and the seconds of their histories are left out.
-
-    Raises ModelError: `path` is something else than a model, a parameter cannot be stored as JSON, or the disk refuses;
-    what was there stays as it was.
-    """
+    """Write a fitted estimator as one file, atomically; an earlier model there is replaced."""
     check_destination(path)
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     if estimator.vocabulary_ is not None:
@@ -71,7 +65,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         arrays["set_counts"] = np.array([len(of_class) for of_class in scores], np.int64)
     classes = estimator.classes_ if estimator.spec.target == "labels" else None
     parameters = estimator.get_params(deep=False).items()
-    metadata = Metadata(
+    metadata = Metadata(  # of equal models equal: without what is of the machine, and seconds
         estimator=type(estimator).__name__,
         parameters={name: plain(value) for name, value in parameters if name not in OF_THE_MACHINE},
         classes=None if classes is None else classes.tolist(),
@@ -80,10 +74,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         feature_names=list(getattr(estimator, "feature_names_in_", [])) or None,
         vectorizer=estimator.vectorizer_,
         label_separator=estimator.label_separator_,
-        history=[
-            {name: value for name, value in entry.items() if not name.endswith("seconds")}
-            for entry in estimator.history_
-        ],
+        history=[{k: v for k, v in entry.items() if not k.endswith("seconds")} for entry in estimator.history_],
         n_iter=int(estimator.n_iter_),
         damaged_shards=list(getattr(estimator, "damaged_shards_", [])),
         weighting=plain(estimator.weighting_),

@@ -17,11 +17,7 @@ _STEP = 1e-5
 
 
 def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
-    """Check an exponential family against its laws, at random points inside S.
-
-    Round trips between mu and theta; the gradient of the log-partition is mu, its Hessian the Fisher information,
-    positive definite, and the covariance of the statistics of samples; densities of single columns sum to one; KL
-    divergences are not negative; the check step leaves the interior alone, acts once, and ends where theta exists.
+    """Check an exponential family against its laws, at random points inside S: each has its message below.
 
     Parameters
     ----------
@@ -63,8 +59,8 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         _same(inverse, np.eye(len(mu)), "d theta / d mu is not the inverse of d mu / d theta", 1e-3)
         _check_samples(family, mu, t, scale, rng)
     _holds(family.divergence(points, points[rng.permutation(n_points)]) >= 0, "a KL divergence is negative")
-    of_itself = family.divergence(points, points)
-    _same(of_itself, np.zeros(n_points), "the KL divergence of a point from itself is not 0", 1e-7)
+    nothing = np.zeros(n_points)
+    _same(family.divergence(points, points), nothing, "the KL divergence of a point from itself is not 0", 1e-7)
     for distance in (1.0, 3.0, 100.0):  # far out, in all directions
         away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
         projected, acted = family.check(away)
@@ -77,8 +73,8 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         _holds(np.isfinite(theta), "check ends where theta does not exist")
         _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")
     _same(family.posterior_mean(points * 1e12, np.full(n_points, 1e12)), points, "many observations are outvoted", 1e-5)
-    nothing = family.posterior_mean(np.zeros_like(points), np.zeros(n_points))
-    _holds(np.isfinite(family.to_natural(nothing)), "without observations there is no theta")
+    start = family.posterior_mean(np.zeros_like(points), nothing)
+    _holds(np.isfinite(family.to_natural(start)), "without observations there is no theta")
 
 
 def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
@@ -146,12 +142,7 @@ def check_learner(
     apart: bool = True,
     own: Sequence[type] = (),
 ) -> None:
-    """Check a learner against what the engine and model files rely on.
-
-    States are what their fields say and come back from arrays; settings come back from JSON. The same inputs give the
-    same bits and are not changed. Combining is associative, and gives more than one lane's part. Evaluation sums add
-    up. Rounds without weight change nothing. Blocks of wide learners are the parts of the whole, in a round of one
-    document if they are not `apart`.
+    """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
 
     Parameters
     ----------
@@ -165,7 +156,7 @@ def check_learner(
     weighted : bool, default=True
         Documents of weight zero are as if they were not there.
     apart : bool, default=True
-        Blocks of a wide learner move as the parts of the whole, also where several lanes are merged.
+        Blocks of a wide learner move as the parts of the whole, also in rounds of several documents and lanes.
     own : sequence of classes
         Settings of your own, dataclasses that files may name.
 
@@ -223,7 +214,6 @@ def check_learner(
 
 
 def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> None:
-    """Check that a state comes back from arrays, and a learner from JSON."""
     _holds(tuple(learner.state_fields()) == state._fields, "state_fields does not name the fields of a state, in order")
     try:
         back = restored_state(learner, {name: np.asarray(value) for name, value in state._asdict().items()})
@@ -237,7 +227,6 @@ def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> Non
 
 
 def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[Lane], prepared: list[Any]) -> None:
-    """Check that blocks of the vocabulary are parts of the whole, before and after a round."""
     n = 3
     blocks = [learner.block_of_state(state, block, n) for block in range(n)]
     _close(learner.gathered(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
@@ -281,12 +270,11 @@ def _close(actual: Any, expected: Any, otherwise: str) -> None:
         _holds(np.allclose(x, y, rtol=1e-8, atol=1e-9 * max(size, 1e-9), equal_nan=True), f"{otherwise}: {x} and {y}")
 
 
+def _same(actual: np.ndarray, expected: np.ndarray, otherwise: str, tolerance: float = 1e-8) -> None:
+    close = np.allclose(actual, expected, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(expected).max())))
+    _holds(close, f"{otherwise}: {actual} where {expected} belongs")
+
+
 def _holds(condition: Any, otherwise: str) -> None:
     if not np.all(condition):
         raise AssertionError(otherwise)
-
-
-def _same(actual: np.ndarray, expected: np.ndarray, otherwise: str, tolerance: float = 1e-8) -> None:
-    size = max(1.0, float(np.abs(expected).max()))
-    close = np.allclose(actual, expected, rtol=tolerance, atol=tolerance * size)
-    _holds(close, f"{otherwise}: {actual} where {expected} belongs")

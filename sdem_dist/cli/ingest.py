@@ -22,7 +22,7 @@ from sdem_dist.cli.options import (
 )
 from sdem_dist.cli.sources import spool_stdin
 from sdem_dist.counted import counted, visible
-from sdem_dist.storage.urls import place
+from sdem_dist.storage.buckets import place
 
 if TYPE_CHECKING:
     from sdem_dist.text import VectorizerSettings

@@ -25,8 +25,8 @@ from sdem_dist.cli.options import (
 from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.urls import place
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
 
 def _facts(corpus: Corpus, *, values: bool) -> str:
     """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
+    from sdem_dist.corpus.labels import numbering
     from sdem_dist.corpus.reader import missing_values
-    from sdem_dist.corpus.tables import numbering
     from sdem_dist.text import VectorizerSettings
 
     header, n_bytes = corpus.header, corpus.bytes_on_disk()

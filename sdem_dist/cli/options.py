@@ -13,7 +13,7 @@ import click
 
 from sdem_dist.compat import import_scikit_learn
 from sdem_dist.errors import SdemError
-from sdem_dist.storage.urls import is_url, place, refuse_url
+from sdem_dist.storage.buckets import is_url, place, refuse_url
 
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings

@@ -18,9 +18,9 @@ from sdem_dist.cli.console import ingest_progress, say_left_out, warn_of_single_
 from sdem_dist.cli.options import READING, WORDS, Source, typed_options
 from sdem_dist.counted import counted
 from sdem_dist.errors import SdemError
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.publish import hidden_folder, set_aside
-from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -17,7 +17,7 @@ from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, optio
 from sdem_dist.cli.sources import documents_of, is_source, refuse_far_sources, training_documents
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
-from sdem_dist.storage.urls import place
+from sdem_dist.storage.buckets import place
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator

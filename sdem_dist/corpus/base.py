@@ -1,27 +1,32 @@
-"""What corpora on disk and in memory share: rows, subsets, weights, transforms of documents, and one `read`."""
+"""What corpora share: rows, subsets, weights, transforms of documents, and one `read`; the corpus in memory."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import ByteCache
-from sdem_dist.corpus.checks import document_frequency
+from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import FoldMask, Folds, Selection
-from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header
+from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.errors import CorpusError
+from sdem_dist.storage.encoding import crc32c
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
 Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
 """From the documents at positions ``start`` up to ``stop``, and these, to others; its ``repr`` names it."""
 BLOCK = 1 << 15  # documents that are read at a time
+_numbers: Iterator[int] = count()
+ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
 _frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
 
 
@@ -37,21 +42,16 @@ class OfValues:
 
 
 class BaseCorpus(ABC):
-    """Documents that are read by position, and what is stored of all of them.
+    """Documents that are read by position. Subclasses say what is stored."""
 
-    Subclasses say what is stored. Of that, a corpus has all documents or the `rows`; documents outside of one of the
-    `subsets` have weight 0, so that ranges, lanes and random numbers are those of all; `transforms` change documents as
-    they are read, in turn.
-    """
-
-    rows: np.ndarray | None = None  # shape (n_documents,), int64: stored positions of the documents, ascending
+    rows: np.ndarray | None = None  # stored positions of the documents, int64, ascending; None: all
     subsets: tuple[Selection | FoldMask, ...] = ()
-    transforms: tuple[Transform, ...] = ()
+    """Documents outside have weight 0, so that ranges, lanes and random numbers are those of all."""
+    transforms: tuple[Transform, ...] = ()  # in turn
     weight_divisor: float = 1.0  # of stored weights
     _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms", "weight_divisor")
     """What is sent to workers; all else is made again."""
 
-    # What is stored.
     @property
     @abstractmethod
     def stored_header(self) -> Header: ...
@@ -67,9 +67,9 @@ class BaseCorpus(ABC):
 
     @abstractmethod
     def _document_frequency(self) -> np.ndarray: ...
-    @abstractmethod
     def vocabulary(self) -> list[str] | None:
         """Return the words in the order of their indices; None where columns have no names."""
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name in self._state}
@@ -93,7 +93,7 @@ class BaseCorpus(ABC):
         if weights is None or not len(weights):
             return self
         mean = float(weights[0] if np.ptp(weights) == 0 else weights.mean())  # exact where all are alike
-        return self if np.ptp(weights) == 0 == mean - 1 else self._with(weight_divisor=self.weight_divisor * mean)
+        return self if (weights == 1).all() else self._with(weight_divisor=self.weight_divisor * mean)
 
     def labelled(self) -> Self:
         """Return the documents that have a label, of a subset those inside, numbered from 0."""
@@ -137,10 +137,9 @@ class BaseCorpus(ABC):
         return self.stored_header.n_documents if self.rows is None else len(self.rows)
 
     def read(self, start: int, stop: int) -> AnyDocuments:
-        """Return documents, in stored order.
+        """Return documents, in stored order, not to be changed: arrays may be views. Without classes no labels.
 
-        On disk every shard that holds one of them is read as a piece, so ranges that follow the shards' borders waste
-        nothing. What is returned is not to be changed: arrays may be views. Without classes ``labels`` is None.
+        On disk every shard that holds one of them is read whole: ranges along the shards' borders waste nothing.
 
         Raises CorpusError: a shard is damaged; the message names it and the array.
         Raises IndexError: not ``0 <= start <= stop <= n_documents``.
@@ -152,28 +151,26 @@ class BaseCorpus(ABC):
         else:
             rows = self.rows[start:stop]
             parts = [] if len(rows) else [self._read(0, 0)]
-            for first in range(int(rows[0]), int(rows[-1]) + 1, BLOCK) if len(rows) else ():
+            for first in np.unique(rows // BLOCK * BLOCK).tolist():
                 last = min(first + BLOCK, self.stored_header.n_documents)
                 inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-                if len(inside):
-                    parts.append(self._read(first, last).taken(inside))
+                parts.append(self._read(first, last).taken(inside))
             documents = type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
         if self.weight_divisor != 1.0 and documents.weights is not None:
             documents = replace(documents, weights=documents.weights / self.weight_divisor)
         if self.subsets:
             weights = np.ones(stop - start) if documents.weights is None else documents.weights
-            documents = replace(documents, weights=np.where(self._mask(start, stop), weights, 0.0))
+            inside = np.logical_and.reduce([mask.mask(start, stop) for mask in self.subsets])
+            documents = replace(documents, weights=np.where(inside, weights, 0.0))
         for transform in self.transforms:
             documents = transform(documents, start, stop)
         return documents
 
-    def _mask(self, start: int, stop: int) -> np.ndarray:
-        return np.logical_and.reduce([mask.mask(start, stop) for mask in self.subsets])
-
     @property
     def mask(self) -> np.ndarray | None:
         """Which documents are in the subset, bool of shape (n_documents,); None: all are."""
-        return self._mask(0, self.n_documents) if self.subsets else None
+        parts = [mask.mask(0, self.n_documents) for mask in self.subsets]
+        return np.logical_and.reduce(parts) if parts else None
 
     def place(self, document: int) -> str:
         """Return where the document at a position is, for people."""
@@ -205,37 +202,33 @@ class BaseCorpus(ABC):
     @property
     def class_weights(self) -> tuple[float, ...]:
         """Documents of each class, by weight."""
-        labels = None if self.weights is None else self.labels()
-        if labels is None:
+        labels, weights = self.labels(), self.weights
+        if labels is None or weights is None:
             return tuple(map(float, self.header.class_counts))
-        labelled, weights = labels >= 0, cast(np.ndarray, self.weights)
-        return tuple(np.bincount(labels[labelled], weights[labelled], len(self.header.classes)).tolist())
+        return tuple(np.bincount(labels[labels >= 0], weights[labels >= 0], len(self.header.classes)).tolist())
 
     @cached_property
     def document_frequency(self) -> np.ndarray:
-        """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
-
-        Those of a subset count its documents of a weight above 0 alone. CorpusError where the array is damaged, or the
-        corpus is dense.
-        """
-        if (self.rows is None and not self.subsets) or self.stored_header.layout == DENSE:
+        """In how many documents, of a subset with a weight above 0, each column of a sparse corpus occurs: int64."""
+        if self.stored_header.layout == DENSE:
+            raise CorpusError(f"{self!r} is dense: its columns have no document frequencies")
+        if self.rows is None and not self.subsets:
             return self._document_frequency()
 
-        def count() -> np.ndarray:
+        def count_documents() -> np.ndarray:
             counts = np.zeros(self.stored_header.n_features, np.int64)
             for start in range(0, self.n_documents, BLOCK):
                 block = cast(Documents, self.read(start, min(start + BLOCK, self.n_documents)))
                 if self.subsets:
                     block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
-                counts += document_frequency(block.indices, block.data, block.n_features)
+                counts += manifest.document_frequency(block.indices, block.data, block.n_features)
             return counts
 
-        return _frequencies.get((self.cache_key,), count)
+        return _frequencies.get((self.cache_key,), count_documents)
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
-        """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
+        """Return `k` folds for cross-validation, even in each class, by a hash of each document's place; see `Folds`.
 
-        Documents of one group, of `groups` in stored order or those that the corpus stores, are in one fold.
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
         return Folds(self, k, seed, groups=groups)
@@ -248,9 +241,7 @@ class BaseCorpus(ABC):
         return list(documents)
 
     def subset(self, which: ArrayLike | Callable[[ClassLabel | None, int | str], bool]) -> Self:
-        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
-
-        All documents are read, and those outside have weight 0. Document frequencies are of the chosen documents alone.
+        """Return some documents as a corpus: all are read, and those outside have weight 0.
 
         `which`: a mask of shape (n_documents,), positions, or a function of a document's label, None where there is
         none, and id that says whether it is inside.
@@ -271,19 +262,141 @@ class BaseCorpus(ABC):
         if callable(which):
             positions = [-1] * n if labels is None else labels.tolist()
             pairs = zip(positions, self.ids_of(), strict=True)
-            mask[:] = [bool(which(None if k < 0 else cast(ClassLabel, classes[k]), name)) for k, name in pairs]
-        else:
-            places = np.asarray(which)
-            if places.dtype == bool and places.shape == (n,):
-                mask[:] = places
-            elif places.ndim == 1 and places.dtype.kind in "iu" and (places < n).all() and (places >= 0).all():
-                mask[places] = True
-            else:
-                raise ValueError(
-                    f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
-                    f"got {places.dtype} of shape {places.shape}"
-                )
+            which = np.array([bool(which(None if k < 0 else cast(ClassLabel, classes[k]), name)) for k, name in pairs])
+        places = np.asarray(which)
+        is_mask = places.dtype == bool and places.shape == (n,)
+        if not is_mask and not (
+            places.ndim == 1 and places.dtype.kind in "iu" and ((places >= 0) & (places < n)).all()
+        ):
+            raise ValueError(
+                f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
+                f"got {places.dtype} of shape {places.shape}"
+            )
+        mask[places] = True
         mask &= True if self.mask is None else self.mask
         if not mask.any():
             raise ValueError("the subset has no document")
         return self.within(Selection.of(mask))
+
+
+class MemoryCorpus(BaseCorpus):
+    """Documents of a matrix or a table behind the reading interface of `Corpus`.
+
+    `X`: shape (n_documents, n_features): counts or weights, never negative; with `dense` a table, NaN where a value is
+    missing.
+    `y_positions`: shape (n_documents,): places in `classes`, which may be empty; -1 where one is not known.
+    `targets`: shape (n_documents, n_targets): real numbers to be predicted, beside a sparse matrix.
+    `rows`: the rows of `X`, ascending, that are documents; by default all, permuted once if `shuffle`.
+    Raises CorpusError: there are no documents, lengths differ, or an entry is none that a corpus may hold.
+    """
+
+    _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
+
+    def __init__(
+        self,
+        X: object,
+        y_positions: ArrayLike | None,
+        classes: Sequence[ClassLabel | LabelSet],
+        *,
+        weights: ArrayLike | None = None,
+        targets: ArrayLike | None = None,
+        rows: np.ndarray | None = None,
+        random_state: int = 0,
+        shuffle: bool = True,
+        dense: bool = False,
+    ) -> None:
+        import scipy.sparse as sp
+
+        what = "the table" if dense else "the matrix"
+        if sp.issparse(X):
+            manifest.check_structure(X, what)
+        matrix: Any = manifest.checked_table(X, what) if dense else manifest.checked_entries(sp.csr_array(X), what)
+        if 0 in matrix.shape:
+            raise CorpusError(f"{what} of shape {matrix.shape} holds no documents")
+        n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
+        if labels is not None and labels.shape != (n,):
+            raise CorpusError(f"{what} has {n} documents, and the labels have shape {labels.shape}")
+        if labels is not None and not ((labels >= -1) & (labels < max(1, len(classes)))).all():
+            raise CorpusError(f"{what} has labels outside -1 to {len(classes) - 1}")
+        columns = [
+            labels,
+            None if weights is None else manifest.checked_weights(weights, n, what),
+            None if targets is None else manifest.checked_targets(targets, n, what),
+        ]
+        order = rows
+        if shuffle:
+            order = np.random.Generator(np.random.PCG64(random_state)).permutation(n if rows is None else len(rows))
+            order = order if rows is None else rows[order]
+        self._classes, self.n_rows, self._number = tuple(classes), n, next(_numbers)
+        self.order = order
+        """Row of `X` that each document is: int64; None without shuffling and `rows`."""
+        if order is not None:
+            columns = [None if column is None else column[order] for column in columns]
+        self._documents: AnyDocuments
+        if dense:
+            self._documents = DenseDocuments(
+                np.ascontiguousarray(matrix if order is None else matrix[order]), *columns[:2]
+            )
+            return
+        canonical = matrix.has_canonical_format
+        if canonical:  # few bytes are soon permuted
+            matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+        if order is not None:
+            matrix = matrix[order]
+        if not canonical:
+            matrix = matrix if order is not None else matrix.copy()  # the caller's is not changed
+            matrix.sum_duplicates()
+            manifest.checked_entries(matrix, "the matrix, its repeated entries added up")
+        data = matrix.data if canonical else _compact(matrix.data)
+        self._documents = Documents(data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1], *columns)
+
+    def __repr__(self) -> str:
+        n_features = self._documents.n_features
+        return f"{self._titles}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
+
+    def _key(self) -> str:
+        return f"memory {self._number}"
+
+    def _place(self, document: int) -> str:
+        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
+
+    def _array(self, name: str) -> np.ndarray | None:
+        return getattr(self._documents, name, None)
+
+    def _read(self, start: int, stop: int) -> AnyDocuments:
+        return self._documents[start:stop]
+
+    @cached_property
+    def stored_header(self) -> Header:
+        """The manifest that a corpus of these documents would have, as one shard."""
+        documents, labels = self._documents, self._documents.labels
+        arrays = {name: array for name in ARRAYS if (array := getattr(documents, name, None)) is not None}
+        dense = isinstance(documents, DenseDocuments)
+        entries = arrays["values" if dense else "data"]
+        counts = [] if labels is None else np.bincount(labels[labels >= 0], minlength=len(self._classes)).tolist()
+        checksums = {name: crc32c(array) for name, array in arrays.items()}
+        return Header(
+            n_documents=documents.n_documents,
+            n_features=documents.n_features,
+            n_nonzeros=entries.size,
+            classes=self._classes,
+            class_counts=tuple(counts),
+            shards=(ShardInfo(documents.n_documents, entries.size, str(entries.dtype), checksums),),
+            vocabulary_hash=vocabulary_hash(documents.n_features, None),
+            weighted=dense or (entries.dtype.kind == "f" and bool((entries != np.floor(entries)).any())),
+            layout=DENSE if dense else SPARSE,
+            n_targets=arrays["targets"].shape[1] if "targets" in arrays else 0,
+        )
+
+    def _document_frequency(self) -> np.ndarray:
+        documents = cast(Documents, self._documents)
+        return manifest.document_frequency(documents.indices, documents.data, documents.n_features)
+
+
+def _compact(data: np.ndarray) -> np.ndarray:
+    """Return entries as unsigned integers or floats, float32 if that keeps every value."""
+    if data.dtype.kind == "f":
+        single = data.astype(np.float32, copy=False)
+        return single if np.array_equal(single, data) else data.astype(np.float64, copy=False)
+    top = int(data.max(initial=0))
+    return data.astype(np.float64 if top >= 2**32 else np.min_scalar_type(top), copy=False)

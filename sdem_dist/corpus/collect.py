@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.corpus import checks
+from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import group_hashes
-from sdem_dist.corpus.labels import LabelEncoder, column_of
+from sdem_dist.corpus.labels import LabelEncoder, column_of, encoded_table
 from sdem_dist.corpus.manifest import index_dtype
-from sdem_dist.corpus.rows import Canonical, KeyedRows, Kind, narrowed
-from sdem_dist.corpus.shuffle import SortedDocuments, SortedRows, stored_keys
-from sdem_dist.corpus.tables import categories_by_column, encoded_table, joined_categories
+from sdem_dist.corpus.shuffle import Canonical, KeyedRows, Kind, SortedDocuments, SortedRows, narrowed, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.kept import SUMMARY, once
@@ -41,25 +39,21 @@ Part = tuple[Any, ...]
 
 def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable, which bring their `COLUMNS`."""
-    if not (sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed")):
-        yield from _of_iterable(X, columns)
+    if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
+        shape = cast(Any, X).shape
+        if len(shape) != 2:
+            raise CorpusError(f"X has {len(shape)} dimensions; a matrix of documents by features has two")
+        # ids stay a list: of mixed kinds, NumPy would make texts
+        arrays = [None if c is None else c if i == 1 else np.asarray(c) for i, c in enumerate(columns)]
+        arrays[4] = None if arrays[4] is None else group_hashes(arrays[4])
+        stop = 0
+        for block in _row_blocks(X):
+            start, stop = stop, stop + block.shape[0]
+            yield block, *(None if column is None else column[start:stop] for column in arrays)
+        for name, column in zip(COLUMNS, arrays, strict=True):
+            if column is not None and len(column) != stop:
+                raise CorpusError(f"X has {stop} documents and {name} has {len(column)}")
         return
-    shape = cast(Any, X).shape
-    if len(shape) != 2:
-        raise CorpusError(f"X has {len(shape)} dimensions; a matrix of documents by features has two")
-    # ids stay a list: of mixed kinds, NumPy would make texts
-    arrays = [None if c is None else c if i == 1 else np.asarray(c) for i, c in enumerate(columns)]
-    arrays[4] = None if arrays[4] is None else group_hashes(arrays[4])
-    stop = 0
-    for block in _row_blocks(X):
-        start, stop = stop, stop + block.shape[0]
-        yield block, *(None if column is None else column[start:stop] for column in arrays)
-    for name, column in zip(COLUMNS, arrays, strict=True):
-        if column is not None and len(column) != stop:
-            raise CorpusError(f"X has {stop} documents and {name} has {len(column)}")
-
-
-def _of_iterable(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     kind = type(X).__name__
     if not isinstance(X, Iterable):
         raise CorpusError(f"X is a {kind}: give a matrix or an iterable of batches (X, y)")
@@ -83,7 +77,7 @@ def _of_iterable(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
             )
         matrix, *of_batch = (*batch, *[None] * 5)[:6]
         if sp.issparse(matrix):
-            checks.check_structure(matrix, f"batch {number} of X")
+            manifest.check_structure(matrix, f"batch {number} of X")
         yield matrix, *of_batch[:4], None if of_batch[4] is None else group_hashes(of_batch[4])
 
 
@@ -94,7 +88,7 @@ def _row_blocks(X: Any) -> Iterator[Any]:
             yield from _row_blocks(X.blocks[block].compute())
         return
     if sp.issparse(X):
-        checks.check_structure(X, "X")
+        manifest.check_structure(X, "X")
         X = X.tocsr()
     n_documents, n_entries = X.shape[0], X.nnz if sp.issparse(X) else X.size
     step = max(1, BATCH_ENTRIES * n_documents // max(1, n_entries))
@@ -103,25 +97,22 @@ def _row_blocks(X: Any) -> Iterator[Any]:
 
 
 def _canonical(X: Any, where: str, first: int, dense: bool) -> Canonical:
-    """Return a matrix as counts, if all entries are whole numbers, or weights; or a table as rows of every column.
-
-    Raises CorpusError: an entry cannot be stored. The message names the document, counted from `first`.
-    """
+    """Return a matrix as counts, if all entries are whole, or weights; or a table as rows of all columns."""
     if dense:
         if sp.issparse(X):
             raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
-        table = checks.checked_table(X, where, first)
+        table = manifest.checked_table(X, where, first)
         n, width = table.shape
         indices = np.tile(np.arange(width, dtype=np.uint32), n)
         return Canonical(narrowed(table.astype(np.float64).ravel()), indices, np.arange(n + 1) * width, width)
     matrix = X if sp.issparse(X) else np.asarray(X)
-    checks.check_numbers(matrix, where)
+    manifest.check_numbers(matrix, where)
     csr = sp.csr_array(matrix)
     if not csr.has_canonical_format or (csr.data == 0).any():
         csr = csr.copy() if sp.issparse(X) else csr
         csr.sum_duplicates()
         csr.eliminate_zeros()
-    data = checks.checked_entries(csr, where, first).data
+    data = manifest.checked_entries(csr, where, first).data
     top, is_whole = data.max(initial=0), data.dtype.kind != "f" or bool((data == np.floor(data)).all())
     data = data.astype(np.min_scalar_type(int(top)) if top < 2**32 and is_whole else np.float32)
     return Canonical(data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64), csr.shape[1])
@@ -139,12 +130,7 @@ def collect(
     unlabelled: object = None,
     first: int = 0,
 ) -> SortedDocuments:
-    """Check and take in all batches; there may be none. Other parameters are those of `write_corpus`.
-
-    `file`: holds documents beyond `memory_limit` bytes.
-    `seed`: of the order in which to store the documents; None keeps that of the input.
-    `first`: position of the first of these documents in the corpus before it is shuffled.
-    """
+    """Check and take in all batches, of documents from position `first` on; beyond `memory_limit` bytes in `file`."""
     memory, encoder, kind = SortedRows(file, memory_limit), LabelEncoder(classes, unlabelled), None
     start, n_nonzeros, all_integers = first, 0, True
     for X, y, ids, targets, weights, groups in source:
@@ -153,22 +139,35 @@ def collect(
         n = len(rows.indptr) - 1
         if not n:
             continue
-        kind_of_ids, id_array, id_bytes = _encoded_ids(ids, start, start + n, where)
-        table = np.empty((n, 0)) if targets is None else checks.checked_targets(targets, n, where)
-        of_batch = Kind(
-            rows.n_features, table.shape[1], weights is not None, y is not None, groups is not None, kind_of_ids
-        )
+        kind_of_ids, id_array, id_bytes = "positions", np.arange(start, start + n, dtype=np.int64), None
+        if ids is not None:
+            are_integers = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
+            plain = ids if are_integers else [v.item() if isinstance(v, np.generic) else v for v in ids]
+            if len(plain) != n:
+                raise CorpusError(f"{where} has {n} documents and {len(plain)} ids")
+            try:
+                if isinstance(plain[0], str):
+                    kind_of_ids, (id_bytes, id_array) = "strings", encode_strings(plain)
+                elif are_integers or all(type(i) is int for i in plain):
+                    kind_of_ids, id_array = "integers", np.array(plain, np.int64)
+                else:
+                    raise TypeError("they are not all integers")
+            except (TypeError, OverflowError, UnicodeEncodeError) as error:
+                raise CorpusError(f"the ids of {where} cannot be stored: {error}") from error
+        table = np.empty((n, 0)) if targets is None else manifest.checked_targets(targets, n, where)
+        present = (weights is not None, y is not None, groups is not None)
+        of_batch = Kind(rows.n_features, table.shape[1], *present, kind_of_ids)
         kind = kind or of_batch
         check_same_kind(of_batch, kind, where)
         if rows.data.dtype.kind == "f":
             if weighted is False:
                 raise CorpusError(f"weighted=False, but {where} is not all counts")
             all_integers = False
-        if weights is not None:
-            table = np.column_stack([table, checks.checked_weights(weights, n, where)])
+        weights = None if weights is None else manifest.checked_weights(weights, n, where)
         keys, codes = stored_keys(seed, start, start + n), encoder.encode(y, n, start)
         indices = rows.indices.astype(index_dtype(rows.n_features), copy=False)
-        memory.add(KeyedRows(keys, rows.data, indices, rows.indptr, codes, table, id_array, id_bytes, groups))
+        csr = rows.data, indices, rows.indptr
+        memory.add(KeyedRows(keys, *csr, codes, table, id_array, id_bytes, groups, weights))
         start, n_nonzeros = start + n, n_nonzeros + len(rows.data)
     names, positions, counts = encoder.finish()
     n, weighted = start - first, (not all_integers) if weighted is None else weighted
@@ -178,29 +177,9 @@ def collect(
 
 
 def check_same_kind(kind: Kind, first: Kind, where: str) -> None:
-    """Raise CorpusError where documents differ from the first ones in what all of a corpus have alike."""
     for name, value, value_of_first in zip(Kind._fields, kind, first, strict=True):
         if value != value_of_first:
             raise CorpusError(f"{where} differs from the documents before it in {name}: {value}, not {value_of_first}")
-
-
-def _encoded_ids(ids: Any, start: int, stop: int, where: str) -> tuple[str, np.ndarray, np.ndarray | None]:
-    """Return the kind of ids, and int64 ids and None, or the offsets and the joined bytes of string ids."""
-    if ids is None:
-        return "positions", np.arange(start, stop, dtype=np.int64), None
-    are_integers = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
-    plain = ids if are_integers else [v.item() if isinstance(v, np.generic) else v for v in ids]
-    if len(plain) != stop - start:
-        raise CorpusError(f"{where} has {stop - start} documents and {len(plain)} ids")
-    try:
-        if isinstance(plain[0], str):
-            joined, offsets = encode_strings(plain)
-            return "strings", offsets, joined
-        if not are_integers and not all(type(i) is int for i in plain):
-            raise TypeError("they are not all integers")
-        return "integers", np.array(plain, np.int64), None
-    except (TypeError, OverflowError, UnicodeEncodeError) as error:
-        raise CorpusError(f"the ids of {where} cannot be stored: {error}") from error
 
 
 def is_frame(X: object) -> bool:
@@ -209,10 +188,7 @@ def is_frame(X: object) -> bool:
 
 
 def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
-    """Return the parts of a dask array, DataFrame or bag; CorpusError where it is none, or `columns` are cut otherwise.
-
-    `columns`: see `COLUMNS`: Dask collections that are cut as `X` is, arrays in memory beside an array, or None.
-    """
+    """Return the parts of a dask array, DataFrame or bag, with those of `COLUMNS`, which are Dask's or in memory."""
     if hasattr(X, "rechunk"):
         rows = X.rechunk({1: -1}).to_delayed().ravel()
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
@@ -246,14 +222,6 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
     return [tuple(part) for part in zip(rows, *beside, strict=True)]
 
 
-def categories_of(X: Any, client: Client, executor: Executor) -> dict[int, np.ndarray]:
-    """Return the numbering of a DataFrame of Dask, from what each of its parts holds; see `joined_categories`."""
-    from sdem_dist.engine.executor import in_order
-
-    frames = ((client.compute(frame),) for frame in X.to_delayed())
-    return joined_categories(list(in_order(executor, categories_by_column, frames)), list(X.columns))
-
-
 def collect_by_tasks(
     executor: Executor,
     client: Client,
@@ -263,10 +231,7 @@ def collect_by_tasks(
     seed: int | None,
     options: JsonObject,
 ) -> SortedDocuments:
-    """Check, take in and sort the parts of a collection in tasks; raises CorpusError as `collect` does.
-
-    `categories`: the numbering of a table. `options`: of `collect`.
-    """
+    """Check, take in and sort the parts of a collection in tasks, with the `options` of `collect`."""
     from sdem_dist.engine.executor import in_order
 
     computed = ([client.compute(one) if hasattr(one, "dask") else one for one in part] for part in parts)
@@ -320,18 +285,10 @@ def store_part(
 
 
 def sort_part(part: Path, folder: Path, positions: np.ndarray, weighted: bool, seed: int | None, first: int) -> Path:
-    """Write the rows of a part, from position `first` on, in the corpus's order to `folder`; return that.
-
-    `positions`: the place of each of the part's classes among those of the corpus.
-    """
-
-    def sorted_rows(partial_folder: Path) -> JsonObject:
-        summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))
-        kind, n, rows = Kind(*summary["kind"]), summary["n_documents"], SortedRows.of_folder(part)
-        places = positions if len(positions) else None
-        return SortedDocuments(kind, n, 0, (), (), weighted, False, seed, rows, places).write_rows(
-            partial_folder, first
-        )
-
-    once(folder, sorted_rows)
+    """Write the rows of a part in the order of the corpus to `folder`; `positions` are where its classes are there."""
+    summary = json.loads((part / SUMMARY).read_bytes())
+    kind, n, places = Kind(*summary["kind"]), summary["n_documents"], positions if len(positions) else None
+    rows = SortedRows.of_folder(part)
+    documents = SortedDocuments(kind, n, 0, (), (), weighted, False, seed, rows, places)
+    once(folder, lambda partial_folder: documents.write_rows(partial_folder, first))
     return folder

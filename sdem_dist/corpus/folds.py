@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,38 +44,23 @@ class Selection:
         return f"a subset of {int(self.mask(0, self.n_documents).sum())} documents"
 
     def mask(self, start: int, stop: int) -> np.ndarray:
-        """Return which of the documents `start` up to `stop` are chosen."""
         first = start // 8
         bits = np.unpackbits(np.frombuffer(self.bits, np.uint8)[first : -(-stop // 8)])
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
 
-class Divisible(Protocol):
-    """What folds need to know of a corpus."""
-
-    @property
-    def n_documents(self) -> int: ...
-    @property
-    def mask(self) -> np.ndarray | None: ...
-    @property
-    def cache_key(self) -> str: ...
-    def labels(self) -> np.ndarray | None: ...
-    def all_groups(self) -> np.ndarray | None: ...
-    def within(self, mask: Any) -> Self: ...
-
-
-CorpusT = TypeVar("CorpusT", bound=Divisible)
+CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
 
 
 class Folds(Generic[CorpusT]):
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
-    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend
-    on the corpus and the seed alone.
+    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn: folds depend on
+    the corpus and the seed alone.
 
-    `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.
-    `groups`: shape (n_documents,), in stored order: documents of one group are in one fold; each fold has about its
-    share of every class, as far as groups allow. None: as the corpus stores them, if it does.
+    `share`: of the documents outside a fold, that is trained on, chosen by another hash of their place.
+    `groups`: shape (n_documents,), in stored order: documents of one group are in one fold. None: as the corpus stores
+    them, if it does.
     Raises ValueError: there are fewer than two folds, or more than documents or groups.
     """
 
@@ -85,17 +69,16 @@ class Folds(Generic[CorpusT]):
     ) -> None:
         if not is_count(k, 2):
             raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
-        if k > corpus.n_documents:
-            raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
-        self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
-        self.groups = None if groups is None else _group_codes(groups, corpus.n_documents)
+        self.corpus: Any = corpus
+        n_documents = self.corpus.n_documents
+        if k > n_documents:
+            raise ValueError(f"{k} folds need at least {k} documents, and there are {n_documents:,}")
+        self.k, self.seed, self.share = int(k), int(seed), float(share)
+        self.groups = None if groups is None else _group_codes(groups, n_documents)
         """The number of each document's group, where groups were passed."""
-
-    @cached_property
-    def name(self) -> str:
+        hashed = "" if self.groups is None else f" {hashlib.sha256(self.groups.tobytes()).hexdigest()}"
+        self.name = f"{self.k} {self.seed} {self.share}{hashed}"
         """What tells these folds of a corpus from others."""
-        groups = "" if self.groups is None else f" {hashlib.sha256(self.groups.tobytes()).hexdigest()}"
-        return f"{self.k} {self.seed} {self.share}{groups}"
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
@@ -105,16 +88,15 @@ class Folds(Generic[CorpusT]):
 
     def __iter__(self) -> Iterator[tuple[CorpusT, CorpusT]]:
         """Yield, for each fold, the corpus without it, and the fold."""
-        for number in range(self.k):
-            yield self.train(number), self.test(number)
+        return ((self.train(number), self.test(number)) for number in range(self.k))
 
     def train(self, number: int) -> CorpusT:
         """Return the corpus without a fold, from 0: it trains any estimator."""
-        return self.corpus.within(FoldMask(self, number, False))
+        return cast(CorpusT, self.corpus.within(FoldMask(self, number, False)))
 
     def test(self, number: int) -> CorpusT:
         """Return a fold: estimators evaluate it."""
-        return self.corpus.within(FoldMask(self, number, True))
+        return cast(CorpusT, self.corpus.within(FoldMask(self, number, True)))
 
     @property
     def numbers(self) -> np.ndarray:
@@ -152,7 +134,6 @@ class FoldMask:
         return f"{'fold' if self.inside else 'all but fold'} {self.number} of {self.folds.k}"
 
     def mask(self, start: int, stop: int) -> np.ndarray:
-        """Return which of the documents `start` up to `stop` are in the fold, or are trained on without it."""
         folds = self.folds
         inside = (folds.numbers[start:stop] == self.number) == self.inside
         if self.inside or folds.share >= 1.0:
@@ -173,10 +154,7 @@ def _group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
 def assign_folds(
     labels: np.ndarray | None, n_documents: int, k: int, seed: int, groups: ArrayLike | None = None
 ) -> np.ndarray:
-    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn.
-
-    With groups, the largest come first; each goes into the fold that has fewest documents of its classes.
-    """
+    """Return the fold of each document; groups, from the largest, go where are fewest documents of their classes."""
     from sdem_dist.kernels.csr import deal_groups  # numba comes with it
     from sdem_dist.kernels.randomness import document_keys
 

@@ -1,12 +1,13 @@
-"""Labels of any kind as positions in a list of classes; sets of labels where a document may have several, or none."""
+"""Labels, sets of labels, and the texts, categories and booleans of tables, as positions in lists of them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +15,15 @@ from numpy.typing import ArrayLike
 from sdem_dist.corpus.manifest import Classes, ClassLabel, LabelSet
 from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
+    import pandas as pd
     import scipy.sparse as sp
 
+TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numbering of a table
+MANY_CATEGORIES, MOSTLY = 20, 0.9
+"""A column with at least this many different texts, and this share of the rows, does not hold categories."""
 _DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
@@ -30,10 +36,9 @@ def array_of(classes: Classes) -> np.ndarray:
 
 
 class LabelEncoder:
-    """Turns labels into codes, batch by batch, and the codes into positions at the end.
+    """Turns labels into codes, batch by batch, and the codes into positions among the classes at the end.
 
-    `classes`: the classes in their order. None: those that occur, sorted, once all batches have been encoded.
-    `unlabelled`: the value for no label; its code is -1. If it is given, None, NaN and pandas' NA are no labels, too.
+    If a value for `unlabelled` is given, its code is -1, and so is that of None, NaN and pandas' NA.
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
@@ -149,11 +154,7 @@ def are_label_sets(y: object) -> bool:
 
 
 def indicator_of(y: Any) -> sp.csr_matrix | None:
-    """Return an indicator matrix as CSR, or None where `y` holds collections of labels.
-
-    A list of lists of equal length that hold zeros and ones is an indicator matrix, as for scikit-learn.
-    Raises ValueError: a matrix holds other numbers than zeros and ones.
-    """
+    """Return an indicator matrix, or lists of zeros and ones, as CSR; None for collections of labels."""
     from scipy.sparse import csr_matrix, issparse
 
     is_list = isinstance(y, list | tuple)
@@ -174,15 +175,8 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
 
 
 def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]:
-    """Return the labels of each document as a set.
-
-    `y`: indicator matrix of shape (n_documents, n_labels), dense or sparse, or sequence of collections of labels.
-    `names`: of the columns of an indicator matrix; None: their numbers, from 0.
-    Raises CorpusError: something is not a label; the message names the document.
-    Raises ValueError: a matrix is not an indicator matrix, or has not a column for each name.
-    """
-    indicator = indicator_of(y)
-    if indicator is not None:
+    """Return the labels of each document as a set; `names` are of columns of indicator matrices, by default numbers."""
+    if (indicator := indicator_of(y)) is not None:
         n = indicator.shape[1]
         columns = range(n) if names is None else names
         if len(columns) != n:
@@ -211,10 +205,7 @@ def as_column(y: object) -> object:
 
 def column_of(sets: Sequence[object]) -> np.ndarray:
     """Return values, tuples among them, as an array of objects of shape (n,)."""
-    column = np.empty(len(sets), object)
-    for i, labels in enumerate(sets):
-        column[i] = labels
-    return column
+    return np.fromiter(sets, object, len(sets))
 
 
 def all_labels(sets: Iterable[LabelSet]) -> LabelSet:
@@ -237,3 +228,127 @@ def name_of(labels: LabelSet) -> str:
 
 def set_named(name: str) -> LabelSet:
     return tuple(json.loads(name))
+
+
+class EncodedTable(NamedTuple):
+    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
+    names: list[object]  # of the columns
+    categories: dict[int, np.ndarray]
+    """The categories of columns that do not hold numbers, in the order of their numbers."""
+
+
+def is_table(X: object) -> bool:
+    """Say whether `X` is a table of pandas, without importing pandas."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
+    """Return a table of pandas as numbers, by a numbering to keep, to which unknown values are missing, or its own."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    if not frame.columns.is_unique:
+        raise CorpusError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
+    if categories is None:
+        categories = {i: np.array(values) for i, values in categories_by_column(frame).items()}
+        for i, of_column in categories.items():
+            if of_column.dtype.kind == "U" and len(of_column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
+                warnings.warn(
+                    f"column {frame.columns[i]!r} has {len(of_column):,} different texts in {len(frame):,} rows, each a "
+                    "category of its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    stacklevel=3,
+                )
+    values = np.empty(frame.shape)
+    for i in range(frame.shape[1]):
+        column = frame.iloc[:, i]
+        if i not in categories:
+            try:
+                values[:, i] = column.to_numpy(np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise CorpusError(f"column {column.name!r} must hold numbers: {error}") from error
+            continue
+        codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
+        if len(codes) and len(categories[i]) and codes.max() < 0:
+            # Integers that are stored as floats are of one kind.
+            kinds, new_kinds = (
+                {"number" if type(v) in (int, float) else type(v).__name__ for v in values_of_column}
+                for values_of_column in (categories[i].tolist(), column.dropna().unique().tolist())
+            )
+            if new_kinds and not kinds & new_kinds:
+                raise CorpusError(
+                    f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} "
+                    "when its categories were numbered: turn it into the same"
+                )
+        values[:, i] = np.where(codes < 0, np.nan, codes)
+    return EncodedTable(values, frame.columns.tolist(), dict(categories))
+
+
+def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
+    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
+
+    categories: dict[int, list[object]] = {}
+    for i in range(frame.shape[1]):
+        column = frame.iloc[:, i]
+        if is_object_dtype(column.dtype):  # numbers where all but the missing ones are
+            if infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal"):
+                continue
+        elif is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c":
+            continue
+        values = column.dropna().unique().tolist()
+        kinds = {type(c) for c in values}
+        if kinds != {bool} and (len(kinds) > 1 or not kinds <= {str, int, float}):
+            names = sorted(kind.__name__ for kind in kinds)
+            raise CorpusError(
+                f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
+                "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
+            )
+        categories[i] = [False, True] if kinds == {bool} else sorted(values)
+    return categories
+
+
+def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
+    """Return the numbering of a table from `categories_by_column` of its parts; CorpusError where kinds differ."""
+    by_column: dict[int, np.ndarray] = {}
+    for i, name in enumerate(names):
+        columns = [part[i] for part in parts if i in part]
+        values = {value for column in columns for value in column}
+        some_are_numbers = len(columns) < len(parts)
+        if not values and some_are_numbers:
+            continue  # numbers, and parts in which all are missing
+        if len({type(value) for value in values}) > 1 or some_are_numbers:
+            raise CorpusError(
+                f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
+            )
+        by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
+    return by_column
+
+
+def facts_of_table(
+    names: list[object],
+    categories: Mapping[int, np.ndarray],
+    dense: bool,
+    vocabulary: Sequence[str] | None,
+    vectorizer: JsonObject | None,
+) -> tuple[Sequence[str] | None, JsonObject | None]:
+    """Return the vocabulary and `vectorizer` for a table's corpus; a numbering in `vectorizer` is kept."""
+    named = all(isinstance(name, str) for name in names)
+    if vectorizer is not None and vectorizer.get("kind") != TABLE:
+        raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
+    if categories and not dense:
+        columns = ", ".join(str(names[i]) for i in categories)
+        raise CorpusError(
+            f"columns of text, categories or booleans ({columns}) are stored with dense=True, for MixedNB"
+        )
+    if vectorizer is not None and vectorizer["columns"] != (names if named else None):
+        raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
+    if named and vocabulary is None:
+        vocabulary = list(map(str, names))
+    codes = {str(i): c.tolist() for i, c in categories.items()}
+    return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes} if dense else None
+
+
+def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
+    """Return the categories that a manifest keeps, or None if its corpus was not written from a table."""
+    if vectorizer is None or vectorizer.get("kind") != TABLE:
+        return None
+    return {int(i): np.array(c) for i, c in vectorizer["categories"].items()}

@@ -22,8 +22,8 @@ from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.arrays import map_requests, stored_bytes
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import crc32c
-from sdem_dist.storage.urls import is_url, place
 
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share to be joined."""
@@ -146,7 +146,6 @@ class Corpus(BaseCorpus):
 
     @cached_property
     def _places(self) -> list[tuple[StoredCorpus, int]]:
-        """The source of each shard, and its number there."""
         places = [(source, n) for source in self._sources for n in range(len(source.header.shards))]
         return places if self.shards is None else [places[shard] for shard in self.shards]
 
@@ -177,10 +176,9 @@ class Corpus(BaseCorpus):
             return header
         shards = tuple(header.shards[i] for i in self.shards)
         sums = {name: sum(getattr(shard, name) for shard in shards) for name in ("n_documents", "n_nonzeros")}
-        counts = np.zeros(len(header.classes), np.int64)
-        for source, number in self._places if header.classes else ():
-            labels = source.columns(number, ["labels"])["labels"]
-            counts += np.bincount(labels[labels >= 0], minlength=len(counts))
+        of_shards = [s.columns(n, ["labels"])["labels"] for s, n in (self._places if header.classes else ())]
+        labels = np.concatenate([np.zeros(0, np.int32), *of_shards])
+        counts = np.bincount(labels[labels >= 0], minlength=len(header.classes))
         return replace(header, shards=shards, class_counts=tuple(counts.tolist()), **sums)
 
     def _key(self) -> str:
@@ -203,26 +201,20 @@ class Corpus(BaseCorpus):
         parts = map_requests(part, range(first, last), root)
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int) -> AnyDocuments:
-        """Read all documents of one shard as they are stored; see `read`."""
-        source, number = self._place_of(shard)
-        return source.documents(number)
-
-    def _place_of(self, shard: int) -> tuple[StoredCorpus, int]:
+    def _of_shard(self, shard: int, read: Callable[[StoredCorpus, int], Any]) -> Any:
         if not 0 <= shard < len(self._places):
             raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
-        return self._places[shard]
+        return read(*self._places[shard])
 
-    def _at(self, document: int) -> tuple[int, int]:
-        """Return the shard of the document at a stored position, and its place in it."""
-        starts = self.stored_header.shard_starts
-        shard = int(np.searchsorted(starts, document, side="right")) - 1
-        return shard, document - int(starts[shard])
+    def read_shard(self, shard: int) -> AnyDocuments:
+        """Read all documents of one shard as they are stored; see `read`."""
+        return cast(AnyDocuments, self._of_shard(shard, StoredCorpus.documents))
 
     def _place(self, document: int) -> str:
-        shard, row = self._at(document)
+        starts = self.stored_header.shard_starts
+        shard = int(np.searchsorted(starts, document, side="right")) - 1
         source, number = self._places[shard]
-        return f"{source.path}: shard {number}, its document {row}"
+        return f"{source.path}: shard {number}, its document {document - int(starts[shard])}"
 
     def _array(self, name: str) -> np.ndarray | None:
         header = self.stored_header
@@ -237,41 +229,34 @@ class Corpus(BaseCorpus):
         ]
         return np.concatenate(parts)
 
-    def _strings(self, name: str, shard: int) -> Any:
-        source, number = self._place_of(shard)
-        return source.strings(number, name)
-
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return cast("np.ndarray | list[str]", self._strings("ids", shard))
+        return cast("np.ndarray | list[str]", self._of_shard(shard, lambda source, n: source.strings(n, "ids")))
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        return cast("list[str]", self._strings("texts", shard))
+        return cast("list[str]", self._of_shard(shard, lambda source, n: source.strings(n, "texts")))
 
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        return cast(np.ndarray, self._strings("groups", shard))
+        return cast(np.ndarray, self._of_shard(shard, lambda source, n: source.strings(n, "groups")))
 
-    def _of_each(self, name: str, documents: Iterable[int]) -> list[Any]:
-        """Return the "ids" or "texts" of documents at some positions, in that order; every shard is read once."""
-        rows = [document if self.rows is None else int(self.rows[document]) for document in documents]
-        values: dict[int, Any] = {}
-        last, of_shard = -1, None
-        for row in sorted(set(rows)):
-            shard, number = self._at(row)
-            if shard != last:
-                last, of_shard = shard, self._strings(name, shard)
-            values[row] = of_shard[number]  # type: ignore[index]  # it was read: no shard is -1
-        return [values[row] for row in rows]
-
-    def ids_at(self, documents: Iterable[int]) -> list[Any]:
-        """Return the ids of the documents at some positions, in that order, see `ids`."""
-        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._of_each("ids", documents)]
+    def ids_at(self, documents: Iterable[int], read: Callable[[int], Any] | None = None) -> list[Any]:
+        """Return what `read` reads of shards, by default `ids`, of documents at some positions, in that order."""
+        rows, starts = np.array(list(documents), np.int64), self.stored_header.shard_starts
+        rows = rows if self.rows is None else self.rows[rows]
+        shards = np.searchsorted(starts, rows, side="right") - 1
+        values: list[Any] = [None] * len(rows)
+        for shard in np.unique(shards).tolist():
+            of_shard = (read or self.ids)(shard)
+            for i in np.flatnonzero(shards == shard).tolist():
+                value = of_shard[int(rows[i] - starts[shard])]
+                values[i] = int(value) if isinstance(value, np.integer) else value
+        return values
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
         """Return the texts of the documents at some positions, in that order, see `texts`."""
-        return self._of_each("texts", documents)
+        return self.ids_at(documents, self.texts)
 
     def text(self, document: int) -> str:
         """Return the text of the document at a position, see `texts`; its shard's are read together."""
@@ -325,7 +310,6 @@ class Corpus(BaseCorpus):
         return self.vocabulary()
 
     def _document(self, documents: AnyDocuments, id_: int | str) -> StoredDocument:
-        """Return the only one of `documents` for people."""
         if isinstance(documents, DenseDocuments):
             entries, targets = list(enumerate(documents.values[0].tolist())), None
         else:
@@ -359,20 +343,15 @@ class Problem:
     message: str
 
 
-def _problem_of(read: Callable[..., object], *arguments: object) -> str:
-    """Return what keeps something from being read, or ""; UnreadableError may pass, and the corpus may be sound."""
+def verify_shard(corpus: Corpus, shard: int, read: Callable[[Corpus, int], object] = Corpus.read_shard) -> str:
+    """Return what keeps a shard from being read, or ""; UnreadableError may pass, and the corpus may be sound."""
     try:
-        read(*arguments)
+        read(corpus, shard)
     except UnreadableError:
         raise
     except CorpusError as error:
         return str(error)
     return ""
-
-
-def verify_shard(corpus: Corpus, shard: int) -> str:
-    """Compare the documents of one shard with its checksums; return and raise as `_problem_of`."""
-    return _problem_of(corpus.read_shard, shard)
 
 
 def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
@@ -393,21 +372,23 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     header, damaged = corpus.header, False
     counts = np.zeros(len(header.classes), np.int64)
 
-    def count(shard: int) -> None:
+    def count(corpus: Corpus, shard: int) -> None:
         labels = corpus.read_shard(shard).labels
         if labels is not None:
             counts[:] += np.bincount(labels[labels >= 0], minlength=len(counts))
 
     for shard, info in enumerate(header.shards):
-        optional = {"texts_bytes": corpus.texts, "groups": corpus.groups}
-        readers = [count, corpus.ids, *(read for name, read in optional.items() if name in info.checksums)]
-        problems = list(filter(None, (_problem_of(read, shard) for read in readers)))
-        damaged |= bool(problems)
-        yield from (Problem(shard, problem) for problem in problems)
+        optional = {"texts_bytes": Corpus.texts, "groups": Corpus.groups}
+        for read in [count, Corpus.ids, *(read for name, read in optional.items() if name in info.checksums)]:
+            if problem := verify_shard(corpus, shard, read):
+                damaged = True
+                yield Problem(shard, problem)
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
-    tables = [corpus.vocabulary] if header.layout == DENSE else [corpus.vocabulary, lambda: corpus.document_frequency]
-    yield from (Problem(None, problem) for problem in map(_problem_of, tables) if problem)
+    tables = [lambda corpus, _: corpus.vocabulary(), lambda corpus, _: corpus.document_frequency]
+    for table in tables[: 1 if header.layout == DENSE else 2]:
+        if problem := verify_shard(corpus, 0, table):
+            yield Problem(None, problem)
 
 
 def missing_values(corpus: Corpus) -> np.ndarray:

@@ -12,14 +12,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sdem_dist.corpus import manifest
-from sdem_dist.corpus.checks import find_problem
-from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header
+from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header, find_problem
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
+from sdem_dist.storage.buckets import is_url
 from sdem_dist.storage.encoding import crc32c, decode_strings
 from sdem_dist.storage.publish import open_contents, set_aside
-from sdem_dist.storage.urls import is_url
 
 DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
@@ -33,14 +32,10 @@ NOT_STORED = {
 
 @dataclass(frozen=True)
 class StoredCorpus:
-    """What was opened at a path: the folder of the contents, and the manifest.
-
-    All methods raise CorpusError: an array is missing, has another shape or dtype than the manifest says, does not
-    match its checksum or holds values that no corpus may hold. The message names corpus, shard and array.
-    """
+    """What was opened at a path. Methods raise CorpusError where it is damaged, with the shard and array."""
 
     path: str
-    root: Path
+    root: Path  # the folder of the contents
     header: Header
 
     def documents(self, shard: int) -> Documents | DenseDocuments:
@@ -57,19 +52,21 @@ class StoredCorpus:
         """Read arrays of a shard; `n_bytes` is the length of joined strings."""
         header, info = self.header, self.header.shards[shard]
         n = info.n_documents
+        offsets: arrays.Kind = ((n + 1,), np.int64)
+        joined: arrays.Kind = ((n_bytes,), np.uint8)
         kinds: dict[str, arrays.Kind] = {
             "values": ((n, header.n_features), info.data_dtype),
             "data": ((info.n_nonzeros,), info.data_dtype),
             "indices": ((info.n_nonzeros,), manifest.index_dtype(header.n_features)),
-            "indptr": ((n + 1,), np.int64),
+            "indptr": offsets,
             "labels": ((n,), np.int32),
             "targets": ((n, header.n_targets), np.float64),
             "weights": ((n,), np.float64),
-            "ids": ((n,), np.int64),
             "groups": ((n,), np.uint64),
+            "ids": ((n,), np.int64),
         }
-        for strings in ("ids", "texts"):
-            kinds |= {f"{strings}_offsets": ((n + 1,), np.int64), f"{strings}_bytes": ((n_bytes,), np.uint8)}
+        kinds |= dict.fromkeys(("ids_offsets", "texts_offsets"), offsets)
+        kinds |= dict.fromkeys(("ids_bytes", "texts_bytes"), joined)
         folder = self.root / manifest.SHARDS / f"{shard:05d}"
         try:
             columns = arrays.read_arrays(folder, {name: kinds[name] for name in names})
@@ -110,9 +107,6 @@ class StoredCorpus:
             raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
 
     def document_frequency(self) -> np.ndarray:
-        """Read in how many documents each column occurs; a dense corpus has no such array."""
-        if self.header.document_frequency_checksum is None:
-            raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
         frequency = arrays.read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
         if crc32c(frequency) != self.header.document_frequency_checksum:
             raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} {DAMAGED}")

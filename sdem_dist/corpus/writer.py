@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus import manifest
-from sdem_dist.corpus.labels import as_column
+from sdem_dist.corpus import labels, manifest
 from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, SHARDS, SPARSE, VOCABULARY, Header
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.shuffle import Shards, SortedDocuments
-from sdem_dist.corpus.tables import encoded_table, facts_of_table, is_table, numbering
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage import arrays, buckets
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
 from sdem_dist.storage.publish import WRITER, contents_of, publish_contents, publish_directory
-from sdem_dist.storage.urls import is_url
-from sdem_dist.storage.urls import place as to_place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -135,9 +132,9 @@ def write_corpus(
     CorpusError
         The input is not a corpus (the message names the document), `path` is taken, or the disk refuses.
     """
-    from sdem_dist.corpus.collect import batches, categories_of, collect, collect_by_tasks, is_frame, parts_of
+    from sdem_dist.corpus.collect import batches, collect, collect_by_tasks, is_frame, parts_of
 
-    y = cast("ArrayLike | None", as_column(y))
+    y = cast("ArrayLike | None", labels.as_column(y))
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
         if number is not None and not is_count(number):
             raise CorpusError(f"{name} is {number!r}, not a whole number of 1 or more")
@@ -148,20 +145,25 @@ def write_corpus(
     columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
     options: dict[str, Any] = {"classes": classes, "weighted": weighted, "dense": dense, "unlabelled": unlabelled}
-    categories, names = numbering(vectorizer), None
+    categories, names = labels.numbering(vectorizer), None
     if client is not None:
         if texts is not None:
             raise CorpusError("a client's workers write no texts: leave client out")
         from sdem_dist.engine.dask import DaskExecutor
+        from sdem_dist.engine.executor import in_order
 
         executor, parts = DaskExecutor(client), parts_of(X, columns)
         if is_frame(X):
-            categories = categories_of(X, client, executor) if categories is None else categories
             names = list(cast(Any, X).columns)
-    elif is_table(X):
-        X, names, categories = encoded_table(cast(Any, X), categories)
+            if categories is None:
+                frames = ((client.compute(frame),) for frame in cast(Any, X).to_delayed())
+                categories = labels.joined_categories(
+                    list(in_order(executor, labels.categories_by_column, frames)), names
+                )
+    elif labels.is_table(X):
+        X, names, categories = labels.encoded_table(cast(Any, X), categories)
     if names is not None:
-        vocabulary, vectorizer = facts_of_table(names, categories or {}, dense, vocabulary, vectorizer)
+        vocabulary, vectorizer = labels.facts_of_table(names, categories or {}, dense, vocabulary, vectorizer)
     with destination(path, overwrite, shared=client is not None) as (root, scratch):
         write_shards: WriteShards
         if client is not None:
@@ -171,15 +173,7 @@ def write_corpus(
             documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
             texts_of = None if texts is None else lambda rows: texts(rows.plain_ids)
             write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
-        header = write_contents(
-            root,
-            documents,
-            write_shards,
-            vocabulary=vocabulary,
-            vectorizer=vectorizer,
-            made_by=made_by,
-            shard_documents=shard_documents,
-        )
+        header = write_contents(root, documents, write_shards, vocabulary, vectorizer, made_by, shard_documents)
         if before_publishing is not None:
             before_publishing()
     return reopened(path, header)
@@ -203,7 +197,6 @@ def write_contents(
     root: Path,
     documents: SortedDocuments,
     write_shards: WriteShards,
-    *,
     vocabulary: Sequence[str] | None,
     vectorizer: JsonObject | None,
     made_by: JsonObject | None,
@@ -228,14 +221,12 @@ def write_contents(
     arrays.write_group(root / SHARDS)
     sizes = shard_sizes(documents.n_documents, documents.n_nonzeros, shard_documents)
     shards, frequency = write_shards(root / SHARDS, sizes)
+    names = ("n_documents", "n_nonzeros", "classes", "class_counts")
     header = Header(
-        documents.n_documents,
-        n_features,
-        documents.n_nonzeros,
-        documents.classes,
-        documents.class_counts,
-        shards,
-        identity,
+        **{name: getattr(documents, name) for name in names},
+        n_features=n_features,
+        shards=shards,
+        vocabulary_hash=identity,
         weighted=documents.weighted,
         vectorizer=vectorizer,
         made_by=made_by or {},
@@ -250,13 +241,9 @@ def write_contents(
 
 
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
-    """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
-
-    By default a shard holds 32768 documents, or about a million entries if that is fewer documents. A small corpus is
-    cut finer, down to 2048 documents, so that several workers have something to do; each of its entries takes about
-    twice as long to read.
-    """
+    """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`."""
     if shard_documents is None:
+        # A small corpus is cut finer, so that several workers have something to do, though it takes longer to read.
         by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
         by_nonzeros = SHARD_NONZEROS * n_documents // max(1, n_nonzeros)
         shard_documents = max(1, min(by_documents, by_nonzeros))
@@ -267,10 +254,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 @contextmanager
 def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> Iterator[tuple[Path, Path]]:
-    """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds.
-
-    `shared`: workers see the folder, too.
-    """
+    """Yield where to write the corpus, and a folder for intermediate files, which workers see if it is `shared`."""
     refuse_taken([path], overwrite)
     if not is_url(path):
         # The folder lies inside the new corpus: on the same disk, and removed with it.
@@ -281,7 +265,7 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
         ):
             yield new, Path(folder)
         return
-    with tempfile.TemporaryDirectory(prefix="sdem-") as folder, publish_contents(str(to_place(path))) as new:
+    with tempfile.TemporaryDirectory(prefix="sdem-") as folder, publish_contents(str(place(path))) as new:
         # Inside the corpus to be, so that the next writer removes it after a kill.
         scratch = new / "scratch" if shared else Path(folder)
         yield new, scratch
@@ -290,13 +274,10 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
-    """Raise CorpusError if corpora at `paths` must be kept, or if something there is not a corpus.
-
-    Empty folders may be replaced.
-    """
+    """Raise CorpusError if corpora at `paths` must be kept, or if something there is neither corpus nor empty."""
     existing = []
     for path in paths:
-        location, attributes = to_place(path), dict[str, Any]()
+        location, attributes = place(path), dict[str, Any]()
         try:
             if not (location / "zarr.json" if is_url(path) else location).exists():
                 continue

@@ -20,7 +20,6 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "numpydoc",
-    "mathml",
     "directives",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

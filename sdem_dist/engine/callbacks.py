@@ -23,8 +23,8 @@ from sdem_dist.engine.events import Callback, EpochEnded, Event, RoundEnded, Run
 from sdem_dist.engine.plan import VALIDATION
 from sdem_dist.errors import BucketError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.publish import free_space
-from sdem_dist.storage.urls import is_url, place
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20

@@ -18,9 +18,9 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.publish import check_writable, hidden_folder
-from sdem_dist.storage.urls import is_url, place
 
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"

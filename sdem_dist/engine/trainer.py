@@ -27,7 +27,7 @@ from sdem_dist.engine.rounds import (
     submit_rounds,
 )
 from sdem_dist.learners.protocol import AnyLearner, Prepared, State, Statistics
-from sdem_dist.storage.urls import place
+from sdem_dist.storage.buckets import place
 
 MANY_TASKS = 10_000
 """Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks

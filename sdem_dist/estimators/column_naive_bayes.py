@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.tables import encoded_table, is_table, numbering
+from sdem_dist.corpus.labels import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.table_naive_bayes import FeatureNB

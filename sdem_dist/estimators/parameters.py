@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transfor
 
 import numpy as np
 
-from sdem_dist.corpus.checks import LARGEST
+from sdem_dist.corpus.manifest import LARGEST
 from sdem_dist.fitting import defaults
 from sdem_dist.models.em import COOLING, FORMS
 from sdem_dist.text.vectorizer import VectorizerSettings

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.tables import numbering
+from sdem_dist.corpus.labels import numbering
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError

@@ -28,7 +28,7 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address, seed_of
 from sdem_dist.storage import buckets
-from sdem_dist.storage.urls import is_url, place
+from sdem_dist.storage.buckets import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,10 +12,8 @@ from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.corpus.checks import as_numbers
-from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
-from sdem_dist.corpus.manifest import DENSE
-from sdem_dist.corpus.tables import numbering
+from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
+from sdem_dist.corpus.manifest import DENSE, as_numbers
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError

@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from sdem_dist.corpus.checks import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.corpus.labels import is_missing, plain_label
+from sdem_dist.corpus.manifest import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError

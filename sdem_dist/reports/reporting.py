@@ -14,9 +14,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.checks import document_frequency
+from sdem_dist.corpus.base import MemoryCorpus
 from sdem_dist.corpus.labels import are_label_sets, array_of
-from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.manifest import document_frequency
 from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError

@@ -13,39 +13,26 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from sdem_dist.errors import BucketError, ModelError
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.publish import publish_file
-from sdem_dist.storage.urls import is_url, place
 
 FORMAT_VERSION = 3
 MAX_JSON_BYTES = 64 * 2**20
-DTYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{letter}{bits}"
-    for kind, letter, sizes in (("int", "I", (8, 16, 32, 64)), ("uint", "U", (8, 16, 32, 64)), ("float", "F", (16, 32, 64)))
-    for bits in sizes
-}  # fmt: skip
-
-
-class ArrayCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an array has to be; the CRC-32C is of its values, little-endian."""
-
-    dtype: str
-    shape: list[int]
-    crc32c: int
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> ArrayCheck:
-        return cls(DTYPES[array.dtype.name], list(array.shape), crc32c(array))
+DTYPES = {"bool": "BOOL", **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)}}
+DTYPES |= {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
 class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file says beside its arrays; the metadata are a JSON object."""
+    """What a file says beside its arrays: of each dtype, shape and CRC-32C; the metadata are a JSON object."""
 
-    arrays: dict[str, ArrayCheck]
+    arrays: dict[str, dict[str, Any]]
     metadata: msgspec.Raw
 
 
@@ -64,14 +51,11 @@ def write_archive(
     arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
     metadata: Mapping[str, object],
 ) -> None:
-    """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
+    """Write arrays, of an iterable one before the next is made, and JSON as a file; equal ones make equal files.
 
     `kind`: what the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
-    `arrays`: booleans, integers and floats of any shape, empty ones too. A name is a Python identifier. Of an iterable
-    each array is written before the next is made.
-    `metadata`: JSON values; no NaN or infinity.
     Raises ModelError: an array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or
-    the disk refuses. What `arrays` itself raises passes through, and what was at `path` stays.
+    the disk refuses. What was at `path` stays.
     """
     path = place(path)
     try:
@@ -85,16 +69,16 @@ def write_archive(
     def write(partial: Path) -> None:
         """Write the file ourselves: safetensors would need all arrays in memory, and orders the metadata at random."""
         header: JsonObject = {}
-        checks: dict[str, ArrayCheck] = {}
+        checks = dict[str, JsonObject]()
         # The header comes first in the file and is known last.
         with tempfile.TemporaryFile(dir=partial.parent) as data, partial.open("wb") as file:
             for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
                 if not name.isidentifier() or not name.isascii() or array.dtype.name not in DTYPES:
                     raise ModelError(f"array {name!r} of {array.dtype} cannot be stored", path=path)
-                start, check = data.tell(), ArrayCheck.of(array)
+                start, check = data.tell(), {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape)}
                 data.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
-                header[name] = {"dtype": check.dtype, "shape": check.shape, "data_offsets": [start, data.tell()]}
-                checks[name] = check
+                header[name] = {**check, "data_offsets": [start, data.tell()]}
+                checks[name] = {**check, "crc32c": crc32c(array)}
                 del array  # before the next is made
             contents = msgspec.json.encode(Contents(checks, msgspec.Raw(metadata_json)))
             checksum = crc32c(np.frombuffer(contents, np.uint8))
@@ -111,13 +95,7 @@ def write_archive(
 def read_archive(
     path: str | Path, kind: str, names: Collection[str] | None = None
 ) -> tuple[dict[str, np.ndarray], JsonObject]:
-    """Read what `write_archive` wrote.
-
-    `kind`: what the file must be.
-    `names`: read only those of these arrays that are there; the checksums of others are not verified.
-    Raises ModelError: the file is missing, is not a `kind`, was made by another format, is cut short or altered, or
-    declares more data than it holds.
-    """
+    """Read what `write_archive` wrote, of the arrays those of these `names`; ModelError unless it is a sound `kind`."""
     from safetensors import safe_open
 
     path = place(path)
@@ -131,12 +109,24 @@ def read_archive(
                 copy.flush()
                 file = Path(copy.name)
             archive = stack.enter_context(safe_open(file, "numpy"))
-            contents = _checked_contents(path, kind, msgspec.convert(archive.metadata(), Preamble))
+            preamble = msgspec.convert(archive.metadata(), Preamble)
+            if preamble.format != kind:
+                raise ModelError(f"a {preamble.format!r} file, where a {kind!r} file is needed", path=path)
+            if preamble.format_version != str(FORMAT_VERSION):
+                raise ModelError(
+                    f"made by another version of the format ({preamble.format_version!r}; this package reads {FORMAT_VERSION}): "
+                    "train it again, or install the version of sdem_dist that made it",
+                    path=path,
+                )
+            if preamble.crc32c != str(crc32c(np.frombuffer(preamble.contents.encode(), np.uint8))):
+                raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
+            contents = msgspec.json.decode(preamble.contents, type=Contents)
             if odd := contents.arrays.keys() ^ archive.keys():
                 raise ModelError(f"array {min(odd)!r} is missing or does not belong there", path=path)
             arrays = {name: archive.get_tensor(name) for name in contents.arrays if names is None or name in names}
         for name, array in arrays.items():
-            if ArrayCheck.of(array) != contents.arrays[name]:
+            check = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape), "crc32c": crc32c(array)}
+            if check != contents.arrays[name]:
                 raise ModelError(f"array {name!r} does not match its checksum: the file is altered", path=path)
         metadata = json.loads(bytes(contents.metadata))
         if not isinstance(metadata, dict):
@@ -155,23 +145,9 @@ def read_archive(
         what = f"damaged (cut short or altered): {type(error).__name__}: {error}"
         if begin.startswith(b"\x93NUMPY"):
             what = "an array of NumPy"
-        elif begin[:1] == b"\x80" and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        elif begin[:1] == b"\x80" and begin[1:2] in (b"\2", b"\3", b"\4", b"\5"):
             what = "a file of pickle or joblib, such as a model of scikit-learn, which could run code when it is loaded"
         raise ModelError(f"{what}; not a {kind} file", path=path) from error
-
-
-def _checked_contents(path: Path, kind: str, preamble: Preamble) -> Contents:
-    if preamble.format != kind:
-        raise ModelError(f"a {preamble.format!r} file, where a {kind!r} file is needed", path=path)
-    if preamble.format_version != str(FORMAT_VERSION):
-        raise ModelError(
-            f"made by another version of the format ({preamble.format_version!r}; this package reads {FORMAT_VERSION}): "
-            "train it again, or install the version of sdem_dist that made it",
-            path=path,
-        )
-    if preamble.crc32c != str(crc32c(np.frombuffer(preamble.contents.encode(), np.uint8))):
-        raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
-    return msgspec.json.decode(preamble.contents, type=Contents)
 
 
 def contents_checksum(path: str | Path) -> int | None:

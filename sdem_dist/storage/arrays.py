@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,8 +19,8 @@ import numpy as np
 
 from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, in_parts
-from sdem_dist.storage.urls import is_url, place
 
 CNAME = "lz4"
 CLEVEL = 5
@@ -52,21 +53,27 @@ def group_json(attributes: Mapping[str, object]) -> bytes:
     return json.dumps({"attributes": attributes, "zarr_format": 3, "node_type": "group"}, indent=2).encode()
 
 
-def read_attributes(folder: Path) -> JsonObject:
-    """Return the attributes of a group.
-
-    Raises CorpusError: there is none, or (`UnreadableError`) the storage fails, which may pass.
-    Raises BucketError: the bucket refuses.
-    """
+@contextmanager
+def _failures_as_ours(folder: Path, what: str) -> Iterator[None]:
     try:
-        attributes = json.loads((folder / "zarr.json").read_bytes())["attributes"]
+        yield
+    except BucketError:
+        raise
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise CorpusError(f"the {what} is not there, or a file of it is missing", path=folder) from error
+    except Exception as error:
+        kind = UnreadableError if isinstance(error, OSError) else CorpusError
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise kind(f"the {what} cannot be read: {reason or type(error).__name__}", path=folder) from error
+
+
+def read_attributes(folder: Path) -> JsonObject:
+    """Return the attributes of a group; CorpusError without one, UnreadableError where the storage fails."""
+    with _failures_as_ours(folder, "zarr group"):
+        attributes: JsonObject = json.loads((folder / "zarr.json").read_bytes())["attributes"]
         if not isinstance(attributes, dict):
             raise ValueError("its attributes are no JSON object")
         return attributes
-    except BucketError:
-        raise
-    except Exception as error:
-        raise _failure(error, folder, "zarr group") from error
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -84,7 +91,7 @@ def write_array(folder: Path, array: np.ndarray) -> None:
         little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
         if len(little) < rows:  # all chunks of an array are of one shape
             little = np.concatenate([little, np.zeros((rows - len(little), *array.shape[1:]), little.dtype)])
-        file = _chunk(folder, first // rows, array.ndim)
+        file = folder.joinpath("c", str(first // rows), *["0"] * (array.ndim - 1))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(compressor.encode(little))
     (folder / "zarr.json").write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=2))
@@ -96,40 +103,28 @@ def read_arrays(folder: Path, kinds: Mapping[str, Kind]) -> dict[str, np.ndarray
 
 
 def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | str) -> np.ndarray:
-    """Read what `write_array` wrote.
+    """Read what `write_array` wrote; raises as `read_attributes`, also where it has another shape or dtype."""
+    from numcodecs import blosc
 
-    Raises CorpusError: a file is missing or damaged, or the array has another shape or dtype.
-    Raises UnreadableError, BucketError: as `read_attributes`.
-    """
     metadata, rows = _metadata(shape, np.dtype(dtype))
-    try:
+
+    def read_chunk(first: int) -> None:
+        chunk, number = array[first : first + rows], first // rows
+        packed = folder.joinpath("c", str(number), *["0"] * (array.ndim - 1)).read_bytes()
+        to = chunk if len(chunk) == rows else np.empty((rows, *shape[1:]), dtype)
+        # Blosc's header: the bytes of what it holds, those of a block, and its own, as unsigned integers of 32 bits.
+        if len(packed) < HEADER_BYTES or tuple(np.frombuffer(packed, "<u4", 4)[[1, 3]]) != (to.nbytes, len(packed)):
+            raise ValueError(f"chunk {number} is cut short or altered")
+        blosc.decompress(packed, to)
+        if to is not chunk:
+            chunk[:] = to[: len(chunk)]
+
+    with _failures_as_ours(folder, "array"):
         if json.loads((folder / "zarr.json").read_bytes()) != metadata:
             raise ValueError(f"it is not {np.dtype(dtype)} of shape {shape}")
         array = np.empty(shape, dtype)
-        starts = range(0, len(array), rows) if array.size else ()
-        map_requests(lambda n: _read_chunk(folder, array[n : n + rows], n // rows, rows), starts, folder)
-    except BucketError:
-        raise
-    except Exception as error:
-        raise _failure(error, folder, "array") from error
+        map_requests(read_chunk, range(0, len(array), rows) if array.size else (), folder)
     return array if sys.byteorder == "little" else array.byteswap()
-
-
-def _read_chunk(folder: Path, array: np.ndarray, number: int, rows: int) -> None:
-    from numcodecs import blosc
-
-    packed = _chunk(folder, number, array.ndim).read_bytes()
-    to = array if len(array) == rows else np.empty((rows, *array.shape[1:]), array.dtype)
-    # Blosc's header: the bytes of what it holds, those of a block, and its own, as unsigned integers of 32 bits.
-    if len(packed) < HEADER_BYTES or tuple(np.frombuffer(packed, "<u4", 4)[[1, 3]]) != (to.nbytes, len(packed)):
-        raise ValueError(f"chunk {number} is cut short or altered")
-    blosc.decompress(packed, to)
-    if to is not array:
-        array[:] = to[: len(array)]
-
-
-def _chunk(folder: Path, number: int, n_axes: int) -> Path:
-    return folder.joinpath("c", str(number), *["0"] * (n_axes - 1))
 
 
 def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]:
@@ -154,16 +149,7 @@ def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]
     return metadata, rows
 
 
-def _failure(error: Exception, folder: Path, what: str) -> CorpusError:
-    """Return the error to raise where a group or an array cannot be read."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
-        return CorpusError(f"the {what} is not there, or a file of it is missing", path=folder)
-    kind = UnreadableError if isinstance(error, OSError) else CorpusError
-    reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-    return kind(f"the {what} cannot be read: {reason or type(error).__name__}", path=folder)
-
-
 def stored_bytes(location: str | Path) -> int:
     if is_url(location):
-        return sum(entry.size for entry in buckets.below(str(place(location))))
+        return sum(meta["size"] for meta in buckets.below(str(place(location))).values())
     return sum(file.stat().st_size for file in Path(location).rglob("*") if file.is_file())

@@ -1,21 +1,24 @@
-"""Objects in buckets, by URL: the only place that imports obstore."""
+"""Objects in buckets by URL, also with the methods of a path: the only place that imports obstore."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import socket
+import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
+from itertools import count
+from pathlib import Path, PosixPath
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sdem_dist.errors import BucketError
+from sdem_dist.errors import BucketError, SdemError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -29,14 +32,19 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
+BLOCK = 4 << 20  # bytes that a reader of an object requests at once
 TRIES = 5  # of what obstore does not retry itself
+Meta: TypeAlias = Mapping[str, Any]
+"""What a bucket tells of an object; ``e_tag`` changes with its content; Google writes by ``version``."""
 Result = TypeVar("Result")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
 _EXPIRED = {"ExpiredToken", "TokenRefreshRequired", "RequestExpired", "RequestTimeTooSkewed"}
 _UNKNOWN = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
-_METADATA_SERVERS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata/identity")
-_NO_CREDENTIALS = ("Missing AccessKeyId", "Missing SecretAccessKey", *_METADATA_SERVERS)
+_NO_CREDENTIALS = (
+    *("Missing AccessKeyId", "Missing SecretAccessKey"),
+    *("169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata/identity"),  # where machines ask
+)
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
@@ -55,35 +63,8 @@ class ChangedError(Exception):
     """A conditional PUT failed: the object is there already, or is not the one that was read."""
 
 
-class Tag(NamedTuple):
-    """Changes with an object's content; Google's conditional writes take the version alone."""
-
-    e_tag: str
-    version: str | None
-
-    @classmethod
-    def of(cls, meta: Mapping[str, Any]) -> Tag:
-        return cls(meta.get("e_tag") or "", meta.get("version"))
-
-
-class Object(NamedTuple):
-    url: str
-    size: int
-    modified_ns: int
-    tag: Tag
-
-    @classmethod
-    def of(cls, url: str, meta: Mapping[str, Any]) -> Object:
-        return cls(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), Tag.of(meta))
-
-
 def named(error: Exception, url: str) -> Exception:
-    """Return what obstore raised about the object at `url` as an error of ours.
-
-    BucketError will not pass: no such bucket, denied, missing, unknown or expired credentials, the wrong region.
-    ChangedError: a condition of a PUT does not hold. FileNotFoundError: there is no such object. OSError is anything
-    else, after the retries: it may pass.
-    """
+    """Return what obstore raised about an object as an error of ours: an OSError may pass, a BucketError will not."""
     if not type(error).__module__.startswith("obstore") and not isinstance(error, FileNotFoundError):
         return error
     text, kind = str(error), type(error).__name__
@@ -166,57 +147,53 @@ def _store(bucket: str) -> ObjectStore:
 
 
 def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
-    """Return what ``send(obstore, connection, name of the object)`` returns, its errors named.
-
-    It is sent again where the connection ended in the middle of an answer, after which obstore does not retry.
-    """
+    """Return what ``send(obstore, connection, name of the object)`` returns, its errors named."""
     bucket, key = split(url)
     connection = _store(bucket)
     import obstore
 
-    for attempt in range(TRIES):
+    for attempt in count(1):
         try:
             return send(obstore, connection, key)
         except Exception as error:
             cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
-            if cut_short and attempt + 1 < TRIES:
-                time.sleep(0.2 * 2**attempt)
-                continue
-            if (cause := named(error, url)) is error:
-                raise
-            raise cause from None  # obstore's may quote what the server said of the credentials
-    raise AssertionError("unreachable")
+            if not cut_short or attempt == TRIES:  # obstore does not retry where an answer ends in the middle
+                if (cause := named(error, url)) is error:
+                    raise
+                raise cause from None  # obstore's may quote what the server said of the credentials
+            time.sleep(0.1 * 2**attempt)
+    raise AssertionError
 
 
-def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = None) -> bytes:
-    """Return an object's bytes, or those of a range; with `tag`, ChangedError if it is another by now."""
-    options: dict[str, Any] = {} if tag is None or not tag.e_tag else {"if_match": tag.e_tag}
+def get_with_meta(
+    url: str, start: int = 0, stop: int | None = None, unchanged: Meta | None = None
+) -> tuple[bytes, Meta]:
+    """Return an object's bytes, or those of a range, and what it was; ChangedError if it is not the one `unchanged`."""
+    options: dict[str, Any] = {"if_match": unchanged["e_tag"]} if unchanged and unchanged.get("e_tag") else {}
     if stop is not None or start:
         options["range"] = {"offset": start} if stop is None else (start, stop)
-    return _request(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
+
+    def send(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Meta]:
+        answer = o.get(s, key, options=options)
+        return bytes(answer.bytes()), answer.meta
+
+    return _request(url, send)
 
 
-def head(url: str) -> Object:
-    """Return what a bucket tells of the object at `url`; FileNotFoundError without one."""
+def get(url: str, start: int = 0, stop: int | None = None) -> bytes:
+    return get_with_meta(url, start, stop)[0]
+
+
+def head(url: str) -> Meta:
     if not split(url)[1]:
         raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
     try:
-        return Object.of(url, _request(url, lambda o, s, key: o.head(s, key)))
+        return _request(url, lambda o, s, key: o.head(s, key))
     except FileNotFoundError:
         raise
     except (BucketError, OSError):
         get(url, 0, 1)  # which says why: answers to HEAD have no body
         raise
-
-
-def get_with_tag(url: str) -> tuple[bytes, Tag]:
-    """Return an object's bytes and its tag, of the same moment."""
-
-    def send(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Tag]:
-        answer = o.get(s, key)
-        return bytes(answer.bytes()), Tag.of(answer.meta)
-
-    return _request(url, send)
 
 
 def put(url: str, content: bytes | Path) -> None:
@@ -230,26 +207,25 @@ def put_new(url: str, content: bytes | Path) -> None:
         _request(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
-def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
-    """Write an object if nothing is there (`tag` None), or what has the tag; return the new tag.
+def put_if(url: str, content: bytes, before: Meta | None) -> Meta:
+    """Write an object if nothing is there (`before` None), or what was before; ChangedError where it is something else.
 
     The content must not occur twice: after a lost answer it tells whether the object is ours.
-
-    Raises ChangedError: something else is there.
     """
-    mode = "create" if tag is None else {name: value for name, value in tag._asdict().items() if value is not None}
-    for attempt in range(TRIES):
+    tags = {name: before.get(name) for name in ("e_tag", "version")} if before is not None else {}
+    mode = "create" if before is None else {name: tag for name, tag in tags.items() if tag is not None}
+    for attempt in count(1):
         try:
-            return Tag.of(_request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False)))
+            return _request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
         except (ChangedError, OSError) as error:
             with suppress(OSError):
-                current, current_tag = get_with_tag(url)
+                current, meta = get_with_meta(url)
                 if current == content:
-                    return current_tag
-            if isinstance(error, ChangedError) or attempt + 1 == TRIES:
+                    return meta
+            if isinstance(error, ChangedError) or attempt == TRIES:
                 raise
-            time.sleep(0.2 * 2**attempt)
-    raise AssertionError("unreachable")
+            time.sleep(0.1 * 2**attempt)
+    raise AssertionError
 
 
 def delete(url: str) -> None:
@@ -257,11 +233,12 @@ def delete(url: str) -> None:
         _request(url, lambda o, s, key: o.delete(s, key))
 
 
-def below(url: str) -> list[Object]:
+def below(url: str) -> dict[str, Meta]:
+    """Return all objects below a URL, by theirs, in order."""
     bucket, key = split(url)
     entries = _request(url, lambda o, s, _: [meta for part in o.list(s, prefix=key or None) for meta in part])
     root = bucket if bucket == "memory://" else f"{bucket}/"
-    return [Object.of(root + meta["path"], meta) for meta in sorted(entries, key=lambda meta: meta["path"])]
+    return {root + meta["path"]: meta for meta in sorted(entries, key=lambda meta: meta["path"])}
 
 
 def children(url: str) -> tuple[list[str], list[str]]:
@@ -273,7 +250,7 @@ def children(url: str) -> tuple[list[str], list[str]]:
 
 
 def remove(url: str) -> None:
-    urls = [entry.url for entry in below(url)]
+    urls = list(below(url))
     for first in range(0, len(urls), 1000):
         some = urls[first : first + 1000]
         names = [split(one)[1] for one in some]
@@ -284,3 +261,137 @@ def remove(url: str) -> None:
             # end it in the middle.
             for one in some:
                 delete(one)
+
+
+class Url(PosixPath):
+    """The URL of an object, or of a folder of objects: ``s3://bucket/name``. An object is written whole."""
+
+    def __str__(self) -> str:
+        return super().__str__().replace(":/", "://", 1)
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def absolute(self) -> Url:
+        return self
+
+    resolve = absolute  # type: ignore[assignment]
+
+    @property
+    def parents(self) -> tuple[Url, ...]:  # type: ignore[override]
+        bucket, key = split(str(self))
+        return tuple(type(self)(bucket, *key.split("/")[:n]) for n in range(key.count("/"), -1, -1)) if key else ()
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        try:
+            meta = head(str(self))
+        except FileNotFoundError:
+            if not self.is_dir():
+                raise
+            return os.stat_result((stat.S_IFDIR | 0o755, *[0] * 9))
+        modified = meta["last_modified"].timestamp()
+        values = (stat.S_IFREG | 0o644, 0, 0, 0, 0, 0, meta["size"], *[int(modified)] * 3)
+        return os.stat_result(values, {"st_mtime_ns": int(modified * 1e9)})
+
+    def is_file(self) -> bool:
+        with suppress(FileNotFoundError):
+            return bool(head(str(self)))
+        return False
+
+    def is_dir(self) -> bool:
+        return any(children(str(self)))
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        return self.is_file() or self.is_dir()
+
+    def iterdir(self) -> Generator[Url, None, None]:
+        folders, objects = children(str(self))
+        yield from (self / name for name in sorted([*folders, *objects]))
+
+    def walk(self, *arguments: Any, **options: Any) -> Generator[tuple[Url, list[str], list[str]], None, None]:
+        folders, objects = children(str(self))
+        yield self, folders, objects
+        for name in folders:
+            yield from (self / name).walk()
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Do nothing: a folder is there when something is in it."""
+
+    def read_bytes(self) -> bytes:
+        return get(str(self))
+
+    def write_bytes(self, data: Any) -> int:
+        put(str(self), bytes(data))
+        return len(data)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        delete(str(self))
+
+    def open(  # type: ignore[override]
+        self, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: Any = None, newline: Any = None
+    ) -> IO[Any]:
+        if set(mode) - set("rbt"):
+            raise io.UnsupportedOperation(f"{self}: an object in a bucket is written whole, not opened with {mode!r}")
+        raw = io.BufferedReader(_RangeReader(str(self)), BLOCK)
+        return raw if "b" in mode else io.TextIOWrapper(raw, encoding, errors, newline)
+
+
+class _RangeReader(io.RawIOBase):
+    """Reads an object by ranges. Unlike obstore's reader it sees that the object was replaced, and retries."""
+
+    def __init__(self, url: str) -> None:
+        self._url, self._at, self._meta = url, 0, head(url)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._meta["size"]}[whence]
+        if self._at < 0:
+            raise OSError(22, "a position before the beginning", self._url)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._at + len(buffer), self._meta["size"])
+        if self._at >= stop:
+            return 0
+        try:
+            part, _ = get_with_meta(self._url, self._at, stop, self._meta)
+        except ChangedError:
+            raise OSError(5, "it was replaced while it was read: read it again", self._url) from None
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a Path makes one slash of two
+
+
+def is_url(location: str | Path) -> bool:
+    """Whether `location` is a URL such as ``s3://bucket/name``, rather than a path of this machine."""
+    return "://" in str(location) if isinstance(location, str) else bool(_URL.match(str(location)))
+
+
+def place(location: str | Path) -> Path:
+    """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path."""
+    if not is_url(location):
+        return Path(location)
+    if isinstance(location, str):
+        split(location)
+    return location if isinstance(location, Url) else Url(str(location))
+
+
+def for_a_reader(path: Path) -> Path | IO[Any]:
+    """Return what a reader of another package opens: the path of a file, or the open object at a URL."""
+    return path.open("rb") if is_url(path) else path
+
+
+def refuse_url(path: str | Path, what: str) -> None:
+    """Raise SdemError if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
+    if _URL.match(str(path)):
+        url = re.sub(":/+", "://", str(path), count=1)
+        url = re.sub(r"(?<=//).*@|\?.*", "", url)  # these may be credentials
+        raise SdemError(f"{url} is a URL, and {what}: give a path of this machine or of a mounted file system")

@@ -74,15 +74,11 @@ class Strings(Sequence[str]):
 
 
 def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield an array in parts of a number of rows, and where each begins.
-
-    Of a whole file that `Strings` maps no more than one part is in memory.
-    """
-    mapped = array if isinstance(array, np.memmap) and array.ndim == 1 else None
-    if mapped is not None and (isinstance(mapped.base, np.ndarray) or mapped.mode != "r" or mapped.filename is None):
-        mapped = None
+    """Yield an array in parts of a number of rows, of a mapped file one at a time in memory, and where each begins."""
+    is_file = isinstance(array, np.memmap) and array.ndim == 1 and array.mode == "r" and array.filename is not None
+    mapped: Any = array if is_file and not isinstance(array.base, np.ndarray) else None
     for first in range(0, len(array), rows):
-        if mapped is None or mapped.filename is None:
+        if mapped is None:
             yield first, array[first : first + rows]
         else:
             start, n = mapped.offset + first * mapped.itemsize, min(rows, len(mapped) - first)
@@ -90,27 +86,17 @@ def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the UTF-8 bytes of all strings, joined, and their offsets: see `Strings`.
-
-    Raises TypeError: an element is not a string.
-    Raises UnicodeEncodeError: a string holds a lone surrogate, which UTF-8 cannot express.
-    """
+    """Return the UTF-8 bytes of all strings, joined, and their offsets; UnicodeEncodeError at a lone surrogate."""
     if isinstance(strings, Strings):
         return strings.joined, strings.offsets
-    encoded = []
-    for position, string in enumerate(strings):
-        if not isinstance(string, str):
-            raise TypeError(f"element {position} is a {type(string).__name__}, not a string")
-        encoded.append(string.encode("utf-8"))
+    if (odd := next((i for i, string in enumerate(strings) if not isinstance(string, str)), None)) is not None:
+        raise TypeError(f"element {odd} is a {type(strings[odd]).__name__}, not a string")
+    encoded = [string.encode("utf-8") for string in strings]
     return np.frombuffer(b"".join(encoded), np.uint8), offsets_of_lengths(encoded)
 
 
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
-    """Split `joined` at `offsets`: the inverse of `encode_strings`.
-
-    Raises ValueError: the arrays have wrong dtypes or shapes, the offsets do not climb from 0 to the number of bytes,
-    or a string is not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
-    """
+    """Split `joined` at `offsets`: the inverse of `encode_strings`; ValueError where they do not fit, or no UTF-8."""
     if joined.dtype != np.uint8 or joined.ndim != 1:
         raise ValueError(f"the bytes of the strings are {joined.dtype} of {joined.ndim} dimensions, not uint8 of one")
     if offsets.dtype != np.int64 or offsets.ndim != 1 or len(offsets) == 0:

@@ -17,9 +17,9 @@ import numpy as np
 from sdem_dist.errors import BucketError, ClusterError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import map_requests
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.publish import clear_abandoned, opened, to_disk
-from sdem_dist.storage.urls import is_url, place
 
 SUMMARY, OWNER = "summary.json", "owner"
 CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
@@ -62,17 +62,17 @@ def load_array(path: Path) -> np.ndarray:
     return array
 
 
+def _unique(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+
+
 @contextmanager
 def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     """Yield the folder ``.NAME.PURPOSE-IDENTITY`` beside `path`, with what a killed process left in it.
 
     It is removed when the block succeeds or fails by its own fault; a kill, an interrupt and a lost cluster leave it.
-    Folders of the same purpose and another identity that no process has locked are removed first.
-
-    In a bucket nothing can be locked. There the last to begin owns the folder, as with corpora: others' folders are
-    removed, and whoever began before fails, or leaves the folder to the owner.
-
-    Raises SdemError: another process works in it.
+    Others of the same purpose that no process has locked are removed first. In a bucket nothing can be locked: there
+    the last to begin owns the folder, and whoever began before fails, or leaves the folder to the owner.
     """
     prefix = f".{path.name}.{purpose}-"
     folder = path.parent / f"{prefix}{identity}"
@@ -115,9 +115,8 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     """Return what ``make(folder)`` returned, now or in an earlier process, after it filled the folder.
 
-    The folder appears whole, its files and their checksums on disk; one whose files have changed since is made again.
-    Where two processes make it at once, the first wins; both make the same. In a bucket, which keeps checksums itself,
-    the summary comes last, and the files of a folder that was made below this one are left out.
+    The folder appears whole; one whose files have changed since is made again. Where two processes make it at once, the
+    first wins; both make the same. In a bucket, which keeps checksums itself, the summary comes last.
     """
 
     def sum_of(summary: JsonObject) -> int:
@@ -161,7 +160,3 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
         return summary
     finally:
         shutil.rmtree(here, ignore_errors=True)
-
-
-def _unique(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{secrets.token_hex(8)}")

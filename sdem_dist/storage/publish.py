@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import group_json, read_attributes
-from sdem_dist.storage.buckets import ChangedError, Tag
+from sdem_dist.storage.buckets import ChangedError, is_url, place
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.urls import is_url, place
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
@@ -38,10 +38,7 @@ _CONTENTS_NAME = re.compile(r"contents-[0-9a-f]{16}")
 
 
 def exchange(a: Path, b: Path) -> bool:
-    """Exchange what two paths of one file system name; return False where that cannot be done in one step.
-
-    Raises OSError: one of them is missing, or the file system refuses.
-    """
+    """Exchange what two paths of one file system name; return False where that cannot be done in one step."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -56,14 +53,10 @@ def exchange(a: Path, b: Path) -> bool:
 
 @contextmanager
 def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
-    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`; remove it in the end, if it still exists.
-
-    Beside a URL there are no folders: then it is in the system's temporary folder.
+    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`, of a URL a temporary one; remove it in the end.
 
     Its owner locks it, and the lock ends with the process, however that ends. So an earlier folder of the same name and
     purpose that can be locked belongs to nobody, and is removed first. Where the file system knows no locks, none is.
-
-    Raises OSError: the folder cannot be made.
     """
     if is_url(path):
         path = Path(tempfile.gettempdir(), path.name)
@@ -110,12 +103,10 @@ def opened(folder: Path) -> int:
 
 
 def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
-    """Write a file in a hidden folder beside `path`, flush it, then rename it to `path`, replacing what was there.
+    """Have `write` make a file in a hidden folder beside `path`, flush it, then rename it to `path`, or put it there.
 
-    `path`: name of the finished file, or the URL of the finished object.
-    `write`: given the path of a file that does not exist yet, creates it and closes it.
-    Raises SdemError: an OSError about the file, or that the device is full, read-only or failing, as `error`. Whatever
-    `write` raises passes through. In every case a file that was at `path` is untouched and nothing else is left behind.
+    An OSError about the file, and that the device is full, read-only or failing, is raised as `error`. Whatever else
+    `write` raises passes through. Then a file that was at `path` is untouched and nothing else is left behind.
     """
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
@@ -143,10 +134,9 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
 def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
 
-    `overwrite`: replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the
-    process dies in that moment, moved back by the next to write here.
-    Raises CorpusError: `path` is taken, or the device is full, read-only or failing. Whatever the block raises passes
-    through. In every case what was at `path` is untouched and the temporary directory is gone.
+    What is there is replaced in one step where the system can; elsewhere it is moved aside, and if the process dies in
+    that moment, moved back by the next to write here. CorpusError where `path` is taken, or the device refuses; then,
+    and if the block fails, what was at `path` is untouched.
     """
     path = _resolved(path)
 
@@ -154,12 +144,15 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
         if path.exists() and not overwrite:
             raise CorpusError(f"{path} exists already", hint="choose another name, or replace it: {overwrite=True}")
 
+    def put_back(old: Path) -> None:
+        if path.exists():  # another process was quicker
+            _remove(old)
+        else:
+            old.rename(path)
+
     with _explained(path, CorpusError):
         for old in reversed(set_aside(path)):  # by a process that died while it replaced `path`
-            if path.exists():
-                _remove(old)
-            else:
-                old.rename(path)
+            put_back(old)
     refuse_existing()
     with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
@@ -170,10 +163,20 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
         refuse_existing()
         while True:
             try:
-                if overwrite and path.exists():
-                    _replace(partial, path)
-                else:
+                if not (overwrite and path.exists()):
                     partial.rename(path)
+                elif exchange(partial, path):
+                    _remove(partial)
+                else:
+                    # Not in a folder that is cleared if this process dies: it is the only copy for a moment.
+                    old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
+                    path.rename(old)
+                    try:
+                        partial.rename(path)
+                    except BaseException:
+                        put_back(old)
+                        raise
+                    _remove(old)
                 break
             except OSError as cause:
                 # Another process wrote or moved the same path meanwhile.
@@ -181,24 +184,6 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                 if not (overwrite and moved and partial.exists()):
                     raise
         to_disk(path.parent)
-
-
-def _replace(partial: Path, path: Path) -> None:
-    if exchange(partial, path):
-        _remove(partial)
-        return
-    # Not in a folder that is cleared if this process dies: until the new one is in place, it is the only copy.
-    old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
-    path.rename(old)
-    try:
-        partial.rename(path)
-    except BaseException:
-        if path.exists():  # another process was quicker
-            _remove(old)
-        else:
-            old.rename(path)
-        raise
-    _remove(old)
 
 
 def _remove(old: Path) -> None:
@@ -232,12 +217,11 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
 
 def free_space(folder: Path) -> str:
     try:
-        free = shutil.disk_usage(folder).free
+        return f" ({shutil.disk_usage(folder).free / 1e6:,.0f} MB free in {folder})"
     except FileNotFoundError:
         return f" (the folder {folder} does not exist: make it first)"
     except OSError:
         return f" (the folder {folder} cannot be read)"
-    return f" ({free / 1e6:,.0f} MB free in {folder})"
 
 
 def _resolved(path: str | Path) -> Path:
@@ -276,27 +260,39 @@ def open_contents(location: str) -> tuple[Path, JsonObject]:
 
 @contextmanager
 def publish_contents(url: str) -> Iterator[Path]:
-    """Yield a new folder below `url`; when the block succeeds, make the root at `url` point to it.
+    """Yield a new folder below `url`; when the block succeeds, make the root at `url` point to it, and remove the old.
 
-    What the root pointed to is removed then, and not before.
-    Raises CorpusError: another process began to write to `url`, or the bucket fails. Whatever else the block raises
-    passes through. In every case what was at `url` is still there, and the new folder is not.
+    CorpusError where another process began to write there, or the bucket fails; then what was there still is.
     """
     name, root = f"contents-{secrets.token_hex(8)}", f"{url}/zarr.json"
     try:
-        before, tag, others = _claim(url, root, name)
+        while True:  # put a mark into the root
+            # Contents that are listed before the root is read are of writers that began earlier, which can never be
+            # published when the mark is there. Those of a writer that begins later are not in the list.
+            listed = {child for child in buckets.children(url)[0] if _CONTENTS_NAME.fullmatch(child)}
+            attributes, earlier = dict[str, Any](), None
+            with suppress(FileNotFoundError):
+                content, earlier = buckets.get_with_meta(root)
+                attributes = _attributes(content)
+            with suppress(ChangedError):  # another writer was quicker
+                ours = buckets.put_if(root, group_json({**attributes, WRITER: name}), earlier)
+                break
+        current = contents_of(attributes)
+        for old in listed - {current}:
+            buckets.remove(f"{url}/{old}")
+        is_new = set(attributes) <= {WRITER}  # only the mark of a dead writer was there, or nothing
         try:
             yield place(f"{url}/{name}")
-            buckets.put_if(root, group_json({CONTENTS: name}), tag)
+            buckets.put_if(root, group_json({CONTENTS: name}), ours)
         except BaseException:
             with suppress(Exception):  # the first failure is the one to report
                 if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
                     buckets.remove(f"{url}/{name}")
                     # Put the root back, unless another writer has put its mark there.
-                    if before is not None:
-                        attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
-                        buckets.put_if(root, group_json(attributes), tag)
-                    elif buckets.head(root).tag.e_tag == tag.e_tag:
+                    if not is_new:
+                        before = {k: v for k, v in attributes.items() if k != WRITER}
+                        buckets.put_if(root, group_json(before), ours)
+                    elif buckets.head(root)["e_tag"] == ours["e_tag"]:
                         buckets.delete(root)
             raise
     except ChangedError:
@@ -307,35 +303,11 @@ def publish_contents(url: str) -> Iterator[Path]:
         if not is_url(str(cause.filename)):
             raise
         raise CorpusError(f"cannot write {url}: {cause.strerror or cause}") from None
-    if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
-        others += ["shards", "vocabulary", "document_frequency"]
+    # Without contents it is a corpus that was copied there as files.
+    others = [current] if current else [] if is_new else ["shards", "vocabulary", "document_frequency"]
     with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
         for old in others:
             buckets.remove(f"{url}/{old}")
-
-
-def _claim(url: str, root: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
-    """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
-
-    Contents that are listed before the root is read are of writers that began earlier, and so can never be published
-    when the mark is there. Those of a writer that begins later are not in the list.
-    """
-    while True:
-        listed = {child for child in buckets.children(url)[0] if _CONTENTS_NAME.fullmatch(child)}
-        before, old_tag = None, None
-        with suppress(FileNotFoundError):
-            before, old_tag = buckets.get_with_tag(root)
-        attributes = {} if before is None else _attributes(before)
-        try:
-            tag = buckets.put_if(root, group_json({**attributes, WRITER: name}), old_tag)
-        except ChangedError:
-            continue  # another writer was quicker
-        if set(attributes) <= {WRITER}:
-            before = None  # only the mark of a dead writer was there, or nothing
-        current = contents_of(attributes)
-        for old in listed - {current}:
-            buckets.remove(f"{url}/{old}")
-        return before, tag, [] if current is None else [current]
 
 
 def _attributes(root: bytes) -> JsonObject:

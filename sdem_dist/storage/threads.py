@@ -15,11 +15,9 @@ Result = TypeVar("Result")
 def in_threads(
     jobs: Iterable[Job], make_worker: Callable[[], Callable[[Job], Result]], n_jobs: int | None
 ) -> Generator[Result, None, None]:
-    """Yield the results of jobs, in their order.
+    """Yield the results of jobs, in their order, by so many threads; no more than two jobs a thread are in memory.
 
-    `jobs`: read only as fast as they are done: no more than two a thread are in memory.
     `make_worker`: makes a function of one job; no two threads call the same one at a time.
-    `n_jobs`: number of threads; None takes one per core. 1 works in this thread.
     """
     jobs, n_jobs = iter(jobs), n_jobs or n_cores()
     if n_jobs == 1:

@@ -18,8 +18,7 @@ from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import column_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
-from sdem_dist.corpus.rows import Canonical
-from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
+from sdem_dist.corpus.shuffle import GOLDEN, Canonical, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError

@@ -13,8 +13,7 @@ from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.corpus.writer import refuse_taken
 from sdem_dist.counted import is_count
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.buckets import split
-from sdem_dist.storage.urls import is_url, place
+from sdem_dist.storage.buckets import is_url, place, split
 from sdem_dist.text.counting import Counting, Progress
 from sdem_dist.text.pipeline import IngestReport, IngestRun
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format

@@ -16,18 +16,17 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.corpus.rows import KeyedRows, Kind
-from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
+from sdem_dist.corpus.shuffle import KeyedRows, Kind, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
 from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, Strings
 from sdem_dist.storage.kept import driver_folder, kept_folder, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
-from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import (
     Columns,
     Counting,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from sdem_dist.corpus.checks import VALUE_RULE, first_invalid
+from sdem_dist.corpus.manifest import VALUE_RULE, first_invalid
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, lines, tab_fields
-from sdem_dist.storage.urls import for_a_reader
+from sdem_dist.storage.buckets import for_a_reader
 from sdem_dist.text.sources import LineBlock, Part, Reading, is_utf8_name, line_blocks, open_binary
 from sdem_dist.text.texts import RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
 from sdem_dist.text.validation import NoLabelError, Problem, Problems, not_unicode

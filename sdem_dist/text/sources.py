@@ -20,7 +20,7 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.archive import is_archive
-from sdem_dist.storage.urls import for_a_reader
+from sdem_dist.storage.buckets import for_a_reader
 
 open_gzip: Any = gzip.open
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)

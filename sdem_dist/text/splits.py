@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.urls import Url, for_a_reader, place
+from sdem_dist.storage.buckets import Url, for_a_reader, place
 from sdem_dist.text import readers
 from sdem_dist.text.sources import (
     BLOCK_DOCUMENTS,

@@ -19,10 +19,10 @@ from safetensors.numpy import load, save
 from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.storage.buckets import is_url
 from sdem_dist.storage.encoding import JsonObject, Strings
 from sdem_dist.storage.kept import load_array, once, read_values, save_array
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.storage.urls import is_url
 from sdem_dist.text.tokens import NgramCounter, Spelling, TokenInterner
 from sdem_dist.text.vectorizer import VectorizerSettings
 

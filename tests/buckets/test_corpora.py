@@ -33,7 +33,7 @@ def state(corpus):
 
 
 def names(url):
-    return [found.url.removeprefix(f"{url}/") for found in buckets.below(url)]
+    return [found.removeprefix(f"{url}/") for found in buckets.below(url)]
 
 
 def test_same_corpus_same_bits(url, tmp_path):
@@ -165,7 +165,7 @@ def test_a_missing_part_is_named(url):
 
 def test_nothing_is_written_outside(bucket, scheme):
     write_corpus(f"{bucket}/deep/er/c", X, Y)
-    assert all(found.url.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
+    assert all(found.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
     assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
 
 

@@ -17,7 +17,7 @@ from buckets.test_corpora import X, Y, state
 from sdem_dist import BucketError, CorpusError, ModelError, MultinomialNB, load_model, open_corpus, write_corpus
 from sdem_dist.errors import SdemError, UnreadableError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.urls import refuse_url
+from sdem_dist.storage.buckets import refuse_url
 
 
 def test_no_such_bucket(bucket):
@@ -121,7 +121,7 @@ def test_what_passes_is_tried_again(bucket, proxy, tmp_path, fault):
     for ours, theirs in zip(state(open_corpus(f"{bucket}/c")), state(here), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     proxy.fault = lambda method, path: None
-    roots = {found.url.removeprefix(f"{bucket}/c/").partition("/")[0] for found in buckets.below(f"{bucket}/c")}
+    roots = {found.removeprefix(f"{bucket}/c/").partition("/")[0] for found in buckets.below(f"{bucket}/c")}
     assert len(roots) == 2
 
 
@@ -165,7 +165,7 @@ def test_credentials_are_stored_nowhere(bucket, caplog):
         corpus = write_corpus(f"{bucket}/c", X, Y)
         MultinomialNB(n_epochs=1).fit(corpus, checkpoint=f"{bucket}/run").save(f"{bucket}/m")
     for found in buckets.below(bucket):
-        content = buckets.get(found.url)
+        content = buckets.get(found)
         assert SECRET.encode() not in content
         assert b"AKIDSECRET" not in content
     assert SECRET not in caplog.text + repr(corpus) + str(vars(corpus)) + "".join(str(w.message) for w in warned)

@@ -20,7 +20,7 @@ from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.errors import OtherRunError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.urls import BLOCK, place
+from sdem_dist.storage.buckets import BLOCK, place
 
 
 @everywhere
@@ -32,7 +32,7 @@ def test_a_model(bucket, tmp_path):
     np.testing.assert_array_equal(load_model(f"{bucket}/m").predict_proba(X), model.predict_proba(X))
     MultinomialNB(n_epochs=1).fit(X, Y).save(f"{bucket}/m")
     assert load_model(f"{bucket}/m").n_iter_ == 1
-    assert [found.url for found in buckets.below(bucket)] == [f"{bucket}/m"]
+    assert list(buckets.below(bucket)) == [f"{bucket}/m"]
 
 
 @everywhere

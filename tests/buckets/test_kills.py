@@ -31,7 +31,7 @@ def check(url, old, uid_new):
         assert found.header.uid == uid_new or (old and found.n_documents == 300)
         assert found.read(0, found.n_documents).n_documents == found.n_documents
     write_corpus(url, X[:9], Y[:9], overwrite=True)
-    roots = {found.url.removeprefix(f"{url}/").partition("/")[0] for found in buckets.below(url)}
+    roots = {found.removeprefix(f"{url}/").partition("/")[0] for found in buckets.below(url)}
     assert len(roots) == 2
     assert open_corpus(url).n_documents == 9
 

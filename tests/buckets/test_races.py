@@ -73,5 +73,5 @@ def test_many_writers_of_a_corpus_leave_one_that_is_whole(bucket):
         assert corpus.n_documents in answers
         assert corpus.read(0, corpus.n_documents).n_documents == corpus.n_documents
     write_corpus(url, X[:9], Y[:9], overwrite=True)  # and clears what others left
-    roots = {found.url.removeprefix(f"{url}/").partition("/")[0] for found in buckets.below(url)}
+    roots = {found.removeprefix(f"{url}/").partition("/")[0] for found in buckets.below(url)}
     assert len(roots) == 2

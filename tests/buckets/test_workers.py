@@ -44,7 +44,7 @@ def source(bucket, tmp_path, monkeypatch):
 
 def left(bucket):
     """What is in a folder, by the first parts of names."""
-    return {found.url.removeprefix(f"{bucket}/").partition("/")[0] for found in buckets.below(bucket)}
+    return {found.removeprefix(f"{bucket}/").partition("/")[0] for found in buckets.below(bucket)}
 
 
 def test_training_from_a_bucket(bucket, client, tmp_path):
@@ -84,7 +84,7 @@ def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     from sdem_dist import load_model
     from sdem_dist.cli.options import Source
     from sdem_dist.cli.sources import documents_of
-    from sdem_dist.storage.urls import place
+    from sdem_dist.storage.buckets import place
     from sdem_dist.text import Reading
 
     MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
@@ -105,7 +105,7 @@ def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
     there = write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
     assert there.header.uid == here.header.uid
     assert {name.split("-")[0] for name in left(f"{bucket}/c")} == {"contents", "zarr.json"}
-    assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found.url]
+    assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found]
 
 
 def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
@@ -124,7 +124,7 @@ def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
 
 @everywhere
 def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
-    from sdem_dist.storage.urls import place
+    from sdem_dist.storage.buckets import place
 
     run = CliRunner()
     for line in (

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
-from sdem_dist.corpus.checks import find_problem
+from sdem_dist.corpus.manifest import find_problem
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist.corpus import MemoryCorpus, write_corpus
-from sdem_dist.corpus.checks import check_structure
+from sdem_dist.corpus.manifest import check_structure
 from sdem_dist.errors import CorpusError
 
 FAR = 1 << 40

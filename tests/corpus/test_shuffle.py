@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.corpus import shuffle
-from sdem_dist.corpus.rows import KeyedRows, alike
-from sdem_dist.corpus.shuffle import SortedRows, keys_of_ranks, shuffle_keys
+from sdem_dist.corpus.shuffle import KeyedRows, SortedRows, alike, keys_of_ranks, shuffle_keys
 
 
 def rows(keys, names=None) -> KeyedRows:

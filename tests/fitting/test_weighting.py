@@ -7,7 +7,7 @@ from reference.random_documents import random_counts
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
-from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.base import MemoryCorpus
 from sdem_dist.fitting.plans import PriorStart
 from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.models.heads import Classes

@@ -10,8 +10,8 @@ from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
+from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import crc32c
-from sdem_dist.storage.urls import place
 
 KINDS = ["bool", "uint8", "uint16", "int32", "int64", "uint64", "float32", "float64", ">i4"]
 SHAPES = [(0,), (7,), (300, 5), (4, 0)]
@@ -73,10 +73,10 @@ DAMAGES = {
     "a short chunk": lambda folder: (folder / "c" / "0").write_bytes((folder / "c" / "0").read_bytes()[:-1]),
     "other bytes": lambda folder: (folder / "c" / "0").write_bytes(b"short"),
     "zeros": lambda folder: (folder / "c" / "0").write_bytes(bytes(300)),
-    "other metadata": lambda folder: (folder / "zarr.json").write_text("{}"),
-    "no JSON": lambda folder: (folder / "zarr.json").write_text("[1"),
-    "another dtype": lambda folder: (folder / "zarr.json").write_text(
-        (folder / "zarr.json").read_text().replace("int64", "object")
+    "other metadata": lambda folder: (folder / "zarr.json").write_bytes(b"{}"),
+    "no JSON": lambda folder: (folder / "zarr.json").write_bytes(b"[1"),
+    "another dtype": lambda folder: (folder / "zarr.json").write_bytes(
+        (folder / "zarr.json").read_bytes().replace(b"int64", b"object")
     ),
     "no metadata": lambda folder: (folder / "zarr.json").unlink(),
 }

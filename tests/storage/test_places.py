@@ -8,7 +8,7 @@ import pytest
 
 from sdem_dist import ingest, load_model, open_corpus
 from sdem_dist.errors import BucketError, SdemError
-from sdem_dist.storage.urls import is_url, place, refuse_url
+from sdem_dist.storage.buckets import is_url, place, refuse_url
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])

@@ -1,4 +1,4 @@
-"""Directives that ask the package itself: functions of formulas, what commands print, and examples that run."""
+"""Directives that ask the package itself, and formulas as MathML, which browsers draw without scripts or network."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.math import get_node_equation_number
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
 
-
-def functions_of(page: Path) -> list[str]:
-    """Return the full names of the functions that the tables of a page name, each once."""
-    tables = "\n".join(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|"))
-    return sorted(set(re.findall(r"\{py:obj\}`[^<`\n]*<?(sdem_dist[\w.]+)>?`", tables)))
+ACCENT_WITH_INDEX = re.compile(
+    r"<munderover>\s*(<mi[^>]*>[^<]*</mi>)\s*((?:(?!<munderover>).)+?)\s*"
+    r'(<mo stretchy="false">[\u02c6\u02c9~]</mo>)\s*</munderover>',
+    re.DOTALL,
+)
+"""What docutils makes of an index of an accented letter: it stands below the letter, as a limit of a sum would."""
 
 
 class FormulaFunctions(SphinxDirective):
@@ -36,7 +42,8 @@ class FormulaFunctions(SphinxDirective):
         reference = (page.parent / "reference" / "index.md").read_text(encoding="utf-8")
         listed = {f"sdem_dist.{name}" for name in re.findall(r"^   ([a-z_.]+)$", reference, re.MULTILINE)}
         lines: list[str] = []
-        for name in functions_of(page):
+        tables = "\n".join(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|"))
+        for name in sorted(set(re.findall(r"\{py:obj\}`[^<`\n]*<?(sdem_dist[\w.]+)>?`", tables))):
             target = pkgutil.resolve_name(name)
             module = name
             while module not in sys.modules:
@@ -101,9 +108,35 @@ def _skip(app: Sphinx, what: str, name: str, member: object, skip: bool, options
     return True if what == "class" and inherited else None
 
 
+def converted(latex: str, *, block: bool) -> str:
+    """Return a formula as MathML; a formula that cannot be read stops the build."""
+    try:
+        formula = str(tex2mathml(latex, as_block=block))
+    except (MathError, SyntaxError, ValueError, KeyError, AttributeError) as error:
+        raise ExtensionError(f"the formula cannot be read: {error}\n{latex}") from error
+    formula = ACCENT_WITH_INDEX.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', formula)
+    # Browsers leave no space between a function and its argument, and too much around bars.
+    function = r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()"
+    formula = re.sub(function, r'\g<0><mspace width="0.17em"></mspace>', formula)
+    return re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', formula)
+
+
+def _inline(self: HTML5Translator, node: nodes.math) -> None:
+    self.body.append(converted(node.astext(), block=False))
+    raise nodes.SkipNode
+
+
+def _block(self: HTML5Translator, node: nodes.math_block) -> None:
+    number = f'<span class="eqno">({get_node_equation_number(self, node)})</span>' if node["number"] else ""
+    name = f' id="{node["ids"][0]}"' if node["ids"] else ""
+    self.body.append(f'<div class="math"{name}>{number}{converted(node.astext(), block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("formula-functions", FormulaFunctions)
     app.add_directive("command-help", CommandHelp)
     app.add_directive("example", Example)
     app.connect("autodoc-skip-member", _skip)
-    return {"parallel_read_safe": True}
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
