@@ -70,7 +70,7 @@ class Folds(Generic[CorpusT]):
         if not is_count(k, 2):
             raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
         self.corpus: Any = corpus
-        n_documents = self.corpus.n_documents
+        n_documents: int = cast(Any, corpus).n_documents
         if k > n_documents:
             raise ValueError(f"{k} folds need at least {k} documents, and there are {n_documents:,}")
         self.k, self.seed, self.share = int(k), int(seed), float(share)
