@@ -365,8 +365,7 @@ class MultiplicativeMixtureClassifier(Components):
     def _class_scores(self, X: object) -> np.ndarray:
         model: PosteriorMixture = self.learner_.model
         if self._layout == "sparse":
-            documents = model.transform.sparse(documents_of(self, X))
-            return model.scores(self._parameters, documents) / self.temperature_
-        # In C order as in training: sums along a row would round otherwise.
-        rows = model.transform.dense(np.ascontiguousarray(table_of(self, X), model.dtype))
+            rows: Any = model.transform.sparse(documents_of(self, X))
+        else:  # in C order as in training: sums along a row would round otherwise
+            rows = model.transform.dense(np.ascontiguousarray(table_of(self, X), model.dtype))
         return model.scores(self._parameters, rows) / self.temperature_

@@ -142,10 +142,8 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
 
     def _scores(self, theta: np.ndarray) -> np.ndarray:
         """Return what decides between classes, or the log-odds of labels, from topic proportions."""
-        linear = outputs(self._parameters.output, theta)
-        if isinstance(self.learner_.head, heads.Levels):
-            return np.asarray(self.learner_.head.scores(self._parameters.output, linear))
-        return np.asarray(self.learner_.head.gamma * linear)
+        output = self._parameters.output
+        return np.asarray(self.learner_.head.scores(output, outputs(output, theta)))
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scores(self._transformed(X))

@@ -73,7 +73,7 @@ class TopicModel(WithTopics):
         "mean", '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.'
     )
     batch_size: int | None = p.param(
-        None, 'Documents of a step: of a lane for "mean", of all for "sum". None: 100 of all.'
+        None, 'Documents of a step: of a lane for "mean", of a round for "sum". None: 100.'
     )
     n_lanes: int | None = None
     rounds_per_epoch: int | None = p.param(None, 'Merges per epoch, for "mean". None: 1.')

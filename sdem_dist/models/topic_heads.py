@@ -56,6 +56,10 @@ class TopicHead:
         """Return U before the first document: normal numbers, unless the kind has others."""
         return rng.standard_normal((self.n_classes, n_topics))
 
+    def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return ln p(c | d) up to a constant of each document, or log-odds of labels, from U and U theta."""
+        return self.gamma * outputs
+
     def prepared(self, targets: np.ndarray) -> np.ndarray:
         """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
         return np.asarray(targets, np.float64)
@@ -101,10 +105,6 @@ class SoftmaxClasses(TopicHead):
 
     kind = kernel.SOFTMAX
     learns = "labels"
-
-    def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Return ln p(c | d) up to a constant of each document, from U and U theta."""
-        return self.gamma * outputs
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         parts = []
