@@ -285,7 +285,7 @@ class MultiplicativeMixtureClassifier(Components):
     accelerate: bool = p.param(
         True, "Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken."
     )
-    dtype: Literal["float64", "float32"] = p.param("float64", "Of products; float32 is twice as fast, for tables.")
+    dtype: Literal["float64", "float32"] = p.param("float64", "Of posteriors of tables; float32 is twice as fast.")
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 

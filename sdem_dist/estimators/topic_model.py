@@ -140,9 +140,7 @@ class TopicModel(WithTopics):
         if words_weight == "auto":
             share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or n))
             if not share:
-                raise ValueError(
-                    "words_weight='auto' holds out a fifth of labelled documents, 20 at least: give a number"
-                )
+                raise ValueError("words_weight='auto' needs 100 labelled documents, to hold some out: give a number")
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
             trials = {w: replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS}
             candidates = [partial(Candidate, t, plan, start, f"words_weight {w:g}") for w, t in trials.items()]

@@ -163,7 +163,7 @@ def test_held_out_documents_choose_a_weight_that_helps():
     assert chosen > 0.0 == model.learner_.held_out
     given = SupervisedLDAClassifier(words_weight=chosen, unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
     np.testing.assert_array_equal(given.predict_proba(OF_SHARES), model.predict_proba(OF_SHARES))
-    with pytest.raises(ValueError, match="a fifth of the labelled documents"):
+    with pytest.raises(ValueError, match="needs 100 labelled documents"):
         SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(OF_SHARES[:300], EIGHTH[:300])
 
 
