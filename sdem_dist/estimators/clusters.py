@@ -312,7 +312,9 @@ class KMeans(Clustering, Transforming):
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         if (gaps := np.isnan(X).any(axis=1)).any():
-            raise ValueError(f"Input X contains NaN: row {int(gaps.argmax())} (from 0). Fill it in: k-means takes none")
+            raise ValueError(
+                f"Input X contains NaN: row {int(gaps.argmax())} (from 0). k-means takes no missing values: fill them in"
+            )
         return X
 
     def _weighed(self, source: Source) -> Source:
