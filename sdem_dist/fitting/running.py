@@ -147,10 +147,7 @@ def validation_source(estimator: Estimator, validation: object, client: Client |
 
 
 def evaluate_source(estimator: Estimator, source: Source, client: Client | None) -> dict[str, float]:
-    with (
-        executor_for(client, estimator.n_jobs, source) as executor,
-        Trainer(executor, source.documents) as trainer,
-    ):
+    with executor_for(client, estimator.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
         return trainer.score("score", estimator.scorer(estimator.learner_), estimator.state_)
 
 
