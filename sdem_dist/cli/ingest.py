@@ -10,16 +10,7 @@ import click
 import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.options import (
-    WORDS,
-    Place,
-    Source,
-    SourceCommand,
-    option,
-    source_options,
-    typed_options,
-    words_options,
-)
+from sdem_dist.cli.options import WORDS, Place, Source, SourceCommand, option, source_options, typed_flags, word_options
 from sdem_dist.cli.sources import spool_stdin
 from sdem_dist.counted import counted, visible
 from sdem_dist.storage.buckets import place
@@ -47,7 +38,7 @@ Examples:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True))
 @click.argument("corpus", metavar="CORPUS")
 @source_options
-@words_options
+@word_options
 @option("--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus, in their order.")
 @option("--targets", None, "The labels are numbers to be predicted, such as ratings.")
 @option("--held-out", float, "Put this share of the documents into CORPUS-held-out.", default=0.0, metavar="FRACTION")
@@ -82,7 +73,7 @@ def ingest(
             "documents out anew with --held-out, or choose another name"
         )
     follows = options["vocabulary_from"] is not None
-    if follows and (typed := typed_options(("held_out", *WORDS))):
+    if follows and (typed := typed_flags(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
     resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"

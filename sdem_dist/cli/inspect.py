@@ -12,16 +12,7 @@ import click
 
 import sdem_dist
 from sdem_dist.cli.console import check_output, overwrite_option, say, table, without_label
-from sdem_dist.cli.options import (
-    READING,
-    LocalPath,
-    Place,
-    Source,
-    SourceCommand,
-    option,
-    source_options,
-    typed_options,
-)
+from sdem_dist.cli.options import READING, LocalPath, Place, Source, SourceCommand, option, source_options, typed_flags
 from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
@@ -53,7 +44,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
-    if measured is None and (typed := typed_options(READING)):
+    if measured is None and (typed := typed_flags(READING)):
         raise click.UsageError(f"{typed}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
 

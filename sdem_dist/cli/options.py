@@ -194,7 +194,7 @@ def _words(**fields: Any) -> VectorizerSettings:
 
 reading_options = partial(filling, "source", _source)
 """Add options of reading, of which the command gets a `Source`."""
-source_options, words_options = reading_options(_READING), filling("words", _words, _WORDS)
+source_options, word_options = reading_options(_READING), filling("words", _words, _WORDS)
 
 
 class SourceCommand(click.Command):
@@ -207,7 +207,7 @@ class SourceCommand(click.Command):
             formatter.write_text(", ".join(flags))
 
 
-def typed_options(names: Iterable[str]) -> str:
+def typed_flags(names: Iterable[str]) -> str:
     """Return those of some options that were typed, with commas between them."""
     context, source = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
     options = {p.name: p.opts[0] for p in context.command.params if context.get_parameter_source(str(p.name)) is source}

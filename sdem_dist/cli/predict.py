@@ -15,15 +15,7 @@ import numpy as np
 import sdem_dist
 from sdem_dist.cli.cluster import cluster_options
 from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
-from sdem_dist.cli.options import (
-    HOW_READ,
-    Place,
-    SourceCommand,
-    format_option,
-    option,
-    reading_options,
-    with_options,
-)
+from sdem_dist.cli.options import HOW_READ, Place, SourceCommand, format_option, option, reading_options, with_options
 from sdem_dist.counted import joined, visible
 from sdem_dist.errors import ModelError
 

@@ -15,7 +15,7 @@ import click
 
 import sdem_dist
 from sdem_dist.cli.console import ingest_progress, say_left_out, warn_of_single_labels
-from sdem_dist.cli.options import READING, WORDS, Source, typed_options
+from sdem_dist.cli.options import READING, WORDS, Source, typed_flags
 from sdem_dist.counted import counted
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place
@@ -40,7 +40,7 @@ def is_source(path: str) -> bool:
 
 
 def refuse_for_a_corpus(names: Sequence[str]) -> None:
-    if typed := typed_options(names):
+    if typed := typed_flags(names):
         raise click.UsageError(f"{typed}: only for a source; a corpus has been read and counted already")
 
 
@@ -130,7 +130,7 @@ def documents_of(
             f"{type(estimator).__name__} learns from tables, and {paths[0]} is read as texts or counts. A table becomes a "
             'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array'
         )
-    elif learns == "nothing" and not typed_options(("label", "label_separator", "unlabelled")):
+    elif learns == "nothing" and not typed_flags(("label", "label_separator", "unlabelled")):
         reading = replace(reading, labelled=False)
     if words is not None:
         numbers = numeric_format([place(path) for path in paths], reading) is not None

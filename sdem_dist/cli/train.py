@@ -15,7 +15,7 @@ from sdem_dist import catalogue
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
 from sdem_dist.cli.inspect import written_log
-from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, words_options
+from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, word_options
 from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import by_documents
@@ -189,7 +189,7 @@ _alpha = parsed(
 @option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
 @option("--quiet", None, "No progress.")
 @source_options
-@words_options
+@word_options
 @cluster_options
 @job_options
 def train(

@@ -13,7 +13,7 @@ import numpy as np
 import sdem_dist
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import check_output, say, say_what_remains, table
-from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, words_options
+from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, word_options
 from sdem_dist.cli.sources import documents_of, is_source, refuse_far_sources, training_documents
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
@@ -69,7 +69,7 @@ Examples:
 @option("--seed", 0, "Decides folds and draws.  [default: 0]")
 @option("--quiet", None, "No progress.")
 @source_options
-@words_options
+@word_options
 @cluster_options
 def tune(
     corpora: tuple[str, ...],
@@ -224,7 +224,7 @@ LETTERS = 60  # of a text that are shown
 @option("--seed", 0, "Decides folds and draws.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
 @source_options
-@words_options
+@word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.

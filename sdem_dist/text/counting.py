@@ -347,15 +347,9 @@ def placed_documents(
                 weights, groups = (None if column is None else column[rows] for column in (block.weights, block.groups))
                 yield counts, labels, ids, targets, weights, groups
 
+    names, weighted = [name for _, name in placing.classes or ()] or None, None if placing.integral else True
     documents = collect(
-        batches(),
-        file,
-        MEMORY_LIMIT,
-        [name for _, name in placing.classes or ()] or None,
-        None if placing.integral else True,
-        seed=placing.seed,
-        unlabelled=NONE,
-        first=first[1],
+        batches(), file, MEMORY_LIMIT, names, weighted, seed=placing.seed, unlabelled=NONE, first=first[1]
     )
     return documents, np.concatenate(positions), n_empty
 

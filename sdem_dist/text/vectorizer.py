@@ -211,12 +211,7 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
     """Return scikit-learn's function from a text to its terms, for these settings."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    shared: JsonObject = {
-        "lowercase": settings.lowercase,
-        "analyzer": settings.analyzer,
-        "ngram_range": settings.ngram_range,
-        "strip_accents": settings.strip_accents,
-    }
+    shared = {name: getattr(settings, name) for name in ("lowercase", "analyzer", "ngram_range", "strip_accents")}
     if settings.analyzer != "word":
         return CountVectorizer(**shared).build_analyzer()
     stopped, stem = stopped_words(settings), stemming(settings.stem)
@@ -243,13 +238,10 @@ class Mark(NamedTuple):
 
 
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
-    """Return the tokens, or characters, with their shares of the values of terms, in the order of the text.
+    """Return the tokens, or characters, with their shares of the `values` of terms, in the order of the text.
 
-    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the
-    values of the terms that were found.
-
-    `occurrences`: what `terms` yields of the text.
-    `values`: of terms in this text, as the vocabulary spells them.
+    A term's value is divided among its occurrences, and an occurrence's among its tokens: marks sum to the values of
+    the terms that were found. `occurrences`: what `terms` yields of the text.
     """
     of_values = [(term, places) for term, places in occurrences if term in values]
     times = Counter(term for term, _ in of_values)
@@ -269,10 +261,8 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
 
         strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
         letters = [strip(character.lower() if settings.lowercase else character) for character in text]
-        rewritten, origins = (
-            "".join(letters),
-            [origin for origin, new in zip(origins, letters, strict=True) for _ in new],
-        )
+        rewritten = "".join(letters)
+        origins = [origin for origin, new in zip(origins, letters, strict=True) for _ in new]
     if settings.analyzer == "word":
         stopped, stem = stopped_words(settings), stemming(settings.stem)
         every = token_spans(settings.token_pattern, rewritten)
