@@ -16,7 +16,7 @@ from sdem_dist.counted import counted, visible
 from sdem_dist.storage.buckets import place
 
 if TYPE_CHECKING:
-    from sdem_dist.text import VectorizerSettings
+    pass
 
 EPILOG = """\b
 Examples:
@@ -49,14 +49,7 @@ Examples:
 @option("--quiet", None, "No progress.")
 @option("--overwrite", None, "Replace a corpus that exists.")
 @cluster_options
-def ingest(
-    sources: tuple[Path, ...],
-    corpus: str,
-    source: Source,
-    words: VectorizerSettings,
-    cluster: ClusterOptions,
-    **options: Any,
-) -> None:
+def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
 
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
@@ -75,6 +68,7 @@ def ingest(
     follows = options["vocabulary_from"] is not None
     if follows and (typed := typed_flags(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
+    words = options.pop("words")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
     resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"
     with (

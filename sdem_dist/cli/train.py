@@ -23,7 +23,6 @@ from sdem_dist.glossary import by_documents
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.text import VectorizerSettings
 
 PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "patience")} | {
     "epochs": "n_epochs",
@@ -192,14 +191,7 @@ _alpha = parsed(
 @word_options
 @cluster_options
 @job_options
-def train(
-    corpora: tuple[str, ...],
-    model: Path,
-    source: Source,
-    words: VectorizerSettings,
-    cluster: ClusterOptions,
-    **options: Any,
-) -> None:
+def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
@@ -240,7 +232,7 @@ def train(
     try:
         with (
             console.say_what_remains(remains),
-            training_documents(paths, held_out, source, estimator, words, **how) as (documents, validation),
+            training_documents(paths, held_out, source, estimator, options["words"], **how) as (documents, validation),
             cluster.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)

@@ -71,14 +71,7 @@ Examples:
 @source_options
 @word_options
 @cluster_options
-def tune(
-    corpora: tuple[str, ...],
-    model: Path,
-    source: Source,
-    words: VectorizerSettings,
-    cluster: ClusterOptions,
-    **options: Any,
-) -> None:
+def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
@@ -127,7 +120,10 @@ def tune(
         if folder is not None:
             search.checkpoints(folder, resume=resume)
         with (
-            training_documents(corpora, held_out, source, estimator, words, **how) as (documents, validation),
+            training_documents(corpora, held_out, source, estimator, options["words"], **how) as (
+                documents,
+                validation,
+            ),
             cluster.client() as client,
         ):
             take_documents(estimator, documents, options)
