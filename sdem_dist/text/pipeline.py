@@ -93,16 +93,12 @@ class _Part:
 
 @dataclass
 class IngestRun:
-    """An ingest under way: in this process all sources are one part, workers take each split as one.
-
-    `destinations`: the corpus, and that of held-out documents, if there is to be one.
-    `reference`: the corpus that the vocabulary and classes are taken from.
-    """
+    """An ingest under way: in this process all sources are one part, workers take each split as one."""
 
     sources: list[Path]
-    destinations: list[str]
+    destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one
     counting: Counting
-    reference: Corpus | None
+    reference: Corpus | None  # the vocabulary and classes are taken from it
     vocabulary_from: str | None
     n_jobs: int | None
     shard_documents: int | None
@@ -178,10 +174,7 @@ class IngestRun:
 
     @contextmanager
     def _workspace(self) -> Iterator[tuple[Path, Path]]:
-        """Yield a folder beside the corpus that all processes see, and one of this machine.
-
-        That of an ingest by tasks keeps what is done if the process is killed; the other one goes in any case.
-        """
+        """Yield a folder beside the corpus, which after a kill keeps what tasks have done, and one of this machine."""
         beside, by_tasks = place(self.destinations[0]).absolute(), self.executor is not None
         try:
             if by_tasks:

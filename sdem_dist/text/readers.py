@@ -32,7 +32,7 @@ MATRIX_DOCUMENTS = 2000  # at a time
 PARQUET_ROWS = 1 << 14  # at a time
 MAX_RECORD_BYTES = 1 << 26  # of delimited text; no record is longer
 DELIMITERS = ",;\t|"
-Keep = bool | tuple[str, ...]  # whether all columns are kept, or the names that they have to have
+Keep = bool | tuple[str, ...]  # whether all columns of the first records are kept; or their names, for a part
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
@@ -42,14 +42,11 @@ _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6  # columns of the bounds that the 
 def read_lines(
     path: Path, reading: Reading, block_documents: int, part: Part | None, text_lines: bool | None, keep: Keep
 ) -> Iterator[RecordBatch]:
-    """Yield lines.
+    """Yield lines; a blank one is an empty text where lines are texts, and passed over where they have columns.
 
-    A blank line is an empty text where lines are texts, and passed over where they have columns. Without numbers of
-    label and text every line must have exactly two columns, label and text: another one may give the label away.
-
-    `text_lines`: whole lines are texts, if no number is given. None: unless the first line that is not blank has two
-    columns, label and text.
-    `keep`: keep all columns, of which lines then have as many as the first; or as these names, where a part is read.
+    Without numbers of label and text every line must have these two alone: another column may give the label away.
+    `text_lines`: whole lines are texts, if no number is given; None: unless the first that is not blank has two.
+    With `keep` lines have as many columns as the first, or as there are names.
     """
     bounds, blocks = np.empty((block_documents, 8), np.int64), line_blocks(path, reading.encoding, part)
     if text_lines is None:
@@ -162,10 +159,7 @@ def has_text_lines(path: Path, block: LineBlock | None) -> bool:
 def read_json_lines(
     path: Path, reading: Reading, block_documents: int, part: Part | None, keep: Keep
 ) -> Iterator[RecordBatch]:
-    """Yield the objects of lines; blank lines are passed over. A column is a field, or a path with dots between names.
-
-    `keep`: whether to keep all columns, which are those of the first batch; or their names, where a part is read.
-    """
+    """Yield the objects of lines; blank ones are passed over. A column is a field, or a path with dots between."""
     number, names = 1, keep if isinstance(keep, tuple) else ()
     for block in line_blocks(path, reading.encoding, part):
         lines = block.raw[:-PADDING].removesuffix(b"\n").split(b"\n")

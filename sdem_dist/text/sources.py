@@ -138,7 +138,7 @@ _NO_SOURCES = {
 
 
 def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
-    """Return the format of a source: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
+    """Return the format of a source, one of `FORMATS`, `LINES` or `LINES_OR_TSV`; IngestError if there is none.
 
     `predicted`: labels play no part, and without a suffix that tells a document is a line; it may be a pipe.
     """
@@ -270,10 +270,7 @@ class LineBlock:
 
 
 def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:
-    """Yield a file, compressed or not, in blocks of whole lines, about `BLOCK_BYTES`; a longer line is a longer block.
-
-    With `part` some lines only, of a file that is not compressed and in UTF-8.
-    """
+    """Yield a file, or a part of a plain one in UTF-8, in blocks of whole lines of about `BLOCK_BYTES`."""
     escaped, held = not is_utf8_name(encoding), list[bytes]()
 
     def read_chunks() -> Iterator[bytes]:

@@ -78,10 +78,9 @@ def read_folder(
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
-    """Yield (label, file) of each file below the sub-folders of `path`, in the order of their sorted names.
+    """Yield (label, file) of each file below the sub-folders of `path`, by sorted names, but for hidden ones.
 
-    Hidden files and folders are left out. Files directly in `path` belong to no class and are rejected; without labels
-    they are documents, too.
+    Files directly in `path` belong to no class and are rejected; without labels they are documents, too.
     """
     entries = sorted(child.name for child in path.iterdir() if not child.name.startswith(".")) if labelled else [None]
     for label in entries:
@@ -229,10 +228,7 @@ def ingest_splits(
 
 
 def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[InputSplit]:
-    """Yield the splits of a source of text without labels, ``-`` for standard input; their cuts depend on it alone.
-
-    `keep`: keep all columns, and not the ids alone.
-    """
+    """Yield the splits of a source without labels, ``-`` for standard input; `keep`: all columns, not the ids alone."""
     form = source_format(source, reading, predicted=True)
     reading = replace(
         reading, labelled=False, label=None, label_separator=None, unlabelled=None, group=None, weight=None

@@ -164,10 +164,7 @@ def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kern
 
 
 class Runs:
-    """The runs of a part of the sources, of which `n_jobs` counters work at a time.
-
-    `tallies`: terms may be left out, because of documents that are held out or of limits.
-    """
+    """The runs of a part of the sources, of which `n_jobs` counters work at a time; with `tallies` terms may go."""
 
     def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int = 1, *, tallies: bool = True) -> None:
         self._folder, self._settings, self._n_jobs, self._tallies = folder, settings, n_jobs, tallies

@@ -70,20 +70,17 @@ class Texts:
 
 @dataclass
 class RecordBatch:
-    """Consecutive records as a reader finds them, before they are checked.
+    """Consecutive records as a reader finds them, before they are checked."""
 
-    `texts`: columns of text, joined by a line feed where there are several; none where records are rows of `matrix`.
-    `roles`: columns of label, id, group and weight, those that are read.
-    `numbers`: of each record in its source, from 1.
-    `problems`: why rows are no documents; None for rows that are left out without a word, as blank lines are.
-    """
-
-    texts: list[Texts | list[object] | pyarrow.Array]
-    roles: dict[str, list[object] | Texts | pyarrow.Array]
-    numbers: np.ndarray
+    texts: list[Texts | list[object] | pyarrow.Array]  # columns, which a line feed joins; none beside a `matrix`
+    roles: dict[
+        str, list[object] | Texts | pyarrow.Array
+    ]  # columns of label, id, group and weight, those that are read
+    numbers: np.ndarray  # of each record in its source, from 1
     unit: str = "line"
     beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
     problems: dict[int, tuple[str, type[IngestError]] | None] = field(default_factory=dict)
+    """Why rows are no documents; None for rows that are left out without a word, as blank lines are."""
     invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
     escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
     are_valid: bool = False  # texts are known to be UTF-8

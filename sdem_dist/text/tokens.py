@@ -166,10 +166,7 @@ class TokenInterner(Spelling):
 
 
 class Tokenizer:
-    """Cuts texts into code points, or into words, of which stop words are left out and the rest may be stemmed.
-
-    Each thread needs its own. `learned`: one whose words are all that count.
-    """
+    """Cuts texts into code points or words, for one thread; `learned`: one whose words are all that count."""
 
     def __init__(self, settings: VectorizerSettings, learned: Tokenizer | None = None) -> None:
         self.settings, self._scratch, self._grows = settings, Scratch(), learned is None

@@ -119,18 +119,14 @@ def learned_texts(
 
 
 class TextTransformer:
-    """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
-
-    `learned`: what has counted all terms, and their columns: to find many terms takes long to prepare.
-    `owner`: what the settings are of, such as the path of a model, for messages.
-    """
+    """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them."""
 
     def __init__(
         self,
         settings: VectorizerSettings,
         vocabulary: Sequence[str] | None = None,
-        learned: tuple[NgramCounter, np.ndarray] | None = None,
-        owner: str = "",
+        learned: tuple[NgramCounter, np.ndarray] | None = None,  # of all terms, with their columns: slow to prepare
+        owner: str = "",  # what the settings are of, such as the path of a model, for messages
     ) -> None:
         if settings.kind == "matrix":
             raise ValueError("these documents came as numbers; there is no way from text to their columns")
@@ -150,10 +146,7 @@ class TextTransformer:
         return self._own.count(texts)
 
     def counter(self, dtype: type = np.int64, *, examined: bool = True) -> Callable[[Texts], sp.csr_matrix]:
-        """Return a function from texts to counts, indices sorted; every thread needs its own.
-
-        `examined`: the texts have part in `unknown_share`.
-        """
+        """Return a thread's function from texts to counts, indices sorted; those `examined` are in `unknown_share`."""
         settings, hashes = self._settings, self._settings.kind == "hashing"
         n_features = settings.n_features or 1 if hashes else len(self._terms or ())
         if hashes:

@@ -38,24 +38,17 @@ class NoLabelError(IngestError):
 
 @dataclass
 class RowValidator:
-    """Decides about every record: documents pass, bad records raise or are counted.
+    """Decides about every record: documents pass, bad records raise or are counted."""
 
-    `on_error`: whether to stop at the first bad record, or to leave bad ones out and count them.
-    `known_classes`: the only labels allowed; None: any.
-    `numeric`: labels have to be finite numbers.
-    `separator`: documents may have several labels, or none, and this stands between them; or a label is a list.
-    `unlabelled`: the label that stands for none: such documents, and those without a label, have `NONE`.
-    `start`: the byte of the file that line 1 begins with, where a part of it is read.
-    `named`: a source, and the name that the user gave it, for messages.
-    """
-
-    on_error: Literal["raise", "skip"] = "raise"
-    known_classes: frozenset[str] | None = None
-    numeric: bool = False
+    on_error: Literal["raise", "skip"] = "raise"  # stop at the first bad record, or leave bad ones out and count them
+    known_classes: frozenset[str] | None = None  # the only labels allowed; None: any
+    numeric: bool = False  # labels have to be finite numbers
     separator: str | None = None
+    """Documents may have several labels, or none, and this stands between them; or a label is a list."""
     unlabelled: str | None = None
-    start: int = 0
-    named: tuple[Path, Path] | None = None
+    """The label that stands for none: such documents, and those without a label, have `NONE`."""
+    start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
+    named: tuple[Path, Path] | None = None  # a source, and the name that the user gave it, for messages
     skipped: int = 0  # records left out so far
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
     labelled: bool = False  # whether a record with a label has passed

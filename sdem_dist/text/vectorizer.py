@@ -168,13 +168,7 @@ class VectorizerSettings:
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
-        """Return the settings that `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            If a setting is unknown, as in a corpus written by a newer version, or has no valid value.
-        """
+        """Return the settings that `to_json` wrote; ValueError if one is unknown, or has no valid value."""
         if unknown := set(values) - {f.name for f in dataclasses.fields(cls)}:
             raise ValueError(
                 f"unknown settings of text: {', '.join(sorted(unknown))}; a newer version may have written them"
