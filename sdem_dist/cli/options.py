@@ -130,7 +130,7 @@ def format_option(*names: str) -> Option:
 
 HOW_READ = (
     _hidden("--delimiter", "TEXT", r"Between columns of .csv, or .tsv with header; \t is TAB.  [default: by header]"),
-    _hidden("--header/--no-header", None, "Whether the first line names the columns.  [default: of .csv alone]"),
+    _hidden("--header/--no-header", None, "Whether line 1 names columns; else numbers from 0.  [default: .csv alone]"),
     _hidden("--encoding", "TEXT", "Encoding of text.", "utf-8"),
     _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or leave it out and count it.", "raise"),
 )

@@ -113,10 +113,8 @@ class InputSplit:
     block_documents: int = BLOCK_DOCUMENTS  # of a block at most
     part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
     files: tuple[LabelledFile, ...] | None = None  # those of a folder
-    size: int | None = None
-    changed: int | None = None
-    """`size` and `changed`: bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a
-    number of both. None: it can be read only once."""
+    size: int | None = None  # bytes; None: it can be read only once
+    changed: int | None = None  # when it was last changed, in nanoseconds; of files of a folder a number
     named: Path | None = None  # what the user calls the source, where `source` is absolute
 
     @property

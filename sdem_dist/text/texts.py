@@ -73,9 +73,7 @@ class RecordBatch:
     """Consecutive records as a reader finds them, before they are checked."""
 
     texts: list[Texts | list[object] | pyarrow.Array]  # columns, which a line feed joins; none beside a `matrix`
-    roles: dict[
-        str, list[object] | Texts | pyarrow.Array
-    ]  # columns of label, id, group and weight, those that are read
+    roles: dict[str, list[object] | Texts | pyarrow.Array]  # columns of label, id, group and weight, if read
     numbers: np.ndarray  # of each record in its source, from 1
     unit: str = "line"
     beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
