@@ -1,7 +1,5 @@
 """Settings of the documentation: ``sphinx-build -W -b html sdem_dist/docs OUT``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -59,8 +57,4 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-NO_SECTIONS = (
-    *("index", "getting-started", "choosing", "formulas", "formats", "architecture"),
-    *("benchmarks", "results", "examples", "glossary", "changelog"),
-)
-html_sidebars: dict[str, list[str]] = {page: [] for page in NO_SECTIONS}
+html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections have none
