@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -26,10 +25,9 @@ from sdem_dist.fitting import running
 from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, with_callbacks
 from sdem_dist.fitting.scoring import LazyParameters
-from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
-from sdem_dist.inputs.validation import check_classes, check_words, is_dask
+from sdem_dist.inputs.validation import are_texts, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.heads import Labels
 from sdem_dist.models.naive_bayes import joint_scores
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @p.estimator
-class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
+class EngineEstimator(CallbackSupportMixin, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
     evaluate_every: int = 1
@@ -75,16 +73,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
         n_epochs = self.get_params(deep=False).get("n_epochs", 1)
         return int(n_epochs) if isinstance(n_epochs, int | np.integer) else MAX_EPOCHS
-
-    def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus does not match the training documents."""
-        self._check_columns(source)
-        if self.spec.target == "labels":
-            check_classes(self.classes_, source)
-
-    def _check_columns(self, source: Source) -> None:
-        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
-        check_words(self, source)
 
     def fit(
         self,
@@ -197,7 +185,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
         self.learner_: Any = learner
-        self.state_ = state
+        self.state_, self._trained_params = state, self.get_params(deep=False)
         head = getattr(learner, "head", None)
         self._several = isinstance(head, SigmoidLabels) or (isinstance(head, Labels) and not head.exclusive)
         self._lazy_parameters = LazyParameters(learner, state)

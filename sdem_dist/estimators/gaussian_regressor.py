@@ -18,7 +18,6 @@ from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-from sdem_dist.inputs.validation import check_words
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
@@ -77,17 +76,10 @@ class GaussianRegressor(EngineRegressor):
     def _monitor(self) -> str:
         return self.loss
 
-    def _check_compatible(self, source: Source) -> None:
-        if source.n_features != self._n_columns:
-            raise ValueError(
-                f"{source.corpus!r} has {source.n_features} columns, and the model {self.n_features_in_} and a target"
-            )
-        check_words(self, source)
-
     def _check_columns(self, source: Source) -> None:
         """Take a corpus with a column for the target, as in training, or without one."""
         if source.n_features == self._n_columns:
-            check_words(self, source)
+            super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or (
             None not in (source.vocabulary, self.vocabulary_) and source.vocabulary != (self.vocabulary_ or [])[:-1]
         ):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 
 from sdem_dist.engine.plan import VALIDATION, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.naive_bayes import HISTORY, WordNB, is_unnormalised
+from sdem_dist.estimators.naive_bayes import LaneNB, WordNB, is_unnormalised
 from sdem_dist.estimators.predictions import JointClassifier, LabelSets
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-from sdem_dist.inputs.validation import check_classes, seed_of
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import AddSteps, ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss
@@ -76,11 +75,9 @@ class ManyClassNB(WordNB, JointClassifier):
     )
 
     spec = Spec("sparse", "labels", "class", poor_score=True)
-    steps = "margin"
 
     def _check(self) -> None:
-        if self.alpha == 0 and self.loss != "nll":
-            raise ValueError("alpha must be positive for the hinge loss: the prior keeps mu off the boundary of S")
+        super()._check()
         if self.patience is not None and self.loss != "nll" and self.calibrate:
             raise ValueError(
                 "patience needs calibrate=False: otherwise a last pass over all documents follows those without the held-out "
@@ -136,7 +133,7 @@ class ManyClassNB(WordNB, JointClassifier):
 
 
 @p.estimator
-class MultiLabelNB(WordNB, LabelSets):
+class MultiLabelNB(LaneNB, LabelSets):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -174,48 +171,21 @@ class MultiLabelNB(WordNB, LabelSets):
         "How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None: 0.2\n"
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
-    n_epochs: int | str = p.param(
-        "auto", 'Passes over the documents. "auto": held-out documents choose, 20 at most.', p.AUTO
-    )
-    merge: str = "mean"
-    n_lanes: int | None = None
-    rounds_per_epoch: int | None = None
-    batch_size: int | None = None
-    n_blocks: int | None = None
-    validation_fraction: float = 0.1
-    calibrate: bool = True
 
     spec = Spec(
         "sparse",
         "labels",
         "class",
         ("micro_f1", "label_log_loss"),
-        words="feature_log_prob_",
+        "feature_log_prob_",
         label_sets=True,
         poor_score=True,
     )
-    _learned: ClassVar[Mapping[str, str]] = {"history_": HISTORY}
-    steps = "margin"
     _several = True
-
-    def _check(self) -> None:
-        p.check_steps(self)
-        if self.alpha == 0:
-            raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether training holds out documents of its own, by which it may stop."""
-        return self.validation_fraction > 0
 
     @property
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else super()._monitor
-
-    def _check_compatible(self, source: Source) -> None:
-        self._check_columns(source)
-        if source.members is None:
-            check_classes(self.classes_, source)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage in which held-out documents choose how long to train, and the one with all documents."""

@@ -24,7 +24,6 @@ from sdem_dist.fitting.starts import train_with_unlabelled
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
-from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, ClosedForm, Merge, StepSizes, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form, loss_kind
@@ -43,16 +42,6 @@ FROZEN_PARAMS = (
 """Parameters that later batches cannot change."""
 
 
-HISTORY = (
-    "list of dict\n"
-    "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
-    "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
-    "tried first, the last entry alone has their figures; all have ``unlabelled_weight``. If evaluated:\n"
-    "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
-    "documents with the prefix ``validation_``."
-)
-
-
 @p.estimator
 class WordNB(EngineClassifier):
     """What becomes of counts before naive Bayes learns them, and how far its steps go."""
@@ -68,12 +57,17 @@ class WordNB(EngineClassifier):
     random_state: object = 0
     evaluate_every: int = 0
 
+    steps = "margin"
+
     if TYPE_CHECKING:
         loss: str | Loss = ""
         step: float | None = None
-        steps: str = ""
-        merge: str = ""
-        n_epochs: int | str = 0
+
+    def _check(self) -> None:
+        if self.alpha == 0 and self.loss != "nll":
+            raise ValueError(
+                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
+            )
 
     def _weighed(self, source: Source) -> Source:
         """Return training documents as the parameters ask for them to be weighed.
@@ -118,6 +112,45 @@ class WordNB(EngineClassifier):
         unit, step = unit_of(sample(source), start.prior), self._step(source, loss)
         return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay)), start
 
+
+def is_unnormalised(source: Source) -> bool:
+    """Whether documents are counts, longer ones with more."""
+    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
+
+
+@p.estimator
+class LaneNB(WordNB):
+    """What naive Bayes has whose lanes run through their documents, and that holds documents out."""
+
+    n_epochs: int | str = p.param(
+        "auto", 'Passes over the documents. "auto": held-out documents choose, 20 at most.', p.AUTO
+    )
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    n_blocks: int | None = None
+    validation_fraction: float = 0.1
+    calibrate: bool = True
+
+    _learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+        "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
+        "tried first, the last entry alone has their figures; all have ``unlabelled_weight``. If evaluated:\n"
+        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
+        "documents with the prefix ``validation_``."
+    }
+
+    def _check(self) -> None:
+        p.check_steps(self, closed_form=self.loss == "nll")
+        super()._check()
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return self.loss != "nll" and self.validation_fraction > 0
+
     @property
     def _patience_of_choice(self) -> int | None:
         """Epochs without a lower held-out loss that end a training; None where `n_epochs` says how long it is."""
@@ -137,13 +170,8 @@ class WordNB(EngineClassifier):
         return SdEM(model, source.weight, rule, loss, class_weight=class_weight, seed=seed), initial
 
 
-def is_unnormalised(source: Source) -> bool:
-    """Whether documents are counts, longer ones with more."""
-    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
-
-
 @p.estimator
-class MultinomialNB(WordNB, JointClassifier):
+class MultinomialNB(LaneNB, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
@@ -188,13 +216,6 @@ class MultinomialNB(WordNB, JointClassifier):
         None,
         'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
-    merge: str = "mean"
-    n_lanes: int | None = None
-    rounds_per_epoch: int | None = None
-    batch_size: int | None = None
-    n_blocks: int | None = None
-    validation_fraction: float = 0.1
-    calibrate: bool = True
     class_prior: object = None
     fit_prior: bool = True
     class_weight: object = None
@@ -209,24 +230,14 @@ class MultinomialNB(WordNB, JointClassifier):
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
-    _learned: ClassVar[Mapping[str, str]] = {"history_": HISTORY}
     sample = WithDensity.sample
 
     def _check(self) -> None:
-        p.check_steps(self, closed_form=self.loss == "nll")
-        if self.alpha == 0 and self.loss != "nll":
-            raise ValueError(
-                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
-            )
+        super()._check()
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether training holds out documents of its own, by which it may stop."""
-        return self.loss != "nll" and self.validation_fraction > 0
 
     def _weighed(self, source: Source) -> Source:
         if self.loss != "nll" and (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
@@ -356,8 +367,8 @@ class MultinomialNB(WordNB, JointClassifier):
         p.check(self)
         self._check()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
-        for name, before in {} if first else self._first_params.items():
-            value = getattr(self, name)
+        for name in () if first else FROZEN_PARAMS:
+            value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 raise ValueError(
                     f"{name} is {value!r}, and was {before!r} when training began: partial_fit cannot change it; set it back, "
@@ -383,10 +394,6 @@ class MultinomialNB(WordNB, JointClassifier):
             self._take(learner, trainer.run(stage).state)
         self.n_iter_ += 1
         return self
-
-    def _take(self, learner: AnyModelLearner, state: SdemState) -> None:
-        super()._take(learner, state)
-        self._first_params = {name: getattr(self, name) for name in FROZEN_PARAMS}
 
     @property
     def feature_log_prob_(self) -> np.ndarray:

@@ -1,44 +1,42 @@
-"""Naive Bayes of tables: what all have, and Gaussian columns."""
+"""Naive Bayes of tables, whose columns are normal, values 0 and 1, categories, counts, or of different kinds."""
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.utils import Tags
 
+from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.labels import numbering
+from sdem_dist.corpus.labels import encoded_table, is_table, numbering
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import JointClassifier, WithDensity
+from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.plans import fixed_log_prior, weights_of_classes
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
-from sdem_dist.inputs.validation import seed_of
+from sdem_dist.inputs.validation import seed_of, some
+from sdem_dist.learners import starts
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import gaussian_block, moments
 from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
+from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.reports.explanation import DocumentParts
 from sdem_dist.reports.parts import of_naive_bayes
-
-_HELD_BACK = (
-    "{}: training ended at the loss of the generative fit: the prior outweighs the loss. That happens where rows are few, a "
-    "class has next to no spread, or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
-    "leave out classes of one row and outliers, or take loss='nll', which is faster"
-)
 
 
 @p.estimator
@@ -84,11 +82,50 @@ class FeatureNB(WithDensity, JointClassifier):
         "history_": "list of dict\nOne entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
 
-    _takes_categories = False
+    _kind = "gaussian"  # of all columns
 
-    @abstractmethod
+    def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
+        return [(self._kind, list(range(n_columns)))]
+
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
+        params = self.get_params(deep=False)
+        alpha, threshold = pseudo_count(params.get("alpha", 0.0), 0), params.get("binarize")
+        columns_of: dict[str | Family, list[int]] = {}
+        for kind, columns in self._kinds_of(len(summary.n)):
+            if isinstance(kind, Family) and kind.width != len(columns):
+                raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
+            columns_of.setdefault(kind, []).extend(columns)
+        blocks: list[Block] = []
+        for kind, listed in columns_of.items():
+            positions = np.array(listed)
+            if isinstance(kind, Family):
+                units: tuple[tuple[float, ...], ...] = ()
+                if kind.standardised:
+                    starts.refuse_beyond_squares(summary, positions)
+                    units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
+                blocks.append(Block(kind, tuple(listed), *units))
+            elif kind == "gaussian":
+                added = params["var_smoothing"] * summary.variance[positions].max()
+                prior, literal = 0.0 if generative else params["prior"], self.step == "paper"
+                # The paper's prior is of the columns as they are.
+                blocks.append(starts.gaussian_block(summary, positions, prior, added, standardised=not literal))
+            elif kind == "categorical":
+                blocks.extend(starts.categorical_blocks(summary, positions, alpha, params.get("min_categories")))
+            else:
+                bernoulli = Bernoulli(alpha, None if threshold is None else float(threshold))
+                families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
+                blocks.append(Block(families[kind], tuple(listed)))
+        return tuple(blocks)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        name = type(self).__name__
+        for kind, columns in self._kinds_of(X.shape[1]):
+            if kind == "categorical":
+                starts.refuse_other_than_categories(name, X[:, columns])
+            elif kind == "poisson":
+                starts.refuse(X[:, columns], X[:, columns] < 0, "Negative values", name, "counts are 0 or more")
+        return X
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
@@ -109,7 +146,7 @@ class FeatureNB(WithDensity, JointClassifier):
             categories = numbering(source.corpus.header.vectorizer)
             if categories is not None and source.vocabulary is not None:
                 self.feature_names_in_ = np.array(source.vocabulary, object)
-            if categories and not self._takes_categories:
+            if categories and not isinstance(self, MixedNB):
                 raise CorpusError(
                     f"{source.name} was written from a table with columns of text, categories or booleans: MixedNB takes such "
                     f"corpora, {type(self).__name__} does not"
@@ -149,7 +186,12 @@ class FeatureNB(WithDensity, JointClassifier):
         learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
-            end = end._replace(warnings=(_HELD_BACK.format(type(self).__name__),))
+            problem = (
+                f"{type(self).__name__}: training ended at the loss of the generative fit: the prior outweighs the loss. That "
+                "happens where rows are few, a class has next to no spread, or a value lies far from all others. Give the prior "
+                "less weight (prior=0 or alpha=0), leave out classes of one row and outliers, or take loss='nll', which is faster"
+            )
+            end = end._replace(warnings=(problem,))
         return end
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
@@ -179,10 +221,9 @@ class FeatureNB(WithDensity, JointClassifier):
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
         log_prior = shares
         if self.loss not in ("nll", Nll()):
-            positive = np.flatnonzero(old)
+            trained_prior, known = self._lazy_parameters.trained.value.log_prior, old > 0
             log_prior = np.full(len(old), -np.inf)
-            trained_prior = self._lazy_parameters.trained.value.log_prior
-            log_prior[positive] = trained_prior[positive] + shares[positive] - np.log(old[positive])
+            log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
         new.__dict__.pop("set_scores_", None)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
@@ -228,22 +269,188 @@ class GaussianNB(FeatureNB):
         1.0, 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
     )
 
-    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        columns = np.arange(len(summary.n))
-        added = self.var_smoothing * summary.variance.max()
-        literal = self.step == "paper"  # the paper's prior is of the columns as they are
-        prior = 0.0 if generative else self.prior
-        return (gaussian_block(summary, columns, prior, added, standardised=not literal),)
-
     @property
     def theta_(self) -> np.ndarray:
         """Mean of each class and column, shape (n_classes, n_features)."""
-        return self._moments()[0]
+        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[0]
 
     @property
     def var_(self) -> np.ndarray:
         """Variance of each class and column, shape (n_classes, n_features)."""
-        return self._moments()[1]
+        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
 
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
+
+@p.estimator
+class BernoulliNB(FeatureNB):
+    """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import BernoulliNB
+    >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
+    >>> clf.predict([[1, 0], [0, 1]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(1.0, "Pseudo-count of each of the two values.")
+    binarize: float | None = p.param(
+        0.0, "Values above it count as 1, others as 0; None: values are 0 and 1.", p.or_none(p.real(-np.inf))
+    )
+
+    spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
+    _kind = "bernoulli"
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """Logarithm of p(value 1 | class), shape (n_classes, n_features)."""
+        return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
+
+
+@p.estimator
+class CategoricalNB(FeatureNB):
+    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import CategoricalNB
+    >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+    >>> clf.predict([[0, 1], [2, 0]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(1.0, "Pseudo-count of each category.")
+    min_categories: object = p.param(
+        None,
+        "Least categories of a column; None: as many as training shows.",
+        p.checked_later("int or array-like of shape (n_features,)"),
+    )
+
+    spec = replace(FeatureNB.spec, positive=True)
+    _kind = "categorical"
+
+    @property
+    def n_categories_(self) -> np.ndarray:
+        """Categories of each column, shape (n_features,), int64."""
+        sizes = np.empty(self.n_features_in_, np.int64)
+        for block in self.learner_.model.variables.blocks:
+            sizes[list(block.columns)] = block.family.n_categories
+        return sizes
+
+    @property
+    def feature_log_prob_(self) -> list[np.ndarray]:
+        """Logarithm of p(category | class) of each column, shapes (n_classes, n_categories)."""
+        sizes = self.n_categories_
+        of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
+        return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+@p.estimator
+class PoissonNB(FeatureNB):
+    """Poisson naive Bayes: every column is a count, with its own mean in every class.
+
+    Examples
+    --------
+    >>> from sdem_dist import PoissonNB
+    >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
+    >>> clf.predict([[7, 2], [1, 6]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(1.0, "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
+
+    spec = replace(FeatureNB.spec, positive=True)
+    _kind = "poisson"
+
+
+@p.estimator
+class MixedNB(FeatureNB):
+    """Naive Bayes whose columns have families of their own; takes pandas tables.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sdem_dist import MixedNB
+    >>> frame = pd.DataFrame({"visits": [1, 2, 9, 8], "country": ["fr", "fr", "de", "de"]})
+    >>> clf = MixedNB(loss="nll", kinds={"visits": "poisson"}).fit(frame, ["new", "new", "old", "old"])
+    >>> clf.predict(frame[:1]).tolist()
+    ['new']
+    """
+
+    _learned: ClassVar[Mapping[str, str]] = {
+        "categories_": "dict of int to ndarray\n"
+        "Categories of the columns that do not hold numbers, in the order of the numbers that stand for them in `sample`.\n"
+        "Other categories met in prediction are missing values."
+    }
+
+    kinds: Mapping[Any, str | Family] | None = p.param(
+        None,
+        'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
+        '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
+        "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
+        p.Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
+    )
+    alpha: float = p.param(1.0, "Pseudo-count of each category or value, as in `CategoricalNB`.")
+    var_smoothing: float = p.param(1e-9, "As in `GaussianNB`.")
+    prior: float = p.param(1.0, "As in `GaussianNB`.")
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:
+        """Return a table of pandas with its categories numbered."""
+        if not is_table(X):
+            if reset:
+                self.categories_ = {}
+            return X
+        import pandas as pd  # type: ignore[import-untyped]
+
+        if not reset or X.columns.is_unique:
+            check_columns(self, X, reset=reset)
+        table = encoded_table(X, None if reset else self.categories_)
+        self.categories_ = table.categories
+        return pd.DataFrame(table.values, index=X.index, columns=X.columns)
+
+    def _check_columns(self, source: Source) -> None:
+        super()._check_columns(source)
+        if isinstance(source.corpus, Corpus):
+            theirs, ours = (
+                {i: c.tolist() for i, c in categories.items()}
+                for categories in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
+            )
+            if theirs != ours:
+                raise CorpusError(
+                    f"{source.name} numbers its categories in another way than the model's training documents: write it "
+                    "from the table with write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on"
+                )
+
+    def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
+        names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
+        kinds: list[tuple[str | Family, list[int]]] = []
+        for key, kind in (self.kinds or {}).items():
+            named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
+            if not isinstance(kind, Family) and kind not in named_kinds:
+                raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
+            columns = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
+            for c in columns:
+                if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
+                    raise ValueError(f"kinds: there is no column {c!r}")
+                listed: Any = getattr(self, "categories_", {}).get(c)
+                codes = listed is not None and listed.dtype != bool  # numbered by the alphabet
+                if codes and kind != "categorical" and not isinstance(kind, Categorical):
+                    name = getattr(self, "feature_names_in_", range(n_columns))[c]
+                    raise ValueError(
+                        f"kinds: column {name!r} holds categories ({some(listed)}), and {kind!r} is for numbers: leave it out, "
+                        "so that it is categorical, or turn the column into numbers or booleans"
+                    )
+            kinds.append((kind, [int(c or 0) for c in columns]))
+        named = [c for _, columns in kinds for c in columns]
+        if len(set(named)) < len(named):
+            raise ValueError("kinds: a column is named twice")
+        texts = getattr(self, "categories_", {})
+        return kinds + [("categorical" if c in texts else "gaussian", [c]) for c in range(n_columns) if c not in named]

@@ -17,9 +17,8 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
 from sdem_dist.fitting import defaults
 from sdem_dist.fitting.plans import weights_of_classes
-from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.spec import HoldOut, Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.inputs.weighted import held_out_documents
 
 MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
 THEN = "with this loss all documents get {after} epochs: more documents bear more steps"
@@ -109,12 +108,12 @@ class HoldoutPolicy:
         name, initial = candidate.stage + (f", draw {draw + 1}" if draw else ""), candidate.initial
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
-        frequency = None if candidate.view is None else cast(Any, view.corpus).document_frequency
+        frequency = self.source.corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
         others = ("accuracy", "macro_f1") if has_rare_classes(view) else ("accuracy",)
         refit = self.share > defaults.NO_REFIT
         monitoring = Monitoring(
             self.every,
-            view.seen(held_out_documents(self.source.corpus, learner.seed, self.share, frequency)),
+            view.seen(self.source.corpus.transformed(HoldOut(frequency, learner.seed, self.share))),
             monitor,
             self.patience,
             defaults.IMPROVEMENT,
@@ -306,7 +305,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
-        scored = held_out_documents(apart, frequency=source.corpus.document_frequency)
+        scored = apart.transformed(HoldOut(source.corpus.document_frequency))
     trained, n_epochs = None, 0
     if estimator.patience is not None:  # the training with all comes first, and the other one is as long
         trained = estimator._train(trainer, source)

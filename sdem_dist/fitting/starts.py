@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from sdem_dist.documents import CorpusLike, Documents
+from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import AnyStage, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_loss, gain_of
 from sdem_dist.inputs.spec import Source, Trained, final_stage
-from sdem_dist.inputs.weighted import unweighed
 from sdem_dist.learners import starts
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
@@ -202,10 +201,7 @@ def _seeing(trainer: Trainer, documents: Source) -> Trainer:
     """Return a trainer whose stages see these documents, not the fit's; those of validation are weighed as they are."""
 
     def changed(stage: AnyStage) -> AnyStage:
-        def reweighed(validation: CorpusLike) -> CorpusLike:
-            return documents.seen(unweighed(validation))
-
-        return replace(stage, corpus=stage.corpus or documents.documents, reweighed=stage.reweighed or reweighed)
+        return replace(stage, corpus=stage.corpus or documents.documents, reweighed=stage.reweighed or documents.seen)
 
     return trainer.changed(changed)
 

@@ -8,21 +8,24 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, MemoryCorpus
+from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
-from sdem_dist.corpus.manifest import DENSE, as_numbers
+from sdem_dist.corpus.manifest import DENSE, ClassLabel, LabelSet, as_numbers
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.raw_text import are_texts, learned_counts, text_column
 from sdem_dist.inputs.spec import Estimator, Source
-from sdem_dist.inputs.validation import seed_of, some
-from sdem_dist.inputs.weighted import coded, members_of
+from sdem_dist.inputs.validation import are_texts, seed_of, some, text_column
+from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.validation import warn_of_lookalikes
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
 SEVERAL = "has several labels per document, and the model was trained on documents of one label each"
@@ -48,10 +51,33 @@ def source_of(
     sparse = estimator._layout == "sparse"
     X, of_texts = text_column(X) if sparse else X, dict[str, Any]()
     if sparse and (are_texts(X) or (use != "train" and _listed_for_texts(estimator, X))):
+        texts = cast("Sequence[str]", X)
         if use != "train":
-            X = estimator.vectorize(cast("Sequence[str]", X))
+            X = estimator.vectorize(texts)
         else:
-            X, of_texts = learned_counts(estimator, X, sample_weight, classes is not None)
+            settings = estimator.vectorizer or VectorizerSettings()
+            of_texts["vectorizer"] = dict(settings.to_json())
+            if classes is not None and settings.kind == "count":
+                warnings.warn(
+                    "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
+                    "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
+                    stacklevel=3,
+                )
+            if sample_weight is not None:  # no word is learned of documents of weight 0
+                weights, values = np.asarray(sample_weight), np.asarray(X, object)
+                if (
+                    weights.shape == values.shape and not weights.all()
+                ):  # what is wrong is said where weights are checked
+                    texts = cast("Sequence[str]", np.where(weights == 0, "", values))
+            if settings.kind == "count":
+                counts, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(texts, settings)
+            else:
+                counts, _ = count_texts(texts, settings)
+            if counts.shape[1] == 0:
+                raise ValueError(
+                    "none of the texts holds a word: the vectorizer's token_pattern and stop_words decide what one is"
+                )
+            X = counts
     if isinstance(X, Source):
         source = X
     else:
@@ -150,7 +176,16 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if use != "train":
-        estimator._check_compatible(source)
+        if estimator._n_targets_in_columns and source.n_features != estimator._n_columns:
+            raise ValueError(
+                f"{corpus!r} has {source.n_features} columns, and the model {estimator.n_features_in_} and a target"
+            )
+        estimator._check_columns(source)
+        if target == "labels" and source.classes.tolist() != estimator.classes_.tolist():
+            raise CorpusError(
+                f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
+                "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
+            )
     return source
 
 
@@ -204,8 +239,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         if (values := np.asarray(y)).dtype.kind in "OUS":
             as_numbers(values, "y")  # a text that is not a number is named, with its place
         how = {"y": y, "y_numeric": True, "multi_output": sparse}
-    X, checked = checks.validated(estimator, X if sparse else estimator._encoded(X, reset=reset), reset=reset, **how)
-    rows: Any = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
+    rows, checked = checks.validated(estimator, X, reset=reset, **how)
     columns, names = dict[str, Any](), cast("Sequence[Any]", ())
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
@@ -247,7 +281,20 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     labelled = checks.has_label(estimator, labels)
     if first_fit and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
-    distinct = checks.check_labels(labels[labelled], training=first_fit)
+    given = labels[labelled]
+    if given.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
+        with warnings.catch_warnings():
+            # Ours says more, and comes where scikit-learn's does, or with fewer documents.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+            try:
+                check_classification_targets(given)
+            except ValueError:
+                for label in given if given.dtype == object else ():  # such as datetime.date: says what can be done
+                    plain_label(label)
+                raise
+    distinct = np.unique(given)
+    if first_fit and (odd := checks.doubt(len(distinct), len(given), distinct[0])):
+        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=3)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
         warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=2)
@@ -286,8 +333,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
             narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
             documents = replace(checks.as_documents(counts), data=narrow)
         else:
-            rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0])
-            documents = checks.as_documents(rows)
+            documents = checks.as_documents(checks.validated(estimator, X, reset=False)[0])
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
     if weighting is not None and frequency is not None:
 
@@ -307,4 +353,41 @@ def table_of(estimator: Estimator, X: object) -> np.ndarray:
     if isinstance(X, DenseDocuments):  # a regressor's target, which may be there, is the last column
         return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
     checks.refuse_no_documents(X)
-    return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])
+    return checks.validated(estimator, X, reset=False)[0]
+
+
+def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
+    """Return the labels of documents in memory as positions in a list of sets, the list, and all labels.
+
+    `y`: indicator matrix, dense or sparse, or sequence of collections of labels; its columns are the `classes`, those
+    of a fitted model.
+    """
+    names = None if classes is None else classes.tolist()
+    try:
+        sets = of_labels.sets_of(y, names)
+    except CorpusError as error:
+        raise ValueError(str(error)) from None
+    position: dict[LabelSet, int] = {}
+    codes = np.array([position.setdefault(labels, len(position)) for labels in sets], np.int32)
+    distinct = list(position)
+    if names is None:
+        indicator = of_labels.indicator_of(y)
+        names = list(of_labels.all_labels(distinct) if indicator is None else range(indicator.shape[1]))
+    elif unknown := [label for labels in distinct for label in labels if label not in names]:
+        raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
+    if not names:
+        raise ValueError("y has no label at all: no document has one")
+    return codes, distinct, names
+
+
+def members_of(corpus: Corpus, classes: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
+    """Return which label is in which class of a corpus, and the labels: a fitted model's, or those that occur."""
+    sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
+    names = list(of_labels.all_labels(sets)) if classes is None else classes.tolist()
+    try:
+        return membership(sets, names), names
+    except KeyError as error:
+        raise CorpusError(
+            f"{corpus.path} has the label {error}, which the model was not trained on; ingest it with those of the training "
+            "corpus (sdem ingest --vocabulary-from)"
+        ) from None

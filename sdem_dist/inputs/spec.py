@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.documents import CorpusLike
+from sdem_dist.corpus.base import AnyDocuments
+from sdem_dist.documents import CorpusLike, Documents, offsets_of
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.inputs.weighted import Members, Weigh
+from sdem_dist.errors import CorpusError
 from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
+from sdem_dist.models.heads import trained_part
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -30,6 +35,8 @@ OF_THE_MACHINE = ("n_jobs", "verbose")
 """Parameters that change nothing about a model: files and descriptions of models leave them out."""
 Extra: TypeAlias = "Mapping[str, Any]"
 """The part of an estimator in a model file beside arrays and settings: JSON values and records."""
+ONLY_CHOOSING = ("min_df", "max_df", "max_features")
+"""Settings of text that only choose the vocabulary, which is compared itself."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,85 @@ class Spec:
     poor_score: bool = False  # scikit-learn's checks are not to expect good scores on their data
     shuffled: bool = True  # documents in memory are put into a random order, once: steps a few documents long need it
     either: bool = False  # documents may be of the other layout too: what `fit` is given decides
+
+
+@dataclass(frozen=True, repr=False)
+class Weigh:
+    """A transform: counts as a model weighs them."""
+
+    weighting: Weighting
+    trained_on: Corpus | MemoryCorpus | np.ndarray
+    """Where document frequencies come from: workers read those of a corpus on disk for themselves."""
+    words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # not the factors
+
+    @cached_property
+    def _name(self) -> str:
+        trained = self.trained_on
+        return hashlib.sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ""
+
+    def __repr__(self) -> str:
+        return f"{self.weighting} {self._name}"
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        words, frequency = self.words, self.trained_on
+        if not isinstance(frequency, np.ndarray):
+            if words is None and self.weighting.orders is not None:
+                words = frequency.vocabulary()
+            frequency = frequency.document_frequency
+        return self.weighting.factors(frequency, words)
+
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        return self.weighting.apply(cast(Documents, documents), self.factors)
+
+
+@dataclass(frozen=True, repr=False)
+class HoldOut:
+    """A transform: only the documents that are held out of training, and that have a label where others have one.
+
+    Words that only held-out documents of a range have are left out, like unknown words of new documents: they would
+    take a share of a document's length.
+    """
+
+    frequency: np.ndarray | Corpus | MemoryCorpus
+    """Shape (n_features,): how many documents each word has that are trained on or held out; of a corpus on disk
+    workers read it for themselves."""
+    seed: int = 0
+    share: float = 1.0  # of the documents; 1: all that the corpus has
+
+    def __repr__(self) -> str:
+        return f"held out {self.seed} {self.share}"
+
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        documents = cast(Documents, documents)
+        held_out = np.ones(stop - start, bool)
+        if self.share < 1.0:
+            held_out = ~trained_part(self.seed, start, stop, self.share)
+        if documents.labels is not None:  # one without a label is trained on
+            held_out &= documents.labels >= 0
+        if documents.weights is not None:
+            held_out &= documents.weights > 0
+        documents = documents.taken(np.flatnonzero(held_out))
+        frequency = self.frequency if isinstance(self.frequency, np.ndarray) else self.frequency.document_frequency
+        is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
+        indptr = offsets_of(is_trained)[documents.indptr]
+        return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)
+
+
+@dataclass(frozen=True, repr=False)
+class Members:
+    """A transform: the labels of documents, of which each may have several, as targets of zeros and ones."""
+
+    members: sp.csr_matrix  # shape (n_sets, n_labels), uint8: which label is in which set
+
+    def __repr__(self) -> str:
+        return f"with {self.members.shape[1]} labels"
+
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        return replace(cast(Documents, documents), targets=self.members[documents.labels].toarray())
 
 
 @dataclass(frozen=True)
@@ -78,7 +164,9 @@ class Source:
         return self.seen(self.corpus)
 
     def seen(self, corpus: Any) -> CorpusLike:
-        """Return documents of the same columns as the model sees them."""
+        """Return documents of the same columns as the model sees them, whatever weighed them before."""
+        others = tuple(t for t in corpus.transforms if not isinstance(t, Weigh))
+        corpus = corpus if len(others) == len(corpus.transforms) else corpus._with(transforms=others)
         corpus = corpus if self.members is None else corpus.transformed(Members(self.members))
         if self.weighting is None or self.trained_on is None:
             return corpus
@@ -136,7 +224,7 @@ class Trained(NamedTuple):
     warnings: tuple[str, ...] = ()  # for the user, after the fit
 
 
-class Estimator(Protocol):
+class Estimator(BaseEstimator, ABC):
     """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
@@ -173,10 +261,6 @@ class Estimator(Protocol):
     @abstractmethod
     def _monitor(self) -> str:
         """The metric of validation documents that has to fall."""
-
-    @property
-    def _parameters(self) -> Any:
-        """What predictions need, made from the state when it is first used."""
 
     def scorer(self, learner: Any) -> Any:
         """Return the pass that scores documents which were not trained on."""
@@ -229,17 +313,25 @@ class Estimator(Protocol):
         """Return a table, or raise ValueError where it cannot be one of the model's."""
         return X
 
-    def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus does not match the training documents."""
-
     def _check_columns(self, source: Source) -> None:
-        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
+        """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
+        problem, what, theirs, settings = "", "vocabulary", source.vocabulary, source.vectorizer
+        if source.n_features != self._n_columns:
+            problem = f"{source.name} has {source.n_features} words, the model {self._n_columns}"
+        elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
+            problem = f"the vocabulary of {source.name} does not match the model's"
+        elif settings is not None and (trained := self.vectorizer_) is not None:
+            odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
+            # numbers that others made from text do not tell how
+            if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
+                way, what = f"in another way than the model's ({', '.join(odd)})", "settings"
+                problem = f"the numbers of {source.name} were made from text {way}"
+        if problem:
+            advice = f"ingest it with the {what} of the training corpus (sdem ingest --vocabulary-from)"
+            raise CorpusError(f"{problem}; {advice}")
 
-    def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Return raw texts as the matrix that the model was trained on."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, as scikit-learn has them."""
+    @abstractmethod
+    def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix: ...
 
     def extra(self) -> dict[str, object]:
         """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""

@@ -1,10 +1,9 @@
-"""What is in memory, checked: values, labels, and whether a corpus has the classes and words of a model."""
+"""What is in memory, checked: which documents are texts, values, and labels."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -12,22 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from sdem_dist.corpus.labels import is_missing, plain_label
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.labels import is_missing
 from sdem_dist.corpus.manifest import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
-from sdem_dist.errors import CorpusError
+from sdem_dist.text.texts import is_text
 
 if TYPE_CHECKING:
-    from sdem_dist.inputs.spec import Estimator, Source
+    from sdem_dist.inputs.spec import Estimator
 
-FEW_CLASSES = 10
-"""Up to this many classes labels are not doubted, however few the documents."""
-ONLY_CHOOSING = ("min_df", "max_df", "max_features")
-"""Settings of text that only choose the vocabulary, which is compared itself."""
+FEW_CLASSES = 10  # labels of so many classes are not doubted, however few the documents
 
 
 def is_dask(X: object) -> bool:
@@ -46,6 +42,63 @@ def refuse_address(client: object) -> None:
 def begins_with_text(values: Iterable[object]) -> bool:
     """Say whether the first value that is not missing is a text."""
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
+
+
+def are_texts(X: object) -> bool:
+    """Whether documents are a column of texts: a list, an array, a pandas or Arrow column; the first may be missing."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 1 and len(X) > 0 and (X.dtype.kind in "UT" or (X.dtype == object and begins_with_text(X)))
+    if isinstance(X, list | tuple) or (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
+        return begins_with_text(X)  # type: ignore[arg-type]
+    return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
+
+
+def text_column(X: Any) -> object:
+    """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is.
+
+    It may be a sequence, a generator, a frame of one column, a Dask column, or a column by Arrow's interface.
+    """
+    if isinstance(X, str | list | tuple | np.ndarray) or sp.issparse(X) or isinstance(X, Corpus | Documents):
+        return X
+    if is_dask(X):
+        is_column = getattr(X, "ndim", 0) == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
+        column: Any = X.compute() if is_column and X.dtype.kind not in "biufcmM" else None
+        return column if column is not None and begins_with_text(column) else X
+    if hasattr(X, "iloc"):
+        column = X.iloc[:, 0] if getattr(X, "ndim", 0) == 2 and X.shape[1] == 1 else X
+        return column if getattr(column, "ndim", 0) == 1 and begins_with_text(column) else X
+    has_arrow = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")
+    if isinstance(X, Iterator) and not has_arrow:
+        first = next(X, None)
+        return [first, *X] if isinstance(first, str) else X  # refused by name
+    if not has_arrow and (isinstance(X, Sequence) or type(X).__module__.startswith("pandas")):  # of pandas an index
+        return list(X) if begins_with_text(X) else X
+    if not has_arrow:
+        return X
+    import pyarrow as pa
+
+    def holds_texts(kind: pa.DataType) -> bool:
+        return is_text(getattr(kind, "value_type", kind))
+
+    if isinstance(X, pa.RecordBatchReader):  # it can be read once
+        X = X.read_all()
+    for read in (pa.chunked_array, pa.table) if hasattr(X, "__arrow_c_stream__") else (pa.array, pa.record_batch):
+        try:
+            column = read(X)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue
+        if hasattr(column, "column_names"):
+            names = [field.name for field in column.schema if holds_texts(field.type)]
+            if names and len(column.column_names) > 1:
+                raise ValueError(
+                    f"X is a table with texts in columns {names[:5]}: pass one column, such as X[{names[0]!r}]"
+                )
+            column = column.column(0) if names else None
+        if column is not None and holds_texts(column.type):  # a struct holds the rows of a table
+            if not pa.types.is_dictionary(column.type):
+                return column
+            return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
+    return X
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
@@ -109,21 +162,31 @@ def gathered(X: object, sparse: bool) -> object:
 
 
 def validated(
-    estimator: Estimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
+    estimator: Estimator, X: Any, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
-    """Return `X` and `y` as scikit-learn's `validate_data` does; of texts the message says what to do."""
+    """Return documents and `y` as scikit-learn's `validate_data` does; of texts the message says what to do.
+
+    Counts come as CSR with distinct ascending indices and without stored zeros; random numbers depend on it.
+    """
     name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
     if is_sparse:
         check_structure(X, "X")
-    how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-    if takes_counts:
-        how = {"accept_sparse": "csr", "dtype": "numeric"}
+    how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}
+    if not takes_counts:
+        X, how = estimator._encoded(X, reset=reset), {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
         checked = validate_data(estimator, X, y, reset=reset, **how, **accepted)
     except (TypeError, ValueError):
-        if takes_counts and (row := _nan_row(X)) is not None:
+        nan_rows = np.empty(0, int)
+        if takes_counts and is_sparse:
+            entries = sp.coo_matrix(X)
+            nan_rows = entries.row[entries.data != entries.data]
+        elif takes_counts and getattr(X, "ndim", 0) == 2 and np.asarray(X).dtype.kind == "f":
+            nan_rows = np.flatnonzero(np.isnan(np.asarray(X)).any(axis=1))
+        if len(nan_rows):
             raise ValueError(
-                f"Input X contains NaN, in row {row} (from 0): {name} takes counts, so put 0 there, or leave the document out"
+                f"Input X contains NaN, in row {nan_rows.min()} (from 0): {name} takes counts, so put 0 there, or leave the "
+                "document out"
             ) from None
         advice = f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         if not takes_counts:
@@ -138,35 +201,21 @@ def validated(
         if (text := next(texts, None)) is None:
             raise
         raise ValueError(f"X holds raw text ({brief(str(text))}): {advice}") from None
-    return (checked, None) if isinstance(y, str) and y == "no_validation" else checked
-
-
-def _nan_row(X: object) -> int | None:
-    if sp.issparse(X):
-        rows = sp.coo_matrix(X)
-        nan_rows = rows.row[rows.data != rows.data]
-        return int(nan_rows.min()) if len(nan_rows) else None
-    values = np.asarray(X) if hasattr(X, "dtype") else np.empty(0)
-    if values.dtype.kind != "f" or values.ndim != 2:
-        return None
-    return next(iter(np.flatnonzero(np.isnan(values).any(axis=1)).tolist()), None)
-
-
-def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
-    """Return a matrix as CSR with distinct ascending indices and without stored zeros; random numbers depend on it."""
-    if isinstance(X, np.ndarray) and X.dtype == np.float16:
-        X = X.astype(np.float32)  # scipy.sparse has no half floats
-    rows = sp.csr_matrix(X)
-    if (row := first_invalid(rows.data, rows.indptr)) is not None:
-        what = "Negative values" if row[1] < 0 else "Too large values"
+    X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked
+    if not takes_counts:
+        return estimator._checked(np.asarray(X)), y
+    # scipy.sparse has no half floats
+    rows = sp.csr_matrix(X.astype(np.float32) if isinstance(X, np.ndarray) and X.dtype == np.float16 else X)
+    if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
+        what = "Negative values" if invalid[1] < 0 else "Too large values"
         raise ValueError(
-            f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {VALUE_RULE}"
+            f"{what} in data passed to {name} (input X): row {invalid[0]} (from 0) holds {invalid[1]}; {VALUE_RULE}"
         )
     if not (rows.has_canonical_format and rows.data.all()):
         rows = rows.astype(np.int64) if rows.data.dtype.kind in "ui" else rows.copy()  # sums may need more bytes
         rows.sum_duplicates()
         rows.eliminate_zeros()
-    return rows
+    return rows, y
 
 
 def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
@@ -266,48 +315,3 @@ def doubt(n_classes: int, n_documents: int, example: object) -> str:
     if n_classes <= max(n_documents / 2, FEW_CLASSES):
         return ""
     return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
-
-
-def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
-    """Return the distinct labels, sorted; ValueError: they are none. In training warn where they are doubtful."""
-    if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
-        with warnings.catch_warnings():
-            # Ours says more, and comes where scikit-learn's does, or with fewer documents.
-            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
-            try:
-                check_classification_targets(labels)
-            except ValueError:
-                for label in labels if labels.dtype == object else ():  # such as datetime.date: says what can be done
-                    plain_label(label)
-                raise
-    classes = np.unique(labels)
-    if training and len(classes) and (odd := doubt(len(classes), len(labels), classes[0])):
-        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
-    return classes
-
-
-def check_classes(classes: np.ndarray, source: Source) -> None:
-    """Raise CorpusError if a corpus numbers its classes in another way than a model does."""
-    if source.classes.tolist() != classes.tolist():
-        raise CorpusError(
-            f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); ingest it with the "
-            "classes of the training corpus (sdem ingest --vocabulary-from)"
-        )
-
-
-def check_words(estimator: Estimator, source: Source) -> None:
-    """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than a model does."""
-    theirs, ours, what, problem = source.vocabulary, estimator.vocabulary_, "vocabulary", ""
-    if source.n_features != estimator._n_columns:
-        problem = f"{source.name} has {source.n_features} words, the model {estimator._n_columns}"
-    elif theirs is not None and ours is not None and theirs != ours:
-        problem = f"the vocabulary of {source.name} does not match the model's"
-    elif (settings := source.vectorizer) is not None and (trained := estimator.vectorizer_) is not None:
-        odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
-        # numbers that others made from text do not tell how
-        if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
-            way, what = f"in another way than the model's ({', '.join(odd)})", "settings"
-            problem = f"the numbers of {source.name} were made from text {way}"
-    if problem:
-        advice = f"ingest it with the {what} of the training corpus (sdem ingest --vocabulary-from)"
-        raise CorpusError(f"{problem}; {advice}")

@@ -14,8 +14,7 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.raw_text import are_texts, text_column
-from sdem_dist.inputs.validation import some
+from sdem_dist.inputs.validation import are_texts, some, text_column
 from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, WordPart
 from sdem_dist.text.vectorizer import VectorizerSettings, marked, terms
 
@@ -98,10 +97,8 @@ def _documents(
     if isinstance(X, Documents | DenseDocuments):
         return X, texts
     checks.refuse_no_documents(X)
-    if estimator._layout == "dense":
-        rows = checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0]
-        return DenseDocuments(estimator._checked(rows)), texts
-    return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0])), texts
+    rows = checks.validated(estimator, X, reset=False)[0]
+    return DenseDocuments(rows) if estimator._layout == "dense" else checks.as_documents(rows), texts
 
 
 def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarray:

@@ -21,9 +21,8 @@ from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
-from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.validation import is_dask
+from sdem_dist.inputs.validation import are_texts, is_dask, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanation

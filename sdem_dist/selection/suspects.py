@@ -11,8 +11,8 @@ from sdem_dist.corpus.labels import are_label_sets, membership
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.label_naive_bayes import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.inputs.source import coded, members_of
 from sdem_dist.inputs.validation import positions_of
-from sdem_dist.inputs.weighted import coded, members_of
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.table import Table
 

@@ -12,7 +12,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import StageEnded
 from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
-from sdem_dist.inputs.weighted import held_out_documents
+from sdem_dist.inputs.spec import HoldOut
 from sdem_dist.models.heads import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
@@ -91,14 +91,15 @@ def test_words_that_only_held_out_documents_have_are_unknown(tmp_path):
     own = sp.hstack([X, sp.csr_matrix(np.isin(np.arange(len(Y)), rows).astype(int)[:, None])]).tocsr()
     shared = sp.hstack([X, sp.csr_matrix(np.ones((len(Y), 1), int))]).tocsr()
     for with_more, n_words in ((own, X.shape[1]), (shared, X.shape[1] + 1)):
-        found = held_out_documents(MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0), 0, 0.1).read(0, len(Y))
+        all_documents = MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0)
+        found = all_documents.transformed(HoldOut(all_documents, 0, 0.1)).read(0, len(Y))
         expected = with_more[rows, :n_words].sorted_indices()
         assert (found.to_csr()[:, :n_words] != expected).nnz == 0
         assert found.n_nonzeros == expected.nnz
     some = write_corpus(
         tmp_path / "c", sp.csr_matrix([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]), list("aba"), shuffle=False
     )
-    read = held_out_documents(some.subset([1]), frequency=some.document_frequency).read(0, 3)
+    read = some.subset([1]).transformed(HoldOut(some.document_frequency)).read(0, 3)
     assert read.to_csr().toarray().tolist() == [[1, 0, 0, 0]] and read.weights.tolist() == [1]
 
 
