@@ -299,8 +299,8 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
-                "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
-                "predict takes numbers"
+                "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its predict takes "
+                "numbers"
             )
         from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
 

@@ -48,9 +48,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
     _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
 
-    @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
+        return self._joint_log_proba(X) / self.temperature_
 
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory; of several labels which of them a document gets."""
@@ -180,19 +180,20 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             documents, and a few values of -1e9 would outweigh all others. Where documents have several labels the
             log-odds of each, over its temperature.
         """
+        two = len(self.classes_) == 2
 
         def decisions(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
             if self.several_labels:
                 return scores
             scores = possible(scores)
-            if len(self.classes_) == 2:
-                half = compressed(scores[:, 1] - scores[:, 0]) / 2.0
-                return np.column_stack([-half, half])
-            return compressed(np.asarray(log_softmax(scores, axis=1)))
+            odds = scores[:, 1] - scores[:, 0] if two else np.asarray(log_softmax(scores, axis=1))
+            beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - FAR, 0.0)
+            odds = np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), odds), odds)
+            return np.column_stack([-odds / 2.0, odds / 2.0]) if two else odds
 
         scores = over_blocks(self, X, decisions, len(self.classes_), client)
-        return scores if len(self.classes_) != 2 or self.several_labels else scores[:, 1] - scores[:, 0]
+        return scores[:, 1] - scores[:, 0] if two and not self.several_labels else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
@@ -243,12 +244,6 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return float(np.average(right[labelled], weights=weights))
 
 
-def compressed(scores: np.ndarray) -> np.ndarray:
-    """Return scores whose distance from 0 grows logarithmically beyond `FAR`; their order stays."""
-    beyond = np.maximum(np.minimum(np.abs(scores), np.finfo(float).max) - FAR, 0.0)
-    return np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), scores), scores)
-
-
 class LabelSets(EngineClassifier):
     """What classifiers answer whose documents may have several labels."""
 
@@ -269,9 +264,6 @@ class LabelSets(EngineClassifier):
 
 class JointClassifier(EngineClassifier):
     """What classifiers that are joint distributions of classes and documents answer beside that."""
-
-    def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X) / self.temperature_
 
     @property
     def class_log_prior_(self) -> np.ndarray:
