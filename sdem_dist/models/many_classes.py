@@ -12,7 +12,7 @@ import numpy as np
 
 from sdem_dist.calibration import cautious_temperature, tempered_sums
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, scored
+from sdem_dist.evaluation import Scored, class_sums, classifier_metrics, classifier_sums, macro_f1, scored
 from sdem_dist.kernels.csr import Counted, Visited, row_sums, runs
 from sdem_dist.kernels.losses import Schedule
 from sdem_dist.kernels.many_classes import EMPTY, ENTRIES, ClassCounts, Lists, add_rises, fill, moved, run_documents
@@ -140,13 +140,14 @@ class VeryManyClasses:
             used = (d.weights > 0) & trained[d.labels]
             scores, labels, weights = d.scores[used], d.labels[used], d.weights[used]
             counts = [weights.sum(), weights[scores.argmax(axis=1) == labels].sum()]
-            sums.append(np.concatenate([counts, tempered_sums(scores, labels, weights)]))
+            by_temperature = tempered_sums(scores, labels, weights)
+            sums.append(np.concatenate([counts, class_sums(scores, labels, weights), by_temperature]))
         return np.asarray(np.sum(sums, axis=0))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are.
 
-        For held-out documents: accuracy, the best temperature and its log-loss. Only those whose class was trained
+        For held-out documents: accuracy, macro-F1, the best temperature and its log-loss. Only those whose class was trained
         count. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of
         them the temperature is NaN.
         """
@@ -154,9 +155,10 @@ class VeryManyClasses:
             return classifier_metrics(sums, self.n_classes)
         if sums[-1] < FEWEST:
             return {"temperature": float("nan")}
-        weight, right = sums[:2].tolist()
-        temperature, loss = cautious_temperature(sums[2:], weight)
-        return {"accuracy": right / weight, "temperature": temperature, "tempered_log_loss": loss}
+        (weight, right), of_classes = sums[:2].tolist(), 2 + 3 * self.n_classes
+        temperature, loss = cautious_temperature(sums[of_classes:], weight)
+        figures = {"accuracy": right / weight, "macro_f1": macro_f1(sums[2:of_classes])}
+        return figures | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 @record
