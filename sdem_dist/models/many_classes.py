@@ -147,9 +147,9 @@ class VeryManyClasses:
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are.
 
-        For held-out documents: accuracy, macro-F1, the best temperature and its log-loss. Only those whose class was trained
-        count. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of
-        them the temperature is NaN.
+        For held-out documents: accuracy, macro-F1, the best temperature and its log-loss. Only those count whose class
+        was trained. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than
+        `FEWEST` of them the temperature is NaN.
         """
         if not held_out:
             return classifier_metrics(sums, self.n_classes)
