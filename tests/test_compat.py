@@ -1,7 +1,5 @@
 """Each private part of another package that this one relies on is there, and does what is relied on."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

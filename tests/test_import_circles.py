@@ -1,7 +1,5 @@
 """No module imports one that imports it, not for types and not in a function either."""
 
-from __future__ import annotations
-
 from benchmarks.house import ROOT, circles
 
 

@@ -1,7 +1,5 @@
 """What errors say, word for word: here and nowhere else. Other tests look at types and fields."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

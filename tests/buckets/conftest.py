@@ -1,7 +1,5 @@
 """Buckets of real servers on loopback, spoken to over HTTP."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import ExitStack
 from datetime import timedelta

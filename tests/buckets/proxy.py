@@ -1,7 +1,5 @@
 """A server between a client and the server of a bucket, which is slow, fails, cuts connections, or goes away."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 import time
@@ -86,6 +84,22 @@ class Proxy:
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def forward(self) -> None:
+        """Do no more than forward."""
+        self.fault, self.latency = lambda method, path: None, 0.0
+
+    def fall_silent_after(self, n_writes: int) -> list[str]:
+        """Refuse all from the PUT or DELETE after so many on; return the list of those that come."""
+        said: list[str] = []
+
+        def silent(method: str, path: str) -> int | None:
+            if method in ("PUT", "DELETE", "POST") or len(said) > n_writes:
+                said.append(path)
+            return 400 if len(said) > n_writes else None
+
+        self.fault = silent
+        return said
 
     def close(self) -> None:
         self._server.shutdown()

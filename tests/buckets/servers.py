@@ -5,8 +5,6 @@ is none that speaks what obstore does, XML with conditions: it is moto's S3 behi
 says tags.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

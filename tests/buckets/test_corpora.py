@@ -1,15 +1,14 @@
 """A corpus in a bucket is the corpus on disk, appears whole, and is replaced whole."""
 
-from __future__ import annotations
-
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import BucketError, CorpusError, MultinomialNB, open_corpus, write_corpus
+from sdem_dist import CorpusError, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.storage import buckets, publish
 
 RNG = np.random.default_rng(0)
@@ -36,6 +35,11 @@ def names(url):
     return [found.removeprefix(f"{url}/") for found in buckets.below(url)]
 
 
+def parts_of(url):
+    """Return the first parts of the names below a URL; a corpus has two."""
+    return {name.partition("/")[0] for name in names(url)}
+
+
 def test_same_corpus_same_bits(url, tmp_path):
     there = write_corpus(url, X, Y, vocabulary=WORDS, shard_documents=90)
     here = write_corpus(tmp_path / "c", X, Y, vocabulary=WORDS, shard_documents=90)
@@ -58,9 +62,7 @@ def test_replaced_whole(url):
 
     write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=look)
     assert open_corpus(url).n_documents == 9
-    (first, *_), root = names(url), names(url)[-1]
-    assert root == "zarr.json"
-    assert {name.partition("/")[0] for name in names(url)} == {first.partition("/")[0], root}  # the old one is gone
+    assert names(url)[-1] == "zarr.json" and len(parts_of(url)) == 2  # the old one is gone
 
 
 def test_a_writer_that_fails_leaves_what_was_there(url):
@@ -80,13 +82,13 @@ def test_a_writer_that_fails_leaves_what_was_there(url):
 def test_of_two_writers_the_one_that_began_last_publishes(url):
     write_corpus(url, X, Y)
 
-    def another():
-        write_corpus(url, X[:20], Y[:20], overwrite=True)
-
     with pytest.raises(CorpusError, match="another process began to write there"):
-        write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=another)
+        write_corpus(
+            url, X[:9], Y[:9], overwrite=True,
+            before_publishing=lambda: write_corpus(url, X[:20], Y[:20], overwrite=True) and None,
+        )  # fmt: skip
     assert open_corpus(url).read(0, 20).n_documents == 20
-    assert len({name.partition("/")[0] for name in names(url)}) == 2
+    assert len(parts_of(url)) == 2
 
 
 def test_many_writers_at_once_leave_one_whole_corpus(url):
@@ -100,17 +102,14 @@ def test_many_writers_at_once_leave_one_whole_corpus(url):
         except CorpusError as error:
             outcomes.append(str(error))
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in (10, 20, 30, 40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, (10, 20, 30, 40)))
     corpus = open_corpus(url)
     assert corpus.n_documents in outcomes
     assert corpus.read(0, corpus.n_documents).n_documents == corpus.n_documents
     assert all(isinstance(what, int) or "another process" in what for what in outcomes)
     write_corpus(url, X, Y, overwrite=True)
-    assert len({name.partition("/")[0] for name in names(url)}) == 2  # nobody's parts are left
+    assert len(parts_of(url)) == 2  # nobody's parts are left
 
 
 def test_who_opens_while_it_is_replaced_gets_the_new_one(url, monkeypatch):
@@ -136,7 +135,7 @@ def test_a_folder_copied_into_a_bucket_is_a_corpus(url, tmp_path):
     assert open_corpus(url).header.uid == here.header.uid
     assert open_corpus(url).read(0, 300).n_documents == 300
     write_corpus(url, X[:9], Y[:9], overwrite=True)
-    assert {name.partition("/")[0].split("-")[0] for name in names(url)} == {"contents", "zarr.json"}
+    assert {name.split("-")[0] for name in parts_of(url)} == {"contents", "zarr.json"}
 
 
 def test_other_things_are_left_alone(url):
@@ -167,8 +166,3 @@ def test_nothing_is_written_outside(bucket, scheme):
     write_corpus(f"{bucket}/deep/er/c", X, Y)
     assert all(found.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
     assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
-
-
-def test_schemes():
-    with pytest.raises(BucketError, match="URLs begin with s3://"):
-        open_corpus("ftp://host/c")

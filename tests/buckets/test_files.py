@@ -1,20 +1,15 @@
 """Models, checkpoints, logs and sources in a bucket are those on disk."""
 
-from __future__ import annotations
-
 import copy
-import gzip
 import json
-import lzma
 import warnings
 from contextlib import suppress
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 from buckets.needs import everywhere
 from buckets.test_corpora import X, Y
+from text.sources import written
 
 from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.engine.callbacks import JsonLines
@@ -112,24 +107,15 @@ def test_logs_of_runs_at_one_url_keep_all_lines(bucket):
     assert events.count("RunStarted") == 3 and events.count("RunEnded") == 2
 
 
-LINES = [f"{'ab'[i % 2]}\tword{i % 7} und\u00fc{i % 5} text{i}" for i in range(90)]
+ROWS = [("ab"[i % 2], f"word{i % 7} und\u00fc{i % 5} text{i}") for i in range(90)]
+FORMS = ["s.tsv", "s.tsv.gz", "s.tsv.xz", "s.tsv.zst", "s.parquet", "s.jsonl", "s.csv"]
 
 
 def write_sources(folder):
-    text = "".join(f"{line}\n" for line in LINES).encode()
-    (folder / "s.tsv").write_bytes(text)
-    (folder / "s.tsv.gz").write_bytes(gzip.compress(text))
-    (folder / "s.tsv.xz").write_bytes(lzma.compress(text))
-    zstandard = pytest.importorskip("zstandard")
-    (folder / "s.tsv.zst").write_bytes(zstandard.compress(text))
-    labels, texts = zip(*(line.split("\t") for line in LINES), strict=True)
-    table = pyarrow.table({"label": labels, "text": texts})
-    pyarrow.parquet.write_table(table, folder / "s.parquet", row_group_size=20)
-    rows = [json.dumps({"label": label, "text": words}) for label, words in zip(labels, texts, strict=True)]
-    (folder / "s.jsonl").write_text("\n".join(rows))
-    (folder / "s.csv").write_text("label,text\n" + "\n".join(f"{a},{b}" for a, b in zip(labels, texts, strict=True)))
+    for name in FORMS:
+        written(folder / name, ROWS)
     (folder / "s.svm").write_text("".join(f"{i % 2} {i % 9 + 1}:2\n" for i in range(90)))
-    for i, (label, words) in enumerate(zip(labels, texts, strict=True)):
+    for i, (label, words) in enumerate(ROWS):
         name = folder / "classes" / label / (f"{i}.txt" if i % 3 else f"more {i % 2}/{i} \u00e9.txt")
         name.parent.mkdir(parents=True, exist_ok=True)
         name.write_text(words)
@@ -142,17 +128,7 @@ def test_sources(bucket, tmp_path):
     for file in tmp_path.rglob("*"):
         if file.is_file():
             buckets.put(f"{bucket}/{file.relative_to(tmp_path)}", file.read_bytes())
-    for name in (
-        "s.tsv",
-        "s.tsv.gz",
-        "s.tsv.xz",
-        "s.tsv.zst",
-        "s.parquet",
-        "s.jsonl",
-        "s.csv",
-        "s.svm",
-        "classes",
-    ):
+    for name in [*FORMS, "s.svm", "classes"]:
         uids = []
         for base in (str(tmp_path), bucket):
             ingest(f"{base}/{name}", f"{base}/{name}.zarr")

@@ -1,7 +1,5 @@
 """A writer that dies between two requests leaves the old corpus or the new one, and the next writer clears up."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from buckets.test_corpora import X, Y
+from buckets.test_corpora import X, Y, parts_of
 
 from sdem_dist import CorpusError, open_corpus, write_corpus
 from sdem_dist.storage import buckets
@@ -31,8 +29,7 @@ def check(url, old, uid_new):
         assert found.header.uid == uid_new or (old and found.n_documents == 300)
         assert found.read(0, found.n_documents).n_documents == found.n_documents
     write_corpus(url, X[:9], Y[:9], overwrite=True)
-    roots = {found.removeprefix(f"{url}/").partition("/")[0] for found in buckets.below(url)}
-    assert len(roots) == 2
+    assert len(parts_of(url)) == 2
     assert open_corpus(url).n_documents == 9
 
 
@@ -48,20 +45,13 @@ def test_the_server_hears_no_more_after_any_put(bucket, proxy, monkeypatch, old,
         url = f"{bucket}/{last}"
         if old:
             write_corpus(url, X, Y)
-        said = []
-
-        def silent(method, path, said=said, most=last):
-            if method in ("PUT", "DELETE", "POST") or said[most:]:
-                said.append(path)
-            return 400 if len(said) > most else None
-
-        proxy.fault = silent
+        said = proxy.fall_silent_after(last)
         try:
             write_corpus(url, X[:200], Y[:200], overwrite=True)
             ends = len(said) <= last
         except CorpusError:
             pass
-        proxy.fault = lambda method, path: None
+        proxy.forward()
         check(url, old, uid)
         last += step
     assert last > 10
@@ -72,10 +62,9 @@ def test_the_server_hears_no_more_after_any_put(bucket, proxy, monkeypatch, old,
 def test_a_writer_is_killed(bucket, proxy, puts, tmp_path):
     uid = write_corpus(tmp_path / "new", X[:200], Y[:200]).header.uid
     write_corpus(f"{bucket}/c", X, Y)
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, f"{bucket}/c"],
-        cwd=TESTS, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},
-    )  # fmt: skip
+    path = f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"
+    command = [sys.executable, "-c", WRITER, f"{bucket}/c"]
+    writer = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
     assert writer.stdout is not None
     writer.stdout.readline()
     seen = []
@@ -89,6 +78,6 @@ def test_a_writer_is_killed(bucket, proxy, puts, tmp_path):
 
     proxy.fault = kill
     writer.wait(120)
-    proxy.fault = lambda method, path: None
+    proxy.forward()
     assert len(seen) >= puts, "the writer did not get so far"
     check(f"{bucket}/c", True, uid)

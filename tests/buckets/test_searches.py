@@ -1,7 +1,5 @@
 """Searches whose corpus and checkpoints are in a bucket, on workers: as with files, here."""
 
-from __future__ import annotations
-
 import numpy as np
 from buckets.needs import needs_obstore
 from buckets.test_workers import client

@@ -1,14 +1,13 @@
 """From sources to predictions through a bucket that is slow, fails and hears no more: the same bits, and nothing half."""
 
-from __future__ import annotations
+import itertools
 
 import numpy as np
 import pytest
 from buckets.proxy import CUT, LOST
-from click.testing import CliRunner
+from cli.commands import run as command
 
 from sdem_dist import load_model
-from sdem_dist.cli import main
 from sdem_dist.storage import buckets
 
 RNG = np.random.default_rng(5)
@@ -23,9 +22,9 @@ def run(base, *, resume=False):
         f"train {base}/c {base}/m --epochs 3 --quiet --checkpoint {base}/run {'--resume' if resume else ''}",
         f"predict {base}/m {base}/s.tsv --text 1 -o {base}/t.jsonl {again}",
     ):
-        done = CliRunner().invoke(main, line.split())
+        done = command(line)
         if done.exit_code:
-            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+            assert isinstance(done.exception, SystemExit), done.exception
             return done.output
     return None
 
@@ -50,16 +49,11 @@ def check(base, here):
 @pytest.mark.parametrize("fault", [500, 503, CUT, LOST, "slow"])
 def test_faults_that_pass_change_nothing(bucket, proxy, here, fault):
     buckets.put(f"{bucket}/s.tsv", LINES.encode())
-    n = 0
-
-    def sometimes(method, path):
-        nonlocal n
-        n += 1
-        return fault if n % 7 == 0 and fault != "slow" else None
-
-    proxy.fault, proxy.latency = sometimes, 0.02 if fault == "slow" else 0.0
+    numbers = itertools.count(1)
+    proxy.fault = lambda method, path: fault if fault != "slow" and next(numbers) % 7 == 0 else None
+    proxy.latency = 0.02 if fault == "slow" else 0.0
     assert run(bucket) is None
-    proxy.fault, proxy.latency = lambda method, path: None, 0.0
+    proxy.forward()
     check(bucket, here)
 
 
@@ -70,17 +64,11 @@ def test_after_silence_from_any_put_on_the_same_commands_finish(bucket, proxy, h
     monkeypatch.setattr(buckets, "TRIES", 1)
     last, ended = 1, False
     while not ended:
-        base, said = f"{bucket}/{last}", []
+        base = f"{bucket}/{last}"
         buckets.put(f"{base}/s.tsv", LINES.encode())
-
-        def silent(method, path, said=said, most=last):
-            if method in ("PUT", "DELETE", "POST") or len(said) > most:
-                said.append(path)
-            return 400 if len(said) > most else None
-
-        proxy.fault = silent
+        proxy.fall_silent_after(last)
         ended = run(base) is None
-        proxy.fault = lambda method, path: None
+        proxy.forward()
         if not ended:
             assert run(base, resume=True) is None
             check(base, here)

@@ -1,16 +1,13 @@
 """Workers need nothing but URLs: they read and write the bucket by themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet
 import pytest
 from buckets.needs import everywhere
-from buckets.test_corpora import X, Y
-from click.testing import CliRunner
+from buckets.test_corpora import X, Y, parts_of
+from cli.commands import ok, run
 
 from sdem_dist import IngestError, MultinomialNB, ingest, open_corpus, write_corpus
-from sdem_dist.cli import main
 from sdem_dist.storage import buckets
 
 distributed = pytest.importorskip("distributed")
@@ -42,11 +39,6 @@ def source(bucket, tmp_path, monkeypatch):
     return f"{bucket}/s.tsv"
 
 
-def left(bucket):
-    """What is in a folder, by the first parts of names."""
-    return {found.removeprefix(f"{bucket}/").partition("/")[0] for found in buckets.below(bucket)}
-
-
 def test_training_from_a_bucket(bucket, client, tmp_path):
     write_corpus(f"{bucket}/c", X, Y, shard_documents=50)
     here = MultinomialNB(n_epochs=2, random_state=0).fit(write_corpus(tmp_path / "c", X, Y, shard_documents=50))
@@ -69,15 +61,15 @@ def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path, limits):
         ours, theirs = open_corpus(f"{bucket}/{name}"), open_corpus(tmp_path / name)
         assert ours.header.uid == theirs.header.uid
         assert ours.read(0, ours.n_documents).n_documents == theirs.n_documents
-    assert left(bucket) == {"s.tsv", "c", "h"}
-    assert all(len(left(f"{bucket}/{name}")) == 2 for name in "ch")
+    assert parts_of(bucket) == {"s.tsv", "c", "h"}
+    assert all(len(parts_of(f"{bucket}/{name}")) == 2 for name in "ch")
 
 
 def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
     buckets.put(f"{bucket}/bad.tsv", buckets.get(source) + b"no label\n")
     with pytest.raises(IngestError, match="line 601"):
         ingest(f"{bucket}/bad.tsv", f"{bucket}/c", client=client)
-    assert left(bucket) == {"s.tsv", "bad.tsv"}
+    assert parts_of(bucket) == {"s.tsv", "bad.tsv"}
 
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
@@ -93,10 +85,10 @@ def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     where = {"beside": place(f"{bucket}/m"), "client": client}
     with pytest.raises(KeyboardInterrupt), documents_of(*given, **where):
         raise KeyboardInterrupt
-    assert left(bucket) > {"s.tsv", "c", "m"}
+    assert parts_of(bucket) > {"s.tsv", "c", "m"}
     with documents_of(*given, **where) as documents:
         assert documents.n_documents == len(LINES)
-    assert left(bucket) == {"s.tsv", "c", "m"}
+    assert parts_of(bucket) == {"s.tsv", "c", "m"}
 
 
 def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
@@ -104,7 +96,7 @@ def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
     parts = dask_array.from_array(X.toarray(), chunks=(70, 40))
     there = write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
     assert there.header.uid == here.header.uid
-    assert {name.split("-")[0] for name in left(f"{bucket}/c")} == {"contents", "zarr.json"}
+    assert {name.split("-")[0] for name in parts_of(f"{bucket}/c")} == {"contents", "zarr.json"}
     assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found]
 
 
@@ -118,7 +110,7 @@ def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
             found.append(MultinomialNB(**settings).fit(parts, Y, client=client).state_)
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert not left(bucket)
+    assert not parts_of(bucket)
     assert not list(tmp_path.iterdir())
 
 
@@ -126,28 +118,22 @@ def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
 def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     from sdem_dist.storage.buckets import place
 
-    run = CliRunner()
-    for line in (
-        f"ingest {source} {bucket}/c",
-        f"train {bucket}/c {bucket}/m --epochs 2 --quiet --checkpoint {bucket}/run --log {bucket}/log",
-        f"train {tmp_path}/s.tsv {tmp_path}/m --epochs 2 --quiet",
-        f"evaluate {bucket}/m {bucket}/c --errors {bucket}/wrong.csv",
-        f"predict {bucket}/m {source} --text 1 -o {bucket}/t.parquet",
-        f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet",
-    ):
-        done = run.invoke(main, line.split(), catch_exceptions=False)
-        assert done.exit_code == 0, done.output
+    ok(f"ingest {source} {bucket}/c")
+    ok(f"train {bucket}/c {bucket}/m --epochs 2 --quiet --checkpoint {bucket}/run --log {bucket}/log")
+    ok(f"train {tmp_path}/s.tsv {tmp_path}/m --epochs 2 --quiet")
+    ok(f"evaluate {bucket}/m {bucket}/c --errors {bucket}/wrong.csv")
+    ok(f"predict {bucket}/m {source} --text 1 -o {bucket}/t.parquet")
+    ok(f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet")
     with place(f"{bucket}/t.parquet").open("rb") as file:
         assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
-    for wrong, words in (
-        (f"predict {bucket}/m {source} --text 1 -o {source}", "would replace"),
-        (f"predict {bucket}/m {source} --text 1 -o {bucket}/c/t.tsv", "within the corpus"),
-        (f"predict {bucket}/m {source} --text 1 -o {scheme}://nowhere/t.tsv", f"no bucket {scheme}://nowhere"),
+    for out, words in (
+        (source, "would replace"),
+        (f"{bucket}/c/t.tsv", "within the corpus"),
+        (f"{scheme}://nowhere/t.tsv", f"no bucket {scheme}://nowhere"),
     ):
-        done = run.invoke(main, wrong.split())
-        assert done.exit_code
-        assert words in done.output
-    assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet", "wrong.csv"}
+        done = run(f"predict {bucket}/m {source} --text 1 -o {out}")
+        assert done.exit_code and words in done.output
+    assert parts_of(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet", "wrong.csv"}
 
 
 def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_path):

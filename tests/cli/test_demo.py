@@ -1,7 +1,5 @@
 """``sdem demo``, from nothing to a trained model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

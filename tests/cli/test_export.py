@@ -1,7 +1,5 @@
 """Models elsewhere: scikit-learn pipelines, skops files and ONNX predict what the models do."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from commands import ok, refused
+from cli.commands import ok, refused
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
@@ -183,16 +181,19 @@ def test_others_say_so(name):
         save_onnx(made, "never.onnx")
 
 
-def test_the_command(tmp_path):
-    MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).save(tmp_path / "m")
-    PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save(tmp_path / "p")
-    assert "takes texts" in ok("export", str(tmp_path / "m"), str(tmp_path / "a.onnx"))
-    assert "takes counts of 43 words" in ok("export", str(tmp_path / "m"), str(tmp_path / "f.onnx"), "--from-counts")
-    assert "takes texts" in ok("export", str(tmp_path / "m"), str(tmp_path / "b"), "--sklearn")
-    assert "takes numbers" in ok("export", str(tmp_path / "m"), str(tmp_path / "c.skops"), "--from-counts")
-    assert "--onnx or --sklearn" in refused("export", str(tmp_path / "m"), str(tmp_path / "d"), code=2)
-    assert "PoissonNB" in refused("export", str(tmp_path / "p"), str(tmp_path / "e.skops"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).save("m")
+    PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save("p")
+    for arguments, said in {
+        "a.onnx": "takes texts",
+        "f.onnx --from-counts": "takes counts of 43 words",
+        "b --sklearn": "takes texts",
+        "c.skops --from-counts": "takes numbers",
+    }.items():
+        assert said in ok(f"export m {arguments}")
+    assert "PoissonNB" in refused("export p e.skops")
+    assert sorted(os.listdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]
 
 
 def test_a_model_too_large_for_onnx_is_refused(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """A Dask cluster of processes of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from sdem_dist.cluster import connected

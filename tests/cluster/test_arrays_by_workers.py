@@ -1,7 +1,5 @@
 """A corpus written from a Dask collection by worker processes: that of the same documents in this process."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 
@@ -75,37 +73,35 @@ def test_what_does_not_fit_is_named(tmp_path, client):
     assert os.listdir(tmp_path) == []
 
 
-def test_training_is_that_of_the_corpus(tmp_path, client):
-    X, y = da.from_array(COUNTS, chunks=(70, 12)), da.from_array(LABELS, chunks=70)
+WEIGHTS = RNG.integers(0, 3, 300).astype(float)
+SETTINGS = {"n_epochs": 2, "random_state": 3}
+HALF = {"unlabelled_weight": 0.01, "validation_fraction": 0.0, **SETTINGS}
+MIXTURE = {"components": "multinomial", "n_components": 1, **SETTINGS}
+NUMBERS, NAMES = np.where(np.arange(300) % 2, LABELS == "a", -1), np.where(np.arange(300) % 2, LABELS, "?")
+TRAINED = {
+    "labels": (MultinomialNB(**SETTINGS), LABELS, None),
+    "weights": (MultinomialNB(**SETTINGS), LABELS, WEIGHTS),
+    "numbers, some missing": (MultinomialNB(unlabelled=-1, **HALF), NUMBERS, None),
+    "names, some missing": (MultinomialNB(unlabelled="?", **HALF), NAMES, None),
+    "a mixture, some missing": (EMMixtureClassifier(unlabelled="?", **MIXTURE), NAMES, None),
+    "targets": (SupervisedLDARegressor(2, **SETTINGS), COUNTS[:, 0].astype(float), None),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_is_that_of_the_corpus(name, tmp_path, client):
+    estimator, y, weights = TRAINED[name]
+    X, labels = da.from_array(COUNTS, chunks=(70, 12)), da.from_array(y, chunks=70)
     with dask.config.set({"temporary-directory": str(tmp_path)}):
-        from_array = MultinomialNB(n_epochs=2, random_state=3).fit(X, y, client=client)
+        given = () if weights is None else (weights,)
+        there = clone(estimator).fit(X, labels, *given, client=client)
         assert os.listdir(tmp_path) == []
-    corpus = write_corpus(tmp_path / "c", COUNTS, LABELS, random_state=3)
-    from_corpus = MultinomialNB(n_epochs=2, random_state=3).fit(corpus)
-    np.testing.assert_array_equal(from_array.predict_proba(COUNTS), from_corpus.predict_proba(COUNTS))
-
-
-@pytest.mark.parametrize("missing", [-1, "?"])
-def test_an_array_some_of_whose_documents_have_no_label(missing, tmp_path, client):
-    labels = RNG.integers(0, 3, 300) if missing == -1 else LABELS.copy()
-    labels[::2] = missing
-    X, y = da.from_array(COUNTS, chunks=(70, 12)), da.from_array(labels, chunks=70)
-    corpus = write_corpus(tmp_path / "c", COUNTS, labels, unlabelled=missing)
-    for model in (
-        MultinomialNB(unlabelled=missing, unlabelled_weight=0.01, validation_fraction=0.0, n_epochs=1),
-        EMMixtureClassifier(components="multinomial", n_components=1, unlabelled=missing, n_epochs=1),
-    ):
-        from_array = clone(model).fit(X, y, client=client)
-        assert missing not in from_array.classes_ and len(from_array.classes_) == 3
-        here = clone(model).fit(corpus)
-        np.testing.assert_array_equal(from_array.predict_proba(COUNTS), here.predict_proba(COUNTS))
-
-
-def test_an_array_is_trained_on_with_weights(tmp_path, client):
-    X, weights = da.from_array(COUNTS, chunks=(70, 12)), RNG.integers(0, 3, 300).astype(float)
-    ours = MultinomialNB(n_epochs=2).fit(X, LABELS, weights, client=client)
-    theirs = MultinomialNB(n_epochs=2).fit(write_corpus(tmp_path / "c", COUNTS, LABELS, sample_weight=weights))
-    np.testing.assert_array_equal(ours.predict_proba(COUNTS), theirs.predict_proba(COUNTS))
+    beside = {"targets": y} if name == "targets" else {"y": y, "unlabelled": getattr(estimator, "unlabelled", None)}
+    here = clone(estimator).fit(write_corpus(tmp_path / "c", COUNTS, sample_weight=weights, random_state=3, **beside))
+    method = "predict" if name == "targets" else "predict_proba"
+    np.testing.assert_array_equal(getattr(there, method)(COUNTS), getattr(here, method)(COUNTS))
+    if "missing" in name:
+        assert len(there.classes_) == len(set(y)) - 1
 
 
 def test_ids_and_targets_beside_an_array(tmp_path, client):
@@ -173,13 +169,8 @@ def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
     assert client.compute(model.predict(X)).result().tolist() == here.predict(frame).tolist()
 
 
-def test_targets_and_tables_without_names_train_from_parts(tmp_path, client):
-    targets = da.from_array(COUNTS[:, 0].astype(float), chunks=70)
+def test_tables_without_names_train_from_parts(tmp_path, client):
     with dask.config.set({"temporary-directory": str(tmp_path)}):
         X = da.from_array(COUNTS, chunks=(70, 12))
-        model = SupervisedLDARegressor(2, n_epochs=2, random_state=1).fit(X, targets, client=client)
         numbers = GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
-    corpus = write_corpus(tmp_path / "c", COUNTS, targets=COUNTS[:, 0], random_state=1)
-    here = SupervisedLDARegressor(2, n_epochs=2, random_state=1).fit(corpus)
-    np.testing.assert_array_equal(model.predict(COUNTS), here.predict(COUNTS))
     np.testing.assert_array_equal(numbers.predict(X).compute(), numbers.predict(COUNTS))

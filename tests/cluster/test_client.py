@@ -1,7 +1,5 @@
 """Getting a client, and the errors of clusters that are not there."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,28 +1,22 @@
-"""Figures of models on workers: those of this process, for every classifier and for sources of text."""
-
-from __future__ import annotations
+"""Figures and predictions of workers: those of this process, to the bit, for every classifier and sources of text."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.commands import ok
+import scipy.sparse as sp
+from cli.commands import ok, rows_of
 from reference.catalogue_cases import CASES, write_corpora
 
-from sdem_dist import open_corpus
+from sdem_dist import MultinomialNB, open_corpus, write_corpus
+from sdem_dist.fitting import scoring
 from sdem_dist.text import splits
 
 CLASSIFIERS = (
-    "classes, sum",
-    "gaussian ncll",
-    "lda map",
-    "multiplicative",
-    "multiplicative, sparse",
-    "ncll mean",
-    "sdem of counts",
-    "sdem of numbers",
-)
+    "classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean",
+    "sdem of counts", "sdem of numbers",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +39,7 @@ def test_every_classifier_has_the_figures_of_its_report(name, corpora, client):
     assert there["ncll"] == pytest.approx(report.log_loss, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    ["MultinomialNB", "MultinomialMixture", "SupervisedLDARegressor"],
-)
+@pytest.mark.parametrize("estimator", ["MultinomialNB", "MultinomialMixture", "SupervisedLDARegressor"])
 def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
     rng = np.random.default_rng(0)
@@ -62,22 +53,45 @@ def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypat
             for k, document in zip(labels, documents, strict=True)
         )
         (tmp_path / f"{name}.tsv").write_text("".join(lines))
-    model, test = str(tmp_path / "m"), str(tmp_path / "test.tsv")
-    ok("ingest", str(tmp_path / "train.tsv"), str(tmp_path / "c"), *(["--targets"] if numbers else []))
-    ok("train", str(tmp_path / "c"), model, "--estimator", estimator, "--epochs", "2", "--quiet")
+    monkeypatch.chdir(tmp_path)
+    ok(f"ingest train.tsv c {'--targets' if numbers else ''}")
+    ok(f"train c m --estimator {estimator} --epochs 2 --quiet")
     before = sorted(path.name for path in tmp_path.iterdir())
-    here = json.loads(ok("evaluate", model, test, "--json"))
-    assert json.loads(ok("evaluate", model, test, "--json", "--workers", "2")) == here
+    here = json.loads(ok("evaluate m test.tsv --json"))
+    assert json.loads(ok("evaluate m test.tsv --json --workers 2")) == here
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_errors_of_a_source_that_workers_read(tmp_path):
-    lines = ["sport\tgoal match\n", "money\tbank share\n"] * 30
-    (tmp_path / "train.tsv").write_text("".join(lines))
-    ok("train", str(tmp_path / "train.tsv"), str(tmp_path / "m"), "--quiet")
-    table = [{"label": "money", "text": "goal match", "name": "first"}, {"label": "sport", "text": "goal", "name": "b"}]
-    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
-    test, errors = str(tmp_path / "test.jsonl"), tmp_path / "e.jsonl"
-    ok("evaluate", str(tmp_path / "m"), test, "--id", "name", "--errors", str(errors), "--workers", "1")
-    (found,) = map(json.loads, errors.read_text().splitlines())
+def test_errors_of_a_source_that_workers_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train.tsv").write_text("sport\tgoal match\nmoney\tbank share\n" * 30)
+    ok("train train.tsv m --quiet")
+    rows = [{"label": "money", "text": "goal match", "name": "first"}, {"label": "sport", "text": "goal", "name": "b"}]
+    Path("test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ok("evaluate m test.jsonl --id name --errors e.jsonl --workers 1")
+    (found,) = rows_of("e.jsonl")
     assert (found["id"], found["label"], found["prediction"]) == ("first", "money", "sport")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X, y = sp.csr_matrix(rng.poisson(0.3, (900, 40))), rng.choice(["a", "b", "c"], 900)
+    path, ids = tmp_path_factory.mktemp("fitted") / "c", [f"document {i}" for i in range(900)]
+    corpus = write_corpus(path, X, y, ids=ids, shard_documents=100)
+    return MultinomialNB(n_epochs=1, verbose=False).fit(corpus), corpus
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
+def test_predictions_have_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
+    model, corpus = fitted
+    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
+    here, there = getattr(model, method)(corpus), getattr(model, method)(corpus, client=client)
+    assert here.dtype == there.dtype
+    np.testing.assert_array_equal(here, there)
+    for documents, where, said in (
+        (sp.csr_matrix((1, 40)), client, "write one with write_corpus"),
+        (corpus, "tcp://127.0.0.1:1", r"pass a distributed\.Client"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            getattr(model, method)(documents, client=where)

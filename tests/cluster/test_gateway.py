@@ -1,7 +1,5 @@
 """A real server of dask-gateway on loopback, whose clusters are processes of this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -100,18 +98,8 @@ def test_a_cluster_that_is_there(gateway, corpus):
 
 
 def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "sdem_dist",
-        "train",
-        tmp_path / "c",
-        tmp_path / "m",
-        "--epochs",
-        "100000",
-        "--quiet",
-    ]
-    command += ["--scheduler", gateway.address, "--workers", "1", "--checkpoint", tmp_path / "run"]
+    command = [sys.executable, "-m", "sdem_dist", "train", tmp_path / "c", tmp_path / "m", "--epochs", "100000"]
+    command += ["--quiet", "--scheduler", gateway.address, "--workers", "1", "--checkpoint", tmp_path / "run"]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(lambda: any(tmp_path.glob("run/*")), "a checkpoint of a cluster that is there", 120)
@@ -126,8 +114,11 @@ def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
 
 def test_what_cannot_be(gateway, corpus, tmp_path):
     train = ["train", str(tmp_path / "c"), str(tmp_path / "m")]
-    assert "how many workers" in refused(*train, "--scheduler", gateway.address)
-    assert "leave out their number" in refused(*train, "--scheduler", f"{gateway.address}/clusters/x", "--workers", "2")
-    assert "gave no cluster" in refused(*train, "--scheduler", f"{gateway.address}/clusters/x")
-    nobody = f"http://127.0.0.1:{_free_ports(1)[0]}"
-    assert "gave no cluster (ClientConnectorError" in refused(*train, "--scheduler", nobody, "--workers", "2")
+    there, nobody = f"{gateway.address}/clusters/x", f"http://127.0.0.1:{_free_ports(1)[0]}"
+    for address, workers, said in (
+        (gateway.address, [], "how many workers"),
+        (there, ["--workers", "2"], "leave out their number"),
+        (there, [], "gave no cluster"),
+        (nobody, ["--workers", "2"], "gave no cluster (ClientConnectorError"),
+    ):
+        assert said in refused(*train, "--scheduler", address, *workers)

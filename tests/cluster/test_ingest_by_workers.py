@@ -1,7 +1,5 @@
 """An ingest by worker processes: the corpus of an ingest in this process, whatever is killed meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -13,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from text.sources import written
 
 from sdem_dist import IngestError, open_corpus
 from sdem_dist.cluster import connected
@@ -31,52 +30,35 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(shuffle, "TASK_ENTRIES", 700)
 
 
-def documents(n=400, seed=0):
-    draw = random.Random(seed)
-    return [(draw.choice("abc"), " ".join(draw.choices(WORDS, k=draw.randint(0, 12)))) for _ in range(n)]
+DRAW = random.Random(0)
+ROWS = [(DRAW.choice("abc"), " ".join(DRAW.choices(WORDS, k=DRAW.randint(0, 12)))) for _ in range(400)]
+
+
+def lines_of(rows) -> str:
+    return "".join(f"{label}\t{text}\n" for label, text in rows)
 
 
 def write_source(folder: Path, form: str) -> list[Path]:
     if form.endswith(" twice"):
         return 2 * write_source(folder, form.removesuffix(" twice"))
-    rows = documents()
-    if form in ("tsv", "two"):
-        halves = [rows] if form == "tsv" else [rows[:150], rows[150:]]
-        for i, half in enumerate(halves):
-            (folder / f"{i}.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in half), encoding="utf-8")
-        return [folder / f"{i}.tsv" for i in range(len(halves))]
+    named = [{"label": a, "text": b, "name": f"n{i}", "author": f"a{i % 17}"} for i, (a, b) in enumerate(ROWS)]
     if form == "parquet":
-        table = pa.table(
-            {
-                "label": [r[0] for r in rows],
-                "text": [r[1] for r in rows],
-                "name": [f"n{i}" for i in range(400)],
-                "author": [f"a{i % 17}" for i in range(400)],
-            }
-        )
-        pq.write_table(table, folder / "s.parquet", row_group_size=60)
+        pq.write_table(pa.Table.from_pylist(named), folder / "s.parquet", row_group_size=60)
         return [folder / "s.parquet"]
-    if form == "jsonl":
-        named = [{"label": r[0], "text": r[1], "name": f"n{i}", "author": i % 17} for i, r in enumerate(rows)]
-        (folder / "s.jsonl").write_text("".join(json.dumps(record) + "\n" for record in named))
-        return [folder / "s.jsonl"]
     if form == "folder":
-        for i, (label, text) in enumerate(rows):
-            (folder / "s" / label).mkdir(parents=True, exist_ok=True)
-            (folder / "s" / label / f"{i}.txt").write_text(text, encoding="utf-8")
-        return [folder / "s"]
-    if form == "targets":
-        draw = random.Random(1)
-        (folder / "s.tsv").write_text("".join(f"{draw.random()}\t{r[1]}\n" for r in rows), encoding="utf-8")
-        return [folder / "s.tsv"]
-    assert form == "svmlight"
-    draw = random.Random(1)
-    columns = [sorted(draw.sample(range(1, 60), 5)) for _ in range(400)]
-    rows_of_numbers = [" ".join(f"{c}:{draw.randint(1, 9) / 2}" for c in row) for row in columns]
-    lines = [f"{draw.choice([1, -1])} {row}" for row in rows_of_numbers]
-    (folder / "a.svm").write_text("\n".join(lines[:250]))
-    (folder / "b.svm").write_text("\n".join(lines[250:]))
-    return [folder / "a.svm", folder / "b.svm"]
+        return [written(folder / "s", ROWS)]
+    numbers = [" ".join(f"{c}:{DRAW.randint(1, 9) / 2}" for c in sorted(DRAW.sample(range(1, 60), 5))) for _ in ROWS]
+    rows = [f"{DRAW.choice([1, -1])} {row}\n" for row in numbers]
+    contents = {
+        "tsv": {"0.tsv": lines_of(ROWS)},
+        "two": {"0.tsv": lines_of(ROWS[:150]), "1.tsv": lines_of(ROWS[150:])},
+        "jsonl": {"s.jsonl": "".join(json.dumps(record) + "\n" for record in named)},
+        "targets": {"s.tsv": lines_of((DRAW.random(), text) for _, text in ROWS)},
+        "svmlight": {"a.svm": "".join(rows[:250]), "b.svm": "".join(rows[250:])},
+    }[form]
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return [folder / name for name in contents]
 
 
 def left_over(folder: Path) -> list[str]:
@@ -147,9 +129,8 @@ def test_test_documents_follow_a_corpus(tmp_path, client):
 
 
 def test_bad_lines_have_their_numbers_in_the_file(tmp_path, client):
-    lines = [f"{label}\t{text}" for label, text in documents()]
-    lines[333] = "no tab here"
-    lines[399] = "nor here"
+    lines = lines_of(ROWS).splitlines()
+    lines[333], lines[399] = "no tab here", "nor here"
     (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     said = []
     for more in ({}, {"client": client}):
@@ -204,8 +185,7 @@ if __name__ == "__main__":
 
 
 def flipped(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+    return content[:-9] + bytes([content[-9] ^ 4]) + content[-8:]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The file for Kubernetes against the schema that the operator of dask-kubernetes publishes."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

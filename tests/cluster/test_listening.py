@@ -1,7 +1,5 @@
 """What the package starts listens on this machine only: read from the sockets of the processes."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

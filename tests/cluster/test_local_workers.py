@@ -1,7 +1,5 @@
 """Workers of this machine: their memory, their start, interrupts, and what they compile for."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -111,12 +109,6 @@ def test_a_run_warns_of_workers_that_compile_for_other_processors(target, warns,
     monkeypatch.setattr(running, "InProcess", lambda *_: Elsewhere(target))
     MultinomialNB(n_epochs=1).fit(np.eye(6, dtype=int), [0, 1] * 3)
     assert warns == any("compiles its kernels for another processor" in str(w.message) for w in recwarn)
-
-
-def test_compile_targets_are_compared_in_words():
-    assert compat.target_difference("a +avx", "a +avx") == ""
-    assert compat.target_difference("a +avx", "b +avx") == "a and b"
-    assert "+avx" in compat.target_difference("a +avx -sse", "a -avx -sse")
 
 
 def test_a_system_without_threads_says_what_to_do(monkeypatch):

@@ -1,7 +1,5 @@
 """The SSH example, with an SSH server of its own on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The examples in the docstrings of public names are run, and no estimator is without one."""
 
-from __future__ import annotations
-
 import doctest
 import warnings
 from importlib import import_module

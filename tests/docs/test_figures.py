@@ -1,7 +1,5 @@
 """Figures say where they come from: every measured one stands in a section that names a script that exists, and a day."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

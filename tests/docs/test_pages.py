@@ -1,7 +1,5 @@
 """The table of formulas names functions that exist, and the pages keep their promises to readers."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

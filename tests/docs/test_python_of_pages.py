@@ -1,7 +1,5 @@
 """The Python on the documentation's pages runs: the blocks of a page one after the other, on documents made here."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The learner that the documentation adds: it keeps the laws, trains from disk, and survives a file."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Iterator

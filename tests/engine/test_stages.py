@@ -143,17 +143,6 @@ def test_finished_stages_are_not_run_again_and_starts_not_made_again(tmp_path):
     assert [e.stage for e in events if isinstance(e, StageStarted)] == ["train"]
 
 
-def test_again_and_again(tmp_path):
-    whole = fit()
-    for _ in range(100):
-        try:
-            resumed = fit(tmp_path, [killing((CheckpointWritten, name, 1)) for name in ROUNDS], resume=True)
-        except Killed:
-            continue
-        break
-    assert same(resumed, whole)
-
-
 def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
     fit(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("checkpoint-*")) == [

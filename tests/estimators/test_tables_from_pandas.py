@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from reference.trained_bits import bits
 
 from sdem_dist import (
     BernoulliNB,
@@ -57,13 +56,6 @@ def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path)
     np.testing.assert_array_equal(stored.predict_proba(corpus), stored.predict_proba(frame.iloc[order]))
     stored.save(tmp_path / "m")
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict_proba(frame), stored.predict_proba(frame))
-
-
-def test_the_same_bits_on_dask(corpus, client):
-    model = MixedNB(kinds=KINDS, n_epochs=3, n_lanes=3)
-    alone = bits(model.fit(corpus))
-    assert bits(model.fit(corpus, client=client)) == alone
-    assert model.evaluate(corpus, client=client) == model.evaluate(corpus)
 
 
 def test_other_rows_are_numbered_alike(corpus, tmp_path):

@@ -1,7 +1,5 @@
 """Every example runs, on little data, and leaves what it promises."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import re

@@ -1,7 +1,5 @@
 """The package's paper steps and the plain program of the examples are one algorithm."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

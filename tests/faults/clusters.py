@@ -1,7 +1,5 @@
 """Clusters of processes that can be killed, the training that runs on them, and waiting with a deadline."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

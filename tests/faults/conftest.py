@@ -1,7 +1,5 @@
 """A corpus, its undisturbed training, and a folder for sabotage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,9 +3,9 @@
 ``python -m faults.driver CORPUS CHECKPOINTS SABOTAGE WHERE`` prints a hash of what came out; `WHERE` is ``threads-N``,
 ``cluster-N`` (N worker processes of its own) or the address of a scheduler.  Points at which it can be killed, besides
 a `Saboteur`'s: ``fsync N``, ``rename N`` and ``renamed N``, the system calls that publish checkpoints.
-"""
 
-from __future__ import annotations
+``python -m faults.driver ingest SOURCE CORPUS SABOTAGE`` ingests in one process; ``count N`` is its block number N.
+"""
 
 import contextlib
 import itertools
@@ -21,12 +21,10 @@ from reference.trained_bits import bits, place
 TESTS = Path(__file__).parent.parent
 
 
-def start(corpus: Any, checkpoints: Path, sabotage: Path, where: str) -> subprocess.CompletedProcess[str]:
+def start(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """Run a driver until it ends or is killed."""
-    return subprocess.run(
-        [sys.executable, "-m", "faults.driver", corpus.path, str(checkpoints), str(sabotage), where],
-        cwd=TESTS, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "faults.driver", *map(str, arguments)]
+    return subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=120, check=False)
 
 
 def main(corpus: str, checkpoints: str, sabotage: str, where: str) -> None:
@@ -51,6 +49,22 @@ def main(corpus: str, checkpoints: str, sabotage: str, where: str) -> None:
     print(bits(fitted))
 
 
+def ingest(source: str, corpus: str, sabotage: str) -> None:
+    """Ingest in blocks of 20 documents."""
+    import sdem_dist
+    from sdem_dist.text import counting
+
+    save_block = counting.save_block
+
+    def save_disturbed(path: Path, block: Any) -> None:
+        reach(sabotage, f"count {int(path.name.rpartition('-')[2])}")
+        save_block(path, block)
+
+    counting.save_block = save_disturbed
+    watch_system_calls(sabotage)
+    sdem_dist.ingest([source], corpus, block_documents=20, n_jobs=1)
+
+
 def watch_system_calls(sabotage: str) -> None:
     """Make every fsync and rename of this process a point that can be reached."""
     fsync, replace = os.fsync, os.replace
@@ -70,4 +84,4 @@ def watch_system_calls(sabotage: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ingest(*sys.argv[2:]) if sys.argv[1] == "ingest" else main(*sys.argv[1:])

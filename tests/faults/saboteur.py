@@ -5,8 +5,6 @@ A folder holds the plan and the records, so that worker processes, later drivers
 ``work.log`` has a line of a point and a process for every piece of work begun; ``killed.log`` the processes killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Disks that are full or read-only, for as long as a test needs them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

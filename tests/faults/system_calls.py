@@ -23,6 +23,7 @@ from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.storage import publish as publishing
 from sdem_dist.storage.archive import write_archive
 
 
@@ -82,9 +83,17 @@ LEARNER = SdEM(NaiveBayes(6, Classes(2)), 10.0, Merge())
 
 
 def publish(what: str, folder: Path, generation: int) -> None:
-    """Publish a model or a checkpoint, one a generation, as large runs would."""
+    """Publish a model, a checkpoint or a directory, one a generation, as large runs would."""
     if what == "model":
         write_archive(folder / "model", "sdem-model", {"a": np.full(1000, generation)}, {"generation": generation})
+    elif what.startswith("directory"):
+        exchange = publishing.exchange if what == "directory" else lambda a, b: False
+        place = folder / "c"
+        with (
+            mock.patch.object(publishing, "exchange", exchange),
+            publishing.publish_directory(place, overwrite=True) as partial,
+        ):
+            (partial / "generation").write_text(str(generation))
     else:
         state = LEARNER.init()._replace(t=float(generation))
         record = StageRecord(0, "run", type(state), 1)

@@ -1,7 +1,5 @@
 """Every wait ends: a scheduler that hangs or dies is noticed, and long honest work is not taken for that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

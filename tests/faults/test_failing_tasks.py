@@ -1,9 +1,6 @@
 """Tasks that fail: tried again where that may help, and reported with their documents where it does not."""
 
-from __future__ import annotations
-
 import errno
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -82,40 +79,35 @@ def test_lanes_that_kill_their_worker_are_named(corpus, folder):
 COUNTS = {"steps": "paper", "weighting": "counts"}
 
 
-def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
-    X = np.ones((400, 6), np.int64)
-    X[257, 2] = 100
-    return sp.csr_matrix(X), np.arange(400) % 2
+X, Y = np.ones((400, 6), np.int64), np.arange(400) % 2
+X[257, 2] = 100
 
 
-def picky(folder):
-    """Make every estimator's learner refuse words that occur 100 times."""
+@pytest.fixture
+def picky(tmp_path, monkeypatch):
+    """Make every estimator's learner refuse words that occur 100 times; return a corpus with one."""
     make = MultinomialNB._learner
 
     def learner(*args, **more):
         made, initial = make(*args, **more)
-        return work.Picky(made, 99, str(folder)), initial
+        return work.Picky(made, 99, str(tmp_path)), initial
 
-    return mock.patch.object(MultinomialNB, "_learner", learner)
-
-
-def test_a_document_that_always_fails_is_named(tmp_path):
-    corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
-    with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot .* a word too often"):
-        model(n_jobs=1, **COUNTS).fit(corpus)
+    monkeypatch.setattr(MultinomialNB, "_learner", learner)
+    return write_corpus(tmp_path / "corpus", sp.csr_matrix(X), Y, shuffle=False, shard_documents=100)
 
 
-def test_a_row_that_always_fails_is_named(tmp_path):
-    with picky(tmp_path), pytest.raises(DocumentError, match=r"^row 257 \(from 0\) cannot .* a word too often"):
-        model(n_jobs=1, **COUNTS).fit(*documents_with_a_bad_one())
+def test_a_document_that_always_fails_is_named(picky):
+    with pytest.raises(DocumentError, match="shard 2, its document 57 cannot .* a word too often"):
+        model(n_jobs=1, **COUNTS).fit(picky)
+    with pytest.raises(DocumentError, match=r"^row 257 \(from 0\) cannot .* a word too often"):
+        model(n_jobs=1, **COUNTS).fit(sp.csr_matrix(X), Y)
 
 
 @pytest.mark.slow
-def test_a_document_that_always_fails_is_named_on_a_cluster(client, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
+def test_a_document_that_always_fails_is_named_on_a_cluster(client, picky, tmp_path):
     before = pids(client)
-    with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
-        model(**COUNTS).fit(corpus, client=client)
+    with pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
+        model(**COUNTS).fit(picky, client=client)
     assert pids(client) == before
     begun = (tmp_path / "calls.log").read_text().split()
     assert begun.count("257:258") == 1, "found by halving, once"

@@ -4,8 +4,6 @@ A kill is placed by a count of events, not by a clock: an event is a task's resu
 all phases: counting, merging of terms, placing and writing of shards.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Publishing that stops at any of its system calls: what was there before stays readable, and nothing is in the way."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
@@ -11,10 +9,12 @@ from pathlib import Path
 import pytest
 from faults.system_calls import publish, watched
 
+from sdem_dist.corpus import open_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, StageRecord
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import CorpusError, ModelError
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage.archive import read_archive
+from sdem_dist.storage.publish import publish_directory
 
 WHAT = ["model", "checkpoint"]
 
@@ -25,6 +25,13 @@ def published(what: str, folder: Path) -> int:
         arrays, metadata = read_archive(folder / "model", "sdem-model")
         assert (arrays["a"] == metadata["generation"]).all()
         return int(metadata["generation"])
+    if what.startswith("directory"):
+        if not (folder / "c").exists():
+            with pytest.raises(CorpusError, match=r"what was there is now .*\.c\.old-[0-9a-f]{16}: rename that"):
+                open_corpus(folder / "c")
+        with pytest.raises(CorpusError, match="exists already"), publish_directory(folder / "c"):
+            pytest.fail("there is a directory, and what was moved aside is back")
+        return int((folder / "c" / "generation").read_text())
     found = Checkpoints(folder).latest(StageRecord(0, "run", SdemState, 1), 99)
     assert found is not None and found[0].epoch == found[1].block(0, 1).t
     return found[0].epoch
@@ -73,8 +80,9 @@ def test_each_call_fails(what, reason, tmp_path):
         assert not list(tmp_path.glob(".*")), "nothing half done is left"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("what", WHAT)
+@pytest.mark.parametrize(
+    "what", [*(pytest.param(what, marks=pytest.mark.slow) for what in WHAT), "directory", "directory in two steps"]
+)
 def test_the_process_is_killed_at_each_call(what, tmp_path):
     expected = calls_of(what, tmp_path)
     killed = tmp_path / "killed"
@@ -85,13 +93,15 @@ def test_the_process_is_killed_at_each_call(what, tmp_path):
     )
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) == len(expected)
-    moment = expected.index("replace")
-    half_done = 0
+    found, half_done = [], 0
     for stop in range(len(expected)):
         folder = killed / str(stop)
         half_done += bool(list(folder.glob(".*")))
-        assert published(what, folder) == (1 if stop <= moment else 2)
+        found.append(published(what, folder))
         publish(what, folder, 2)
         assert published(what, folder) == 2
         assert not list(folder.glob(".*")), "the next to publish clears what the dead one left"
-    assert half_done > moment
+    assert found == sorted(found) and set(found) == {1, 2}
+    if what in WHAT:
+        moment = expected.index("replace")
+        assert found == [1] * (moment + 1) + [2] * (len(expected) - moment - 1) and half_done > moment

@@ -1,7 +1,5 @@
 """A table of predictions by workers, one of whom is killed: the same bytes; a killed command leaves no table."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

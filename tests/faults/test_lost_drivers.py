@@ -1,16 +1,16 @@
 """Drivers that are killed at fixed points of a run: another one goes on elsewhere, with the same bits."""
 
-from __future__ import annotations
-
 import re
 import signal
 
+import numpy as np
 import pytest
 from faults.clusters import all_gone, local_cluster, model, wait_until
 from faults.driver import start
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
+from sdem_dist import ingest, open_corpus
 from sdem_dist.engine.events import StageStarted
 
 # Where the driver dies, and which (epoch, round) is done again: a checkpoint is an fsync of its file, a rename, and an
@@ -36,7 +36,7 @@ ON_A_CLUSTER = {
 def kill_driver(corpus, folder, kept, where, point) -> None:
     """Run a driver up to the point; then no process of it is left."""
     plan_faults(folder, point, victims=["driver"])
-    ended = start(corpus, kept, folder, where)
+    ended = start(corpus.path, kept, folder, where)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert len(killed(folder)) == 1
     begun = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines()}
@@ -82,7 +82,7 @@ def test_a_driver_with_workers_of_its_own_dies(what, then, corpus, undisturbed, 
     if then == "here":
         found, _ = go_on_here(corpus, folder, tmp_path / "kept")
     else:
-        ended = start(corpus, tmp_path / "kept", folder, then)
+        ended = start(corpus.path, tmp_path / "kept", folder, then)
         assert ended.returncode == 0, ended.stderr
         found = ended.stdout.strip()
     assert found == undisturbed
@@ -94,8 +94,8 @@ def test_a_driver_dies_and_another_goes_on_with_the_same_workers(corpus, undistu
     plan_faults(folder, "map 1 1 17", victims=["driver"])
     with local_cluster(2) as (cluster, client):
         before = client.nthreads()
-        assert start(corpus, tmp_path / "kept", folder, cluster.scheduler_address).returncode == -signal.SIGKILL
-        ended = start(corpus, tmp_path / "kept", folder, cluster.scheduler_address)
+        assert start(corpus.path, tmp_path / "kept", folder, cluster.scheduler_address).returncode == -signal.SIGKILL
+        ended = start(corpus.path, tmp_path / "kept", folder, cluster.scheduler_address)
         assert ended.returncode == 0, ended.stderr
         assert client.nthreads() == before
         wait_until(lambda: not client.who_has(), "nothing of the dead driver is kept on the workers")
@@ -109,7 +109,32 @@ def test_drivers_die_again_and_again(corpus, undisturbed, folder, tmp_path):
     places = ["threads-1", "cluster-2", "threads-2", "cluster-1", "cluster-2"]
     for point, where in zip(deaths, places, strict=True):
         plan_faults(folder, point, victims=["driver"])
-        assert start(corpus, tmp_path / "kept", folder, where).returncode == -signal.SIGKILL
+        assert start(corpus.path, tmp_path / "kept", folder, where).returncode == -signal.SIGKILL
     assert len(set(killed(folder))) == len(deaths)
     found, _ = go_on_here(corpus, folder, tmp_path / "kept")
     assert found == undisturbed
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("source") / "documents.tsv"
+    rows = (" ".join(f"word{w}" for w in rng.integers(0, 300, 30)) for _ in range(600))
+    path.write_text("".join(f"{'ab'[i % 2]}\t{row}\n" for i, row in enumerate(rows)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param("count 7", marks=pytest.mark.slow), pytest.param("fsync 0", marks=pytest.mark.slow), "fsync 9"],
+)
+def test_an_ingest_that_is_killed_leaves_no_corpus_and_can_be_repeated(point, source, folder, tmp_path):
+    plan_faults(folder, point)
+    ended = start("ingest", source, tmp_path / "corpus", folder)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert len(killed(folder)) == 1 and not (tmp_path / "corpus").exists()
+    assert any(p.name.startswith(".corpus.") for p in tmp_path.iterdir())
+    for name in ("corpus", "undisturbed"):
+        ingest([source], tmp_path / name, block_documents=20, n_jobs=1)
+    uids = {open_corpus(tmp_path / name).header.uid for name in ("corpus", "undisturbed")}
+    assert len(uids) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus", "sabotage", "undisturbed"], "nothing else is left"

@@ -1,12 +1,15 @@
 """Workers that are killed at fixed points of a run: it ends by itself, with the same bits."""
 
-from __future__ import annotations
+import os
+import signal
 
+import numpy as np
 import pytest
 from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model, pids, wait_until
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
+from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.engine import dask as cluster_monitor
 from sdem_dist.engine import rounds
 
@@ -156,3 +159,23 @@ def test_a_cluster_that_adapts_grows_midway(corpus, folder, monkeypatch):
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
     assert len(first) == 1 and len(at_end) == 3
     assert at_work == first | at_end
+
+
+SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5]}
+
+
+def test_workers_of_a_search_die_after_the_first_and_the_third_fit(corpus):
+    expected = CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1, halving=False).fit(corpus)
+    lost = []
+
+    def kill(event):
+        if event.what == "fit" and event.done in (1, 3):
+            lost.append(pids(client)[0])
+            os.kill(lost[-1], signal.SIGKILL)
+
+    with local_cluster(2) as (_, client):
+        found = CorpusSearchCV(MultinomialNB(), SPACE, cv=3, halving=False, callbacks=[kill]).fit(corpus, client=client)
+        assert len(lost) == 2 and all_gone(lost)
+    assert found.best_params_ == expected.best_params_ and found.best_score_ == expected.best_score_
+    assert np.array_equal(found.oof_proba_, expected.oof_proba_)
+    assert np.array_equal(found.best_estimator_.state_.words, expected.best_estimator_.state_.words)

@@ -1,7 +1,5 @@
 """Clusters with other things to do: two trainings, foreign tasks, no workers yet."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

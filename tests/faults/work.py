@@ -1,7 +1,5 @@
 """What test tasks do on workers: fail now and then, always, or fatally; every call is written down."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Texts in whatever holds them: each form gives the same bits."""
 
-from __future__ import annotations
-
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd

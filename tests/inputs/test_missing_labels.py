@@ -1,7 +1,5 @@
 """Labels that are missing, and labels of mixed kinds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,11 +18,7 @@ def model():
 @pytest.mark.parametrize(
     ("estimator", "y", "advice"),
     [
-        (
-            MultinomialNB(),
-            ["a", "b", None, "b"],
-            "set unlabelled='', and None and NaN count as no label",
-        ),
+        (MultinomialNB(), ["a", "b", None, "b"], "set unlabelled='', and None and NaN count as no label"),
         (MultinomialNB(), [0, 1, None, 1], "unlabelled=-1"),
         (GaussianNB(), ["a", "b", None, "b"], "unlabelled=''"),
         (MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], "set unlabelled=-1"),

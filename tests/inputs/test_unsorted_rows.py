@@ -1,7 +1,5 @@
 """Matrices whose rows are not in order, as CountVectorizer gives them, or that name a column twice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

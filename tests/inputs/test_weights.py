@@ -1,7 +1,5 @@
 """Weights of documents: those of discriminative losses are relative, and a document of weight 0 counts nowhere."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

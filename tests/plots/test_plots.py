@@ -1,7 +1,5 @@
 """Pictures: axes in, axes out, with titles, units and legends; class names are not formulas."""
 
-from __future__ import annotations
-
 import io
 
 import matplotlib as mpl

@@ -1,14 +1,11 @@
 """Reports of classifiers: figures by hand, agreement with the evaluation that workers add up, errors, many classes."""
 
-from __future__ import annotations
-
 import pickle  # noqa: TID251  as joblib and Dask send reports
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from cli.commands import ok
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score, log_loss, precision_recall_fscore_support, roc_auc_score
 
@@ -129,23 +126,6 @@ def test_tables_of_errors_have_texts_and_words_where_they_are_known():
         for kind in (np.asarray, pd.DataFrame) if dense else (np.asarray, sp.coo_matrix, sp.csc_array, pd.DataFrame):
             frame = model.report(kind(counts), y).errors_frame()
             assert len(frame) > 5 and frame.words_for.str.len().max() > 0 and "text" not in frame
-
-
-def test_tables_of_errors_are_those_of_the_command(tmp_path):
-    rng = np.random.default_rng(0)
-    names = ["sport", "money"] * 100
-    texts = [" ".join(rng.choice(["goal", "match", "bank", "share"], 4)) for _ in names]
-    corpus = write_corpus(tmp_path / "c.zarr", MultinomialNB().fit(texts, names).vectorize(texts), names)
-    model = MultinomialNB().fit(corpus)
-    model.save(tmp_path / "m")
-    ok("evaluate", str(tmp_path / "m"), str(corpus.path), "--errors", str(tmp_path / "e.jsonl"))
-    written = pd.read_json(tmp_path / "e.jsonl", lines=True)
-    frame = model.report(corpus).errors_frame()
-    assert len(frame) > 20 and set(written) - {"id"} == set(frame)
-    shared = ["label", "prediction", "words_for", "words_against"]
-    assert frame[shared].reset_index(drop=True).equals(written[shared])
-    part = model.report(corpus.subset(np.arange(200) % 3 > 0)).errors_frame()
-    assert 0 < len(part) < len(frame) and part[shared].equals(frame.loc[part.index, shared])
 
 
 def report_of(n_classes: int, wrong: dict[int, int]) -> ClassificationReport:

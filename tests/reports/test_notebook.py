@@ -1,7 +1,5 @@
 """A notebook in a real kernel: what each cell shows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A report in a real browser: light and dark, as wide as a phone, and without errors."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

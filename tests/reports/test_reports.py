@@ -1,7 +1,5 @@
 """Laws of all reports and of tables: every form has the same cells, of the chosen documents alone, and harms nobody."""
 
-from __future__ import annotations
-
 import json
 import pickle  # noqa: TID251  as joblib and Dask send reports
 

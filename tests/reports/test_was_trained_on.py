@@ -1,7 +1,5 @@
 """Documents that a model was trained on are known again, also where only some have a label."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -30,9 +28,9 @@ def half(tmp_path_factory, request):
     folder, rng = tmp_path_factory.mktemp("taught"), np.random.default_rng(0)
     (folder / "half.tsv").write_text("".join(lines(rng, 400, request.param)))
     (folder / "new.tsv").write_text("".join(lines(rng, 400, 400)))
-    ok("ingest", str(folder / "half.tsv"), str(folder / "half.zarr"), "--unlabelled", "")
-    ok("ingest", str(folder / "new.tsv"), str(folder / "new.zarr"), "--vocabulary-from", str(folder / "half.zarr"))
-    ok("train", str(folder / "half.zarr"), str(folder / "m"), "--quiet")
+    ok(f"ingest {folder}/half.tsv {folder}/half.zarr --unlabelled ''")
+    ok(f"ingest {folder}/new.tsv {folder}/new.zarr --vocabulary-from {folder}/half.zarr")
+    ok(f"train {folder}/half.zarr {folder}/m --quiet")
     return folder
 
 

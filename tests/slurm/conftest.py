@@ -1,7 +1,5 @@
 """The Slurm that ``slurm.sh start`` has started, never another; whatever a test does, its queue is empty afterwards."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import cache
@@ -9,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.clusters import model, wait_until
-from reference.random_documents import random_counts
-from reference.trained_bits import bits
+from faults.clusters import wait_until
+from faults.conftest import corpus, undisturbed
 
-from sdem_dist import write_corpus
+__all__ = ["corpus", "undisturbed"]
 
 HOME = Path(os.environ.get("SDEM_SLURM", "/tmp/sdem-slurm-tests"))
 CONFIGURATION = HOME / "slurm.conf"
@@ -54,17 +51,6 @@ def slurm(monkeypatch):
             ask("scancel", job)
 
 
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    X, y = random_counts(600, 50, 3, seed=7)
-    return write_corpus(tmp_path_factory.mktemp("slurm") / "corpus.zarr", X, y, shard_documents=64)
-
-
-@pytest.fixture(scope="session")
-def undisturbed(corpus) -> str:
-    return bits(model(n_jobs=1).fit(corpus))
-
-
 @pytest.fixture
 def cluster_file(tmp_path, monkeypatch):
     """Return a function that writes a cluster file and returns its path."""
@@ -75,9 +61,7 @@ def cluster_file(tmp_path, monkeypatch):
     def write(ours: dict[str, Any] | None = None, system: str = "slurm", **options: Any) -> Path:
         content = {
             "sdem-dist": {"jobs": 2, "wait-for-workers": 60, **(ours or {})},
-            "jobqueue": {
-                system: {"cores": 1, "processes": 1, "memory": "600MiB", "log-directory": "logs", **options},
-            },
+            "jobqueue": {system: {"cores": 1, "processes": 1, "memory": "600MiB", "log-directory": "logs", **options}},
         }
         path = tmp_path / "cluster.yaml"
         path.write_text(yaml.safe_dump(content))

@@ -1,20 +1,22 @@
 """Training on batch jobs of a real Slurm: started, lost, replaced, refused, and always ended."""
 
-from __future__ import annotations
-
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import pytest
 from click.testing import CliRunner
 from faults.clusters import is_end_of, model, wait_until
 from reference.trained_bits import bits
 from slurm.conftest import ask, queue
 
+from sdem_dist import ClusterError
 from sdem_dist.cli import main
-from sdem_dist.cluster import batch_jobs
+from sdem_dist.cluster import batch_jobs, connected
+from sdem_dist.cluster.certificates import make_certificates
 
 
 def workers(client) -> set[str]:
@@ -78,32 +80,22 @@ def train(corpus, file: Path, *more: str):
     return CliRunner().invoke(main, command)
 
 
-def test_more_memory_than_there_is(corpus, cluster_file):
-    result = train(corpus, cluster_file(memory="900GiB"))
+@pytest.mark.parametrize(
+    ("ours", "options", "said"),
+    [
+        ({}, {"memory": "900GiB"}, ["Requested node configuration is not available", "#SBATCH --mem=900G"]),
+        ({}, {"queue": "nowhere"}, ["invalid partition specified: nowhere"]),
+        ({"wait-for-workers": 2}, {"job-extra-directives": ["--begin=now+1hour"]},
+         ["no worker came within 2 s", "is PENDING (reason: BeginTime)"]),
+        ({}, {"job-script-prologue": ["module-that-is-not-there || exit 3"]},
+         ["is FAILED (reason: NonZeroExitCode)", "module-that-is-not-there: command not found"]),
+    ],
+    ids=["more memory than there is", "no such partition", "not in time", "fails before it brings a worker"],
+)  # fmt: skip
+def test_jobs_that_bring_no_worker(ours, options, said, corpus, cluster_file):
+    result = train(corpus, cluster_file(ours, **options))
     assert result.exit_code == 1
-    assert "Requested node configuration is not available" in result.output
-    assert "#SBATCH --mem=900G" in result.output
-
-
-def test_a_partition_that_is_none(corpus, cluster_file):
-    result = train(corpus, cluster_file(queue="nowhere"))
-    assert result.exit_code == 1
-    assert "invalid partition specified: nowhere" in result.output
-
-
-def test_jobs_that_do_not_start_in_time(corpus, cluster_file):
-    later = cluster_file({"wait-for-workers": 2}, **{"job-extra-directives": ["--begin=now+1hour"]})
-    result = train(corpus, later)
-    assert result.exit_code == 1
-    assert "no worker came within 2 s" in result.output
-    assert "is PENDING (reason: BeginTime)" in result.output
-
-
-def test_jobs_that_fail_before_they_bring_a_worker(corpus, cluster_file):
-    result = train(corpus, cluster_file(**{"job-script-prologue": ["module-that-is-not-there || exit 3"]}))
-    assert result.exit_code == 1
-    assert "is FAILED (reason: NonZeroExitCode)" in result.output
-    assert "module-that-is-not-there: command not found" in result.output
+    assert all(words in result.output for words in said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
@@ -121,3 +113,63 @@ def test_the_driver_is_ended(number, corpus, cluster_file, tmp_path):
     finally:
         driver.kill()
         driver.wait()
+
+
+def client_of(folder: Path | None) -> dict[str, str | None]:
+    """Return the configuration of a client with the certificate in a folder, or with none."""
+    files = {"ca-file": "ca.pem", "client.cert": "client.pem", "client.key": "client-key.pem"}
+    return {f"distributed.comm.tls.{name}": folder and str(folder / file) for name, file in files.items()}
+
+
+def test_clients_without_a_certificate_are_refused(corpus, undisturbed, cluster_file, tmp_path):
+    pytest.importorskip("trustme", reason="trustme is not installed: pip install 'sdem_dist[tls]'")
+    ours, others = make_certificates(tmp_path / "ours").parent, make_certificates(tmp_path / "others").parent
+    with batch_jobs(cluster_file({"certificates": "ours"})) as client:
+        address = client.scheduler.address
+        assert all(a.startswith("tls://") for a in [address, *client.scheduler_info(n_workers=-1)["workers"]])
+        assert bits(model().fit(corpus, client=client)) == undisturbed
+        for certificate, place, why in (
+            (client_of(None), address, "no certificate is configured"),
+            (client_of(None), address.replace("tls://", "tcp://"), "no Dask scheduler answered"),
+            (client_of(others), address, "TLS certificate does not match|certificate verify failed"),
+        ):
+            with (
+                dask.config.set({"distributed.comm.require-encryption": False, **certificate}),
+                pytest.raises(ClusterError, match=why),
+                connected(place, timeout=2),
+            ):
+                pass
+        with dask.config.set(client_of(ours)), connected(address, timeout=10) as second:
+            assert second.submit(sum, [1, 2]).result(timeout=30) == 3
+
+
+@pytest.fixture
+def qsub():
+    """PBS's commands, which Debian's slurm-wlm-torque puts over Slurm."""
+    if shutil.which("qsub") is None:
+        pytest.skip("there is no qsub: Debian's slurm-wlm-torque has one over Slurm")
+
+
+@pytest.mark.usefixtures("qsub")
+def test_a_job_of_pbs_is_deleted_in_the_middle_of_an_epoch(corpus, undisturbed, cluster_file):
+    file = cluster_file(system="pbs", **{"resource-spec": "nodes=1:ppn=1,mem=600mb"})
+    said = []
+    with batch_jobs(file, say=said.append) as client:
+        client.wait_for_workers(2, timeout=60)
+        jobs = [job.job_id for job in client.cluster.workers.values()]
+
+        def callback(event):
+            if is_end_of(event, 0, 1):
+                ask("qdel", jobs[0])
+                wait_until(lambda: len(client.nthreads()) == 1, "its worker is gone")
+
+        assert bits(model().fit(corpus, client=client, callbacks=[callback])) == undisturbed
+        wait_until(lambda: len(client.nthreads()) == 2, "another job has brought another worker", 60)
+    assert any(jobs[0] in line and "job_state = C" in line for line in said)
+
+
+@pytest.mark.usefixtures("qsub")
+def test_more_memory_than_pbs_has(cluster_file):
+    file = cluster_file(system="pbs", **{"resource-spec": "nodes=1:ppn=1,mem=900gb"})
+    with pytest.raises(ClusterError, match="Requested node configuration is not available"), batch_jobs(file):
+        pass

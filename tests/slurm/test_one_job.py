@@ -1,7 +1,5 @@
 """Everything in one batch job that does not last for the run: requeued, resumed, same bits."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

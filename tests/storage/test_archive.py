@@ -1,7 +1,5 @@
 """Archives give back what was put in, or say what is wrong: never another exception, never other content."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import weakref

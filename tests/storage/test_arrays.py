@@ -1,7 +1,5 @@
 """Arrays and groups are those of zarr, and damage to any of their files is an error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import zarr

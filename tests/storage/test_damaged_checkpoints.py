@@ -1,7 +1,5 @@
 """A checkpoint damaged in any of hundreds of ways is called damaged, or reads as it was."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

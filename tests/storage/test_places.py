@@ -1,7 +1,5 @@
 """URLs where only paths are served."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,13 +1,11 @@
 """Strings survive the trip through arrays, and damaged arrays are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.storage.encoding import decode_strings, encode_strings, in_parts
+from sdem_dist.storage.encoding import decode_strings, encode_strings
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
@@ -36,19 +34,3 @@ def test_refuses_what_utf8_cannot_hold():
         encode_strings(["a", 3])
     with pytest.raises(UnicodeDecodeError, match="string 1"):
         decode_strings(np.array([97, 255], np.uint8), np.array([0, 1, 2]))
-
-
-@pytest.mark.parametrize("rows", [1, 3, 7, 100])
-def test_parts_of_a_file_are_those_of_its_array(tmp_path, rows):
-    whole = np.arange(7, dtype=np.int64)
-    whole.tofile(tmp_path / "numbers")
-    mapped = np.memmap(tmp_path / "numbers", np.int64, "r")
-    np.save(tmp_path / "saved.npy", whole)
-    changed = np.memmap(tmp_path / "numbers", np.int64, "c")
-    changed[2] = 50
-    cases = [whole, mapped, mapped[2:], mapped[::2], np.load(tmp_path / "saved.npy", mmap_mode="r"), changed]
-    for array in [*cases, whole[:0], mapped.reshape(7, 1)]:
-        found = list(in_parts(array, rows))
-        assert [first for first, _ in found] == list(range(0, len(array), rows))
-        np.testing.assert_array_equal(np.concatenate([array[:0], *(part for _, part in found)]), array)
-    assert not isinstance(next(in_parts(mapped, rows))[1], np.memmap)

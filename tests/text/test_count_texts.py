@@ -1,15 +1,10 @@
 """Counting by kernels gives what scikit-learn gives, to the last count, for every text that Python can hold."""
 
-from __future__ import annotations
-
 import lzma
 import sys
-import unicodedata
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 import regex
 import scipy.sparse as sp
@@ -18,12 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.terms import Trie, sorted_terms
-from sdem_dist.text.texts import parts_of_strings, texts_of_strings
-from sdem_dist.text.tokens import CHANGING, NgramCounter, every_code_point
-from sdem_dist.text.transform import TextTransformer, arranged
 from sdem_dist.text.vectorizer import KERNEL_PATTERN
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
@@ -133,46 +123,14 @@ def test_pieces_do_not_matter(texts, chosen, size):
         patch.setattr("sdem_dist.text.tokens.PIECE", size)
         patch.setattr("sdem_dist.text.texts.JOINED_CHARACTERS", 2 * size)
         patch.setattr("sdem_dist.text.transform.SPELLED_AT_A_TIME", size)
-        assert [text for part in parts_of_strings(texts) for text in part] == texts == list(texts_of_strings(texts))
         cut = count_texts(texts, VectorizerSettings(**chosen))
     assert cut[1] == whole[1] and same(cut[0], whole[0])
-
-
-@hypothesis_settings(deadline=None, max_examples=60)
-@given(st.lists(TEXTS, min_size=1, max_size=4), options(), st.integers(1, 3), st.integers(0, 3), st.integers(1, 9))
-@pytest.mark.filterwarnings("ignore")
-def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least, most):
-    """Threads learn for themselves: merged, their terms are those of one counter, and so are documents and occurrences."""
-
-    def found(lists):
-        counters = [NgramCounter(VectorizerSettings(**chosen)) for _ in lists]
-        parts = [
-            counter.parts(texts_of_strings(texts), np.ones(len(texts), bool))
-            for counter, texts in zip(counters, lists, strict=True)
-        ]
-        terms = sorted_terms(list(map(Trie.of, counters)), (least, most), with_totals=True, n_jobs=n_jobs)
-        counts = [arranged(part, columns, np.int32) for part, columns in zip(parts, terms.columns, strict=True)]
-        return (
-            [terms.data[a:b].tobytes() for a, b in pairwise(terms.offsets)],
-            terms.totals.tolist(),
-            [
-                list(zip(indices.tolist(), values.tolist(), strict=True))
-                for csr in counts
-                for indices, values in zip(
-                    *(np.split(a, csr.indptr[1:-1]) for a in (csr.nodes, csr.counts)), strict=True
-                )
-            ],
-        )
-
-    several, one = found(lists), found([[text for texts in lists for text in texts]])
-    assert several[0] == sorted(several[0]) and several[:2] == one[:2]
-    assert [row for row in several[2] if row] == [row for row in one[2] if row]
 
 
 @pytest.mark.parametrize("strip_accents", [None, "ascii", "unicode"])
 @pytest.mark.parametrize("analyzer", ["word", "char"])
 def test_every_code_point(analyzer, strip_accents):
-    everything = every_code_point()
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
     texts = [everything[i : i + 4096] for i in range(0, sys.maxunicode + 1, 4096)]
     texts += [" ".join(f"x{c}y {c}" for c in text) for text in texts[:48]]
     chosen = {"analyzer": analyzer, "strip_accents": strip_accents}
@@ -181,30 +139,7 @@ def test_every_code_point(analyzer, strip_accents):
     assert words == terms and same(found, counts)
 
 
-def test_what_the_tables_take_for_granted():
-    later = every_code_point()[CHANGING:]
-    assert later.lower() == later
-    assert not any(unicodedata.combining(c) or unicodedata.decomposition(c) for c in later)
-    assert all(c.lower().lower() == c.lower() for c in every_code_point())
-
-
-def test_stems_are_made_of_distinct_words_and_merge():
-    stemmer = pytest.importorskip("Stemmer").Stemmer("english")
-    texts = ["Running runs ran, the runner runs", "banks banked banking", "", "the running bank"]
-
-    def analyze(text):
-        words = [w for w in CountVectorizer().build_analyzer()(text) if w not in ("the", "ran")]
-        stems = stemmer.stemWords(words)
-        return stems + [" ".join(pair) for pair in pairwise(stems)]
-
-    expected = CountVectorizer(analyzer=analyze).fit(texts)
-    settings = VectorizerSettings(stem="english", stop_words=("the", "ran"), ngram_range=(1, 2))
-    found, words = count_texts(texts, settings)
-    assert words == expected.get_feature_names_out().tolist() and (found != expected.transform(texts)).nnz == 0
-    assert (count_texts(texts, settings, words)[0] != found).nnz == 0
-
-
-def test_many_words_that_begin_alike(monkeypatch):
+def test_many_words_that_begin_alike():
     rng = np.random.default_rng(0)
     stems = ["", "a", "ab" * 4, "ab" * 8, "ab" * 9, "x" * 70, "é" * 30]
     words = [f"{stems[i % 7]}{'y' * int(rng.integers(9))}{rng.integers(2000)}" for i in range(30_000)]
@@ -221,12 +156,6 @@ def test_a_text_of_ten_megabytes():
         counts, terms = reference([text, "two"], {"analyzer": analyzer})
         found, words = count_texts([text, "two"], VectorizerSettings(analyzer=analyzer))
         assert words == terms and same(found, counts)
-
-
-@pytest.mark.parametrize("texts", [pa.array(["a", None]), pd.Series(["a", None]), ["a", 3], pa.array([1, 2])])
-def test_what_is_no_text_is_named(texts):
-    with pytest.raises(ValueError, match=r"text \d \(from 0\) is .*, not a text"):
-        count_texts(texts, VectorizerSettings())
 
 
 def test_the_slow_road_says_so(caplog):
@@ -257,24 +186,11 @@ def test_real_corpora(corpora, name, analyzer, ngrams):
 
 
 def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():
-    # Words with accents are marked in memory that each counter needs for itself.
-    texts = texts_of_strings([" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)])
-    expected, terms = count_texts(texts, VectorizerSettings(ngram_range=(1, 2)))
-    transformer = TextTransformer(VectorizerSettings(ngram_range=(1, 2)), terms)
-    blocks = [texts.take(slice(i, i + 4)) for i in range(0, 40, 4)] * 10
-    for row, counts in enumerate(in_threads(blocks, transformer.counter, 2)):
-        assert (counts != expected[4 * (row % 10) : 4 * (row % 10) + 4]).nnz == 0
-
-
-def test_the_share_of_unknown_words():
-    transformer = TextTransformer(VectorizerSettings(stop_words="english"), ["apple", "pear"])
-    assert transformer.unknown_share is None
-    count = transformer.counter()
-    count(texts_of_strings(["apple the plum", "PEAR pear"]))
-    transformer.counter()(texts_of_strings(["quince apple apple"]))  # another thread's
-    assert transformer.unknown_share == pytest.approx(2 / 7)
-    hashing = TextTransformer(VectorizerSettings(kind="hashing", n_features=8))
-    hashing.counter()(texts_of_strings(["apple"]))
-    characters = TextTransformer(VectorizerSettings(analyzer="char"), ["a"])
-    characters.counter()(texts_of_strings(["apple"]))
-    assert hashing.unknown_share is None and characters.unknown_share is None
+    # Words with accents are marked in memory that each thread needs for itself.
+    texts = [" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)]
+    settings = VectorizerSettings(ngram_range=(1, 2))
+    expected, terms = count_texts(texts, settings)
+    blocks = [texts[i : i + 4] for i in range(0, 40, 4)] * 10
+    with ThreadPoolExecutor(2) as pool:
+        for row, (counts, _) in enumerate(pool.map(lambda block: count_texts(block, settings, terms), blocks)):
+            assert (counts != expected[4 * (row % 10) : 4 * (row % 10) + 4]).nnz == 0

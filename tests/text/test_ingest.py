@@ -1,10 +1,5 @@
 """An ingested corpus holds exactly what scikit-learn makes of all documents at once, however it was cut and spread."""
 
-from __future__ import annotations
-
-import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,18 +11,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer
+from text.sources import DOCUMENTS, compressed, rows_in_source_order, written
 
-from sdem_dist.corpus import open_corpus, write_corpus
-from sdem_dist.errors import CorpusError, IngestError
+from sdem_dist.corpus import open_corpus
+from sdem_dist.errors import IngestError
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 
 WORDS = st.sampled_from(["a", "ab", "b", "bb", "ba", "é", "東", "zz"])
 DOCUMENT = st.tuples(st.sampled_from(["x", "y", "10", "2"]), st.lists(WORDS, max_size=6).map(" ".join))
-
-
-def write_lines(path: Path, documents) -> Path:
-    path.write_text("".join(f"{label}\t{text}\n" for label, text in documents), encoding="utf-8")
-    return path
 
 
 @hypothesis_settings(deadline=None, max_examples=40)
@@ -39,9 +30,7 @@ def write_lines(path: Path, documents) -> Path:
     max_features=st.sampled_from([None, 1, 3]),
     ngrams=st.sampled_from([(1, 1), (1, 2), (2, 2)]),
 )
-def test_vocabulary_and_counts_are_count_vectorizers(
-    documents, block, min_df, max_df, max_features, ngrams, rows_in_source_order
-):
+def test_vocabulary_and_counts_are_count_vectorizers(documents, block, min_df, max_df, max_features, ngrams):
     limits = {"min_df": min_df, "max_df": max_df, "max_features": max_features}
     limits |= {"ngram_range": ngrams, "token_pattern": r"\S+"}
     reference = CountVectorizer(**limits)
@@ -50,7 +39,7 @@ def test_vocabulary_and_counts_are_count_vectorizers(
     except ValueError:
         expected = None
     with tempfile.TemporaryDirectory() as folder:
-        source, path = write_lines(Path(folder, "docs.tsv"), documents), Path(folder, "corpus")
+        source, path = written(Path(folder, "docs.tsv"), documents), Path(folder, "corpus")
         arguments = ([source], path, VectorizerSettings(**limits))
         if expected is None:
             with pytest.raises(IngestError):
@@ -74,9 +63,9 @@ def test_vocabulary_and_counts_are_count_vectorizers(
     ],
     ids=["n-grams", "stems", "hashing"],
 )
-def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, documents, rows_in_source_order, settings):
-    texts, path = [text for _, text in documents], tmp_path / "c"
-    ingest([write_lines(tmp_path / "docs.txt", documents)], path, settings, block_documents=2)
+def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, settings):
+    texts, path = [text for _, text in DOCUMENTS], tmp_path / "c"
+    ingest([written(tmp_path / "docs.txt", DOCUMENTS)], path, settings, block_documents=2)
     corpus = open_corpus(path)
     found, _ = rows_in_source_order(path)
     again, words = VectorizerSettings.from_json(corpus.header.vectorizer), corpus.vocabulary()
@@ -85,8 +74,8 @@ def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, documents, ro
     assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
 
 
-def test_threads_and_blocks_do_not_change_a_bit(tmp_path, documents):
-    source = write_lines(tmp_path / "docs.txt", documents * 20)
+def test_threads_and_blocks_do_not_change_a_bit(tmp_path):
+    source = written(tmp_path / "docs.txt", DOCUMENTS * 20)
     settings = VectorizerSettings(ngram_range=(1, 2), max_features=9)
     uids = set()
     for n_jobs, block in ((1, 1000), (1, 7), (2, 13)):
@@ -103,7 +92,7 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     rng = np.random.default_rng(0)
     words = ["a", "ab", "abc", "東京", "é" * 9, "internationally", "internationalism", "x" * 40]
     many = [("xy"[i % 2], " ".join(rng.choice(words, rng.integers(0, 9)))) for i in range(120)]
-    source = write_lines(tmp_path / "docs.txt", many)
+    source = written(tmp_path / "docs.txt", many)
     settings = VectorizerSettings(ngram_range=(1, 3), token_pattern=r"\S+", **limits)
     split = {"held_out": 0.3, "random_state": 3}
     ingest([source], tmp_path / "whole", settings, n_jobs=1, **split)
@@ -119,9 +108,9 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     assert open_corpus(tmp_path / "c1").vocabulary() == reference.get_feature_names_out().tolist()
 
 
-def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path, documents, rows_in_source_order):
-    many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(documents * 10)]
-    source = write_lines(tmp_path / "docs.txt", many)
+def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path):
+    many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(DOCUMENTS * 10)]
+    source = written(tmp_path / "docs.txt", many)
     settings = VectorizerSettings(min_df=2)
     arguments = {"held_out": 0.25, "held_out_path": tmp_path / "h", "random_state": 1, "block_documents": 7}
     report = ingest([source], tmp_path / "c", settings, **arguments)
@@ -141,7 +130,7 @@ def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path
     assert labels == [many[i][0] for i in held_ids] and held.header.classes == corpus.header.classes
 
 
-def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path, rows_in_source_order):
+def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path):
     rows = ["label,text,weight", *["a,apple red,1", "b,stone grey,2"] * 9, "a,secret apple,0", "b,hidden,0"]
     (tmp_path / "x.csv").write_text("\n".join(rows))
     reading = Reading(weight="weight")
@@ -156,12 +145,12 @@ def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path, rows_in_
         ingest([tmp_path / "none.csv"], tmp_path / "none", reading=reading)
 
 
-def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, documents):
+def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path):
     settings = VectorizerSettings(stop_words=("the",))
-    ingest([write_lines(tmp_path / "train.txt", documents)], tmp_path / "train", settings)
+    ingest([written(tmp_path / "train.txt", DOCUMENTS)], tmp_path / "train", settings)
     train = open_corpus(tmp_path / "train")
     test = [("earn", "bank and unheard words"), ("acq", "the oil"), ("earn", "nothing known")]
-    ingest([write_lines(tmp_path / "test.txt", test)], tmp_path / "test", vocabulary_from=tmp_path / "train")
+    ingest([written(tmp_path / "test.txt", test)], tmp_path / "test", vocabulary_from=tmp_path / "train")
     corpus = open_corpus(tmp_path / "test")
     assert corpus.header.vocabulary_hash == train.header.vocabulary_hash
     assert corpus.header.classes == train.header.classes and corpus.header.vectorizer == train.header.vectorizer
@@ -170,17 +159,27 @@ def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, d
     expected = count_texts([t for _, t in test], settings, train.vocabulary())[0]
     assert (stored.to_csr() != expected).nnz == 0
 
-    source = write_lines(tmp_path / "odd.txt", [*test, ("sport", "goal")])
+    source = written(tmp_path / "odd.txt", [*test, ("sport", "goal")])
     with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the classes"):
         ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train")
     report = ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train", on_error="skip")
     assert (report.n_documents, report.n_skipped) == (3, 1)
-    with pytest.raises(ValueError, match="the settings are those of that corpus"):
-        ingest([source], tmp_path / "x", settings, vocabulary_from=tmp_path / "train")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_numbers_are_read_packed_and_with_comments(tmp_path, suffix):
+    X = sp.random_array((11, 9), density=0.4, rng=np.random.default_rng(0)).tocsr()
+    dump_svmlight_file(X, np.arange(11) % 3 - 1.0, str(tmp_path / "plain"), zero_based=True, comment="a comment")
+    path = tmp_path / f"docs.svm{suffix}"
+    path.write_bytes(compressed((tmp_path / "plain").read_bytes() + b"\n\n", suffix))
+    ingest(path, tmp_path / "c", reading=Reading(zero_based=True), block_documents=4)
+    found, labels = rows_in_source_order(tmp_path / "c")
+    assert open_corpus(tmp_path / "c").header.weighted and labels == [str(i % 3 - 1) for i in range(11)]
+    np.testing.assert_array_equal(found.toarray(), X.astype(np.float32).toarray()[:, : found.shape[1]])
 
 
 @pytest.mark.parametrize("zero_based", [True, False])
-def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_source_order):
+def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based):
     X = sp.csr_matrix(np.array([[0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 0], [1, 0, 4, 0]]))
     dump_svmlight_file(X, [1, -1, 1, 2], str(tmp_path / "train.svm"), zero_based=zero_based)
     assert ingest([tmp_path / "train.svm"], tmp_path / "c", block_documents=1).first_column == 1 - zero_based
@@ -198,38 +197,9 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_sourc
             ingest([tmp_path / "train.svm"], tmp_path / "x", reading=Reading(zero_based=False))
 
 
-def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
-    X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0)).tocsr()
-    dump_svmlight_file(X, np.arange(20) % 2, str(tmp_path / "x.svm"), zero_based=True)
-    reading = Reading(zero_based=True)
-    ingest([tmp_path / "x.svm"], tmp_path / "real", reading=reading, block_documents=3)
-    assert open_corpus(tmp_path / "real").header.weighted
-    np.testing.assert_array_equal(rows_in_source_order(tmp_path / "real")[0].toarray(), X.astype(np.float32).toarray())
-    with pytest.raises(ValueError, match="min_df does not apply to sources of numbers"):
-        ingest([tmp_path / "x.svm"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
-    with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):
-        ingest([write_lines(tmp_path / "d.txt", [("a", "b")])], tmp_path / "y", vocabulary_from=tmp_path / "real")
-
-
-@pytest.mark.parametrize("failing", ["save_block", "load_block"])
-def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
-    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.counting.load_block"}
-    calls = []
-
-    def full(*arguments):
-        calls.append(arguments)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(where[failing], full)
-    source = write_lines(tmp_path / "docs.txt", documents * 5)
-    with pytest.raises((IngestError, CorpusError), match="No space left on device"):
-        ingest([source], tmp_path / "c", held_out=0.5, held_out_path=tmp_path / "h", n_jobs=1)
-    assert calls and [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
-
-
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])
-def test_a_failure_keeps_the_corpus_and_what_was_held_out_or_leaves_nothing(tmp_path, documents, failing):
-    source = write_lines(tmp_path / "docs.txt", documents * 5)
+def test_a_failure_keeps_the_corpus_and_what_was_held_out_or_leaves_nothing(tmp_path, failing):
+    source = written(tmp_path / "docs.txt", DOCUMENTS * 5)
     paths = tmp_path / "c", tmp_path / "h"
     arguments = {"held_out": 0.5, "held_out_path": paths[1], "overwrite": True, "block_documents": 8}
     done = []
@@ -250,64 +220,6 @@ def test_a_failure_keeps_the_corpus_and_what_was_held_out_or_leaves_nothing(tmp_
         ingest([source], paths[0], **arguments, progress=interrupt)
     assert [open_corpus(path).header.uid for path in paths] == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "docs.txt", "h"]
-
-
-def test_what_a_killed_ingest_left_is_cleared(tmp_path, documents):
-    source = write_lines(tmp_path / "docs.txt", documents * 5)
-    code = (
-        "import os, signal, sys; from sdem_dist.text import ingest\n"
-        "def die(stage, *numbers): stage == 'writing' and os.kill(os.getpid(), signal.SIGKILL)\n"
-        "ingest([sys.argv[1]], sys.argv[2], progress=die)"
-    )
-    killed = subprocess.run([sys.executable, "-c", code, source, tmp_path / "c"], timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert sum(p.name.startswith(".c.") for p in tmp_path.iterdir()) == 2, "counted documents, and half a corpus"
-    ingest([source], tmp_path / "c")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "docs.txt"]
-
-
-def test_existing_corpora_are_kept_unless_asked(tmp_path, documents):
-    source = write_lines(tmp_path / "docs.txt", documents)
-    ingest([source], tmp_path / "c")
-    uid = open_corpus(tmp_path / "c").header.uid
-    with pytest.raises(CorpusError, match="exists already"):
-        ingest([source], tmp_path / "c", VectorizerSettings(min_df=2))
-    assert open_corpus(tmp_path / "c").header.uid == uid
-    ingest([source], tmp_path / "c", VectorizerSettings(min_df=2), overwrite=True)
-    assert open_corpus(tmp_path / "c").header.uid != uid
-
-
-def test_skipped_lines_are_counted_and_some_shown(tmp_path, documents):
-    source = write_lines(tmp_path / "docs.txt", documents)
-    source.write_text(source.read_text(encoding="utf-8") + "no tab\n" * 9, encoding="utf-8")
-    report = ingest([source], tmp_path / "c", on_error="skip")
-    assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (6, 9, 5)
-    assert "docs.txt, line 7: there is no TAB" in report.skipped_examples[0]
-    source.write_text("no tab\n", encoding="utf-8")
-    with pytest.raises(IngestError, match=r"(?s): no document; 1 bad line left out, such as.*line 1"):
-        ingest([source], tmp_path / "d", on_error="skip")
-
-
-def test_arguments_that_contradict_each_other(tmp_path, documents):
-    source = write_lines(tmp_path / "docs.txt", documents)
-    for changed, message in (
-        ({"held_out_path": tmp_path / "h"}, "give a fraction"),
-        ({"held_out": 1.0, "held_out_path": tmp_path / "h"}, "below 1"),
-        ({"held_out": 0.5, "held_out_path": tmp_path / "c"}, "are the same"),
-        ({"block_documents": 0}, "block_documents"),
-        ({"on_error": "ignore"}, "on_error"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ingest([source], tmp_path / "c", **changed)
-    with pytest.raises(ValueError, match="no sources"):
-        ingest([], tmp_path / "c")
-    with pytest.raises(IngestError, match="there is no folder"):
-        ingest([source], tmp_path / "absent" / "c")
-    with pytest.raises(IngestError, match="both parts need some"):
-        ingest([source], tmp_path / "c", held_out=1e-9, held_out_path=tmp_path / "h")
-    write_corpus(tmp_path / "unknown", sp.csr_matrix(np.eye(2)), ["acq", "earn"])
-    with pytest.raises(IngestError, match="does not say how text became its numbers"):
-        ingest([source], tmp_path / "c", vocabulary_from=tmp_path / "unknown")
 
 
 @pytest.mark.slow

@@ -1,35 +1,29 @@
 """Pieces on their own: who is held out, and the corpus of docstrings."""
 
-from __future__ import annotations
-
-import ast
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from sdem_dist import ingest, open_corpus
 from sdem_dist.errors import IngestError
 from sdem_dist.text import docstrings
-from sdem_dist.text.counting import held_out_mask
 
 
-@given(st.integers(0, 2**40), st.integers(0, 50), st.integers(0, 50), st.integers(-5, 2**63), st.floats(0, 1))
-def test_who_is_held_out_depends_on_the_position_only(first, left, right, seed, fraction):
-    parts = held_out_mask(3, first, left, fraction, seed), held_out_mask(3, first + left, right, fraction, seed)
-    assert (np.concatenate(parts) == held_out_mask(3, first, left + right, fraction, seed)).all()
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.9])
-def test_the_fraction_held_out(fraction):
-    masks = [held_out_mask(split, 0, 20_000, fraction, seed) for split, seed in ((0, 0), (0, 1), (1, 0))]
-    for mask in masks:
-        assert abs(mask.mean() - fraction) < 0.02
-        assert abs((mask[1:] & mask[:-1]).mean() - fraction**2) < 0.02, "neighbours are independent"
-    for other in masks[1:]:
-        assert abs((masks[0] & other).mean() - fraction**2) < 0.02, "seeds and splits are independent"
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
+def test_who_is_held_out(fraction, tmp_path):
+    """A share of the documents, neighbours, seeds and sources independently, however the source is cut."""
+    for name in ("s.tsv", "t.tsv"):
+        (tmp_path / name).write_text("".join(f"{'ab'[i % 2]}\tgoal w{i % 9}\n" for i in range(4000)))
+    masks = []
+    for seed, block in ((0, 10_000), (0, 77), (1, 10_000)):
+        how = {"random_state": seed, "block_documents": block, "overwrite": True, "held_out": fraction}
+        ingest([tmp_path / "s.tsv", tmp_path / "t.tsv"], tmp_path / "c", **how)
+        held = open_corpus(tmp_path / "c-held-out")
+        masks.append(np.isin(np.arange(8000), held.ids_of(0, held.n_documents)))
+    np.testing.assert_array_equal(masks[0], masks[1])
+    first, second = masks[0][:4000], masks[0][4000:]
+    assert abs(masks[0].mean() - fraction) < 0.03
+    for one, other in ((first[1:], first[:-1]), (first, second), (masks[0], masks[2])):
+        assert abs((one & other).mean() - fraction**2) < 0.03
 
 
 LONG = "This long text stands in the source of a package and says what numpy, np.dot and NumPy do for arrays."
@@ -59,15 +53,6 @@ def test_docstrings_of_a_package(tmp_path, monkeypatch):
     monkeypatch.setattr(docstrings, "PACKAGES", {"absent": ("absent",)})
     with pytest.raises(IngestError, match="pip install"):
         docstrings.collect_docstrings()
-
-
-def test_nothing_is_missed_that_a_full_walk_finds():
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    folder = Path(importlib.util.find_spec("distributed").submodule_search_locations[0])
-    for file in sorted(folder.glob("*.py"))[:20]:
-        tree = ast.parse(file.read_bytes())
-        walked = [ast.get_docstring(n, clean=True) for n in ast.walk(tree) if isinstance(n, kinds)]
-        assert sorted(docstrings._docstrings_of(file)) == sorted(d.strip() for d in walked if d is not None)
 
 
 @pytest.mark.slow

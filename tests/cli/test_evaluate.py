@@ -1,0 +1,441 @@
+"""``sdem evaluate``, ``explain``, ``report``, ``inspect`` and ``log``: figures, errors, pages, texts of corpora."""
+
+import csv
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli.commands import ok, refused, rows_of, run
+from cli.conftest import MARKUP, TOPICS
+
+import sdem_dist as sd
+from sdem_dist import load_model, open_corpus, write_corpus
+from sdem_dist.glossary import metric
+from sdem_dist.reports import reporting
+
+
+def test_evaluate_names_its_figures(shelf):
+    expected = load_model("posts.model").evaluate(open_corpus("test.zarr"))
+    assert json.loads(ok("evaluate posts.model test.zarr --json")) == expected
+    shown = ok("evaluate posts.model test.zarr")
+    unsaid = {"temperature", "tempered_log_loss", "nll", "perplexity"}  # the last two mean little after the hinge loss
+    assert all(metric(name).name in shown for name in set(expected) - unsaid)
+    assert "perplexity" in expected and "perplexity" not in shown and "By class" not in shown
+    assert f"{expected['accuracy']:.4f}" in shown
+
+
+def test_the_report_of_a_source_is_that_of_its_corpus(shelf):
+    source, corpus = (ok(f"evaluate posts.model test.{kind} --report").splitlines()[1:] for kind in ("tsv", "zarr"))
+    assert source == corpus
+    shown = "\n".join(source)
+    assert "By class, lowest F1 first" in shown and "Most frequent confusions" in shown and "\x1b" not in shown
+    found = json.loads(ok("evaluate posts.model test.zarr --report --json"))
+    assert {c["class"] for c in found["classes"]} == set(TOPICS)
+    assert sum(c["documents"] for c in found["classes"]) == found["documents"] == 120
+
+
+def test_likelihoods_of_words_are_shown_where_they_mean_something(desk):
+    for loss in ("hinge", "nll"):
+        ok(f"train plain.tsv {loss} --quiet --loss {loss}")
+        shown = ok(f"evaluate {loss} plain.tsv")
+        assert ("perplexity" in shown) == ("NLL " in shown) == (loss == "nll")
+        assert json.loads(ok(f"evaluate {loss} plain.tsv --json"))["perplexity"] > 0
+    Path("unknown.tsv").write_text("sport\tzzz\n")
+    found = json.loads(ok("evaluate nll unknown.tsv --json"), parse_constant=pytest.fail)
+    assert found["perplexity"] is None
+
+
+def test_topics_are_measured_by_particles(shelf):
+    shown = [line.strip() for line in ok("evaluate topics.model test.zarr").splitlines()]
+    for name in ("minus log-likelihood of the words", "plug-in minus log-likelihood of the words"):
+        assert sum(line.startswith(f"{name} ") for line in shown) == 1
+    one, twenty = (json.loads(ok(f"evaluate topics.model test.zarr --json --particles {n}")) for n in (1, 20))
+    assert one["word_nll"] != twenty["word_nll"] > twenty["plug_in_nll"]
+    inspected = ok("inspect topics.model")
+    assert "topic 0" in inspected and "topic 2" in inspected and "topic 3" not in inspected
+
+
+def test_bad_lines_are_left_out_and_unknown_words_are_told(desk):
+    said = run("evaluate posts.model bad.tsv --on-error skip")
+    assert said.exit_code == 0
+    for words in ("2 documents", "1 line left out", "1 document without a word that the model knows"):
+        assert words in said.output
+
+
+@pytest.mark.parametrize("kind", ["tsv", "zarr"])
+def test_documents_of_the_training_are_named_as_such(shelf, kind):
+    said = run(f"evaluate posts.model posts.{kind}").stderr
+    if kind == "zarr":
+        assert f"posts.{kind} is what posts.model was trained on: new documents will do worse" in said
+    assert "trained on" not in run(f"evaluate posts.model test.{kind}").stderr
+
+
+def test_errors_are_written_in_every_format(desk):
+    model, test = load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
+    predicted = model.predict([text for _, text in test])
+    wrong = {i for i, (label, _) in enumerate(test) if label != predicted[i]}
+    rows = {}
+    for suffix in ("csv", "jsonl", "parquet"):
+        ok(f"evaluate posts.model test.tsv --errors errors.{suffix}")
+        rows[suffix] = rows_of(f"errors.{suffix}")
+        assert wrong == {int(row["id"]) for row in rows[suffix]} != set()
+        for row in rows[suffix]:
+            i = int(row["id"])
+            assert (row["label"], row["prediction"]) == (test[i][0], predicted[i])
+            assert set(row["words_for"].split()) <= set(model.vocabulary_)
+    assert "\x1b" not in Path("errors.csv").read_text() and rows["jsonl"] == rows["parquet"]
+    assert [row["text"] for row in rows["jsonl"]] == [test[row["id"]][1] for row in rows["jsonl"]]
+    probabilities = [row["probability"] for row in rows["jsonl"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert "their ids count the documents from 0" in run("evaluate posts.model test.tsv --errors e.csv").stderr
+    assert "count" not in run("evaluate posts.model test.tsv --errors f.csv --id 0").stderr
+
+
+def test_kept_texts_of_a_corpus_are_shown(desk):
+    ok("ingest test.tsv kept.zarr --vocabulary-from posts.zarr --keep-text")
+    errors = []
+    for documents in ("kept.zarr", "test.tsv"):
+        ok(f"evaluate posts.model {documents} --errors {documents}.jsonl")
+        errors.append({row["id"]: row["text"] for row in rows_of(f"{documents}.jsonl")})
+    assert errors[0] == errors[1]
+    ok("report posts.model kept.zarr -o r.html")
+    assert "&lt;img src=x" in Path("r.html").read_text()
+    ok("ingest test.tsv texts.zarr --keep-text")
+    said = ok("suspects texts.zarr -n 3")
+    assert "the" in said and "--keep-text" not in said
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_errors_are_found_again_in_their_source(desk, suffix):
+    """By their places among the documents that are read, or by ids where the source has some."""
+    lines = ["sport\tgoal match", "no such class\tbread", "sport\tbread oven bread salt", "sport\tgoal team"]
+    rows = [(*line.split("\t"), f"D{line.split(chr(9))[1][0]}") for line in lines]
+    source = Path(f"source.{suffix}")
+    if suffix == "jsonl":
+        source.write_text("".join(json.dumps(dict(zip(("label", "text", "key"), r, strict=True))) + "\n" for r in rows))
+    else:
+        with source.open("w", newline="") as file:
+            heads = [] if suffix == "tsv" else [("label", "text", "key")]
+            csv.writer(file, delimiter="\t" if suffix == "tsv" else ",", lineterminator="\n").writerows([*heads, *rows])
+    columns = "--label 0 --text 1" if suffix == "tsv" else ""
+    for more, expected in (("", 1), ("--id 2" if suffix == "tsv" else "--id key", "Db")):
+        ok(f"evaluate posts.model {source} --on-error skip --errors e.jsonl --overwrite {columns} {more}")
+        assert [row["id"] for row in rows_of("e.jsonl")] == [expected]
+
+
+def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
+    for documents in ("test.zarr", "test.tsv"):
+        for name, gathered, block in (("one", 50_000, 1000), ("many", 5, 2)):
+            monkeypatch.setattr(reporting, "GATHERED", gathered)
+            monkeypatch.setattr(reporting, "BLOCK", block)
+            ok(f"evaluate posts.model {documents} --errors {name}-{documents}.jsonl")
+        one, many = (Path(f"{name}-{documents}.jsonl").read_text() for name in ("one", "many"))
+        assert one == many and one.count("\n") > 7
+
+
+def test_errors_of_several_labels(desk):
+    lines = (
+        "money|sport\ta late goal wins\nmoney\trates fall\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
+    )
+    Path("wrong.tsv").write_text(lines)
+    ok("evaluate several.model wrong.tsv --errors wrong.jsonl")
+    rows, clf = rows_of("wrong.jsonl"), load_model("several.model")
+    assert {row["text"]: (row["labels"], row["predictions"], row["wrong_label"]) for row in rows} == {
+        "a late goal wins": ("money|sport", "sport", "money"),
+        "the club buys shares": ("money", "money|sport", "sport"),
+        "the weather is fine": ("sport", "", "sport"),
+    }
+    losses = [row["log_loss"] for row in rows]
+    assert losses == sorted(losses, reverse=True)
+    for row in rows:
+        place = clf.classes_.tolist().index(row["wrong_label"])
+        assert row["probability"] == pytest.approx(clf.predict_proba([row["text"]])[0, place])
+        assert (row["probability"] >= clf.thresholds_[place]) == (row["wrong_label"] in row["predictions"].split("|"))
+    given = next(row for row in rows if row["wrong_label"] == "sport" and row["predictions"])
+    assert given["words_for"] and set(given["words_for"].split()) <= set(given["text"].split())
+    ok("evaluate several.model several.tsv --errors none.parquet")
+    assert rows_of("none.parquet") == []
+
+
+def test_reports_of_several_labels(desk):
+    Path("wrong.tsv").write_text(
+        "money|sport\ta late goal wins\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
+    )
+    ok("report several.model wrong.tsv -o page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Examples of errors" in page and ", not sport " in page
+    assert "sport is wrongly given" in page and "sport is missing" in page and "money is missing" in page
+    ok("report several.model several.tsv -o right.html")
+    assert "Examples of errors" not in Path("right.html").read_text(encoding="utf-8")
+    said = ok("evaluate several.model several.tsv --report")
+    assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
+    assert "By label" in said and "60 documents, 2 labels" not in said
+
+
+class Elements(HTMLParser):
+    """Collects the elements and the attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name in ("href", "src")]
+
+
+def check_page(page: str) -> None:
+    """Nothing runs, nothing is fetched, and nothing of the data is markup."""
+    elements = Elements()
+    elements.feed(page)
+    assert not elements.found & {"script", "img", "link", "iframe", "object", "embed", "form", "base"}
+    assert not [name for name in elements.attributes if name.startswith("on")]
+    assert all(link.startswith("#") for link in elements.links)
+    assert not re.search(r"url\((?!#)|@import", page)
+    assert "\x1b" not in page and "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("model", ["posts", "lda"])
+@pytest.mark.parametrize("documents", ["test.tsv", "test.zarr"])
+def test_report(shelf, tmp_path, model, documents):
+    ok(f"report {model}.model {documents} -o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    check_page(page)
+    for title in ("The model", "By class", "Confusion", "How far to trust probabilities", "Examples of errors"):
+        assert f"<h2>{title}</h2>" in page
+    assert ("<h2>Topics</h2>" in page) == (model == "lda")
+    assert ("&lt;img src=x" in page) == (documents == "test.tsv")  # texts, where they are there
+    accuracy = load_model(f"{model}.model").score(open_corpus("test.zarr"))
+    assert f"<b>{accuracy:.4f}</b><span>accuracy</span>" in page
+
+
+@pytest.mark.parametrize(("name", "listed"), [("SdemMixtureClassifier", True), ("ManyClassNB", False)])
+def test_the_report_lists_words_by_class_or_says_that_it_does_not(desk, name, listed):
+    ok(f"train plain.tsv m --estimator {name} --quiet")
+    ok("report m plain.tsv -o page.html")
+    text = Path("page.html").read_text()
+    assert (">goal</mark>" in text.split("Words by class")[-1].split("</section>")[0]) is listed
+    assert ("Not listed for ManyClassNB" in text) is not listed
+
+
+def test_explain(shelf, tmp_path):
+    shown = ok("explain posts.model", "goal goal \x1b[2J bank", "--against", MARKUP)
+    assert shown.startswith("sport ") and "[goal " in shown and "\x1b" not in shown and "prior of the classes" in shown
+    assert "knows nothing" not in shown and "Each place in the text has its share" in shown
+    assert ok("explain posts.model -", input="goal match\nsalt bread\n").count("prior of the classes") == 2
+    found = [json.loads(line) for line in ok("explain posts.model --json", "goal match", "salt").splitlines()]
+    assert [one["label"] for one in found] == ["sport", "=food"]
+    for one in found:
+        assert one["prior"] + one["offset"] + sum(w["part"] for w in one["words"]) == pytest.approx(one["log_odds"])
+    assert "topic" in ok("explain lda.model", "goal match")
+    for text in ("", "xyzzyqq"):
+        assert "knows nothing that is in this document" in ok("explain posts.model", text)
+    ok("explain posts.model --html", tmp_path / "e.html", f"goal {MARKUP} \x1b[31m bank")
+    check_page((tmp_path / "e.html").read_text())
+
+
+def test_models_that_explain_nothing_still_list_their_errors(desk):
+    y = np.arange(60) % 2
+    write_corpus("c", np.random.default_rng(0).random(size=(60, 2)) + y[:, None], y, dense=True)
+    ok("train c m --estimator MultiplicativeMixtureClassifier --set n_components=2")
+    shown = ok("evaluate m c --errors e.jsonl")
+    assert "macro-F1" in shown and "ROC" not in shown
+    assert set(rows_of("e.jsonl")[0]) == {"id", "label", "prediction", "probability", "probability_of_label"}
+    assert "ROC AUC" in ok("evaluate m c --report")
+    ok("report m c -o r.html")
+
+
+def test_a_report_of_as_many_classes_as_documents_does_not_warn(desk):
+    Path("each.tsv").write_text("".join(f"c{i}\tword{i} goal\n" for i in range(20)))
+    ok("train each.tsv each --epochs 1 --quiet")
+    found = run("evaluate each each.tsv --report")
+    assert found.exit_code == 0 and "Warning" not in found.stderr
+
+
+def inspected(path, *options, code=0):
+    found = run("inspect", path, *options)
+    assert found.exit_code == code, found.output
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in found.output.splitlines() if line.strip()}
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"size": rng.normal(size=40), "colour": ["red", "blue"] * 20, "town": [f"t{i}" for i in range(40)]}
+    frame = pd.DataFrame(columns)
+    frame.loc[:3, "size"], frame.loc[5:6, "colour"] = np.nan, None
+    labels = np.array(["yes", "no", "?", "yes"] * 10)
+    return write_corpus(tmp_path / "c", frame, labels, dense=True, unlabelled="?", shard_documents=15)
+
+
+def test_inspect_of_a_table(table):
+    shown = inspected(table.path)
+    assert shown["documents"] == "40, 10 without a label"
+    assert shown["features"] == "3, with names"
+    assert shown["values"].startswith("120 (float")
+    assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
+    assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
+    assert shown["yes"] == "20 50.0%"
+    assert not {"text", "nonzeros"} & set(shown)
+    assert "missing" not in inspected(table.path, "--no-check")
+    shutil.rmtree(Path(table.path) / "vocabulary")
+    shutil.rmtree(Path(table.path) / "shards" / "00001")
+    shown = inspected(table.path, code=1)
+    assert "column 0" in shown["missing"] and "damaged:" in shown
+
+
+def test_inspect_of_numbers_without_names(tmp_path):
+    X = np.eye(6)
+    shown = inspected(write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
+    assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
+    assert not {"text", "categories"} & set(shown)
+    X[2, 1] = np.nan
+    gaps = inspected(write_corpus(tmp_path / "g", X, np.arange(6) % 2, dense=True).path)
+    assert gaps["missing"] == "1 of 36 values, 2.8%; most in column 1 16.7%"
+    assert inspected(write_corpus(tmp_path / "s", np.eye(6), np.arange(6) % 2).path)["text"] == "to words not recorded"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said", "metric"),
+    [
+        ("MixedNB", "--epochs 2", {"model": "MixedNB, loss ncll", "features": "3, columns of a table with names",
+                                   "classes": "2"}, "accuracy"),
+        ("GaussianRegressor", "", {"model": "GaussianRegressor, loss nll", "features": "2, columns of a table"}, "(NCLL)"),
+        ("MultinomialMixture", "--set n_components=2 --set n_init=2 --epochs 2", {"model": "MultinomialMixture"},
+         "purity"),
+        ("MultiplicativeMixtureClassifier", "--set n_components=2 --epochs 3",
+         {"model": "MultiplicativeMixtureClassifier", "classes": "2"}, "accuracy"),
+        ("SdemMixtureClassifier", "--set components=multinomial --epochs 2",
+         {"model": "SdemMixtureClassifier, loss ncll", "classes": "2"}, "accuracy"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.endswith(("NB", "or", "er", "ture")) else "",
+)  # fmt: skip
+def test_models_are_trained_inspected_and_measured(name, options, said, metric, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    y = np.arange(60) % 2
+    counts = np.random.default_rng(0).poisson(1.0 + 4.0 * (y[:, None] == np.arange(6) % 2))
+    corpora = {"MixedNB": lambda: table, "GaussianRegressor": lambda: write_corpus("d", np.eye(9)[:, :3], dense=True)}
+    corpus = corpora.get(name, lambda: write_corpus("d", counts, y))()
+    done = run(f"train {corpus.path} m --estimator {name} {options}")
+    assert done.exit_code == 0, done.output
+    shown = inspected("m")
+    assert said.items() <= {key: shown[key] for key in said}.items()
+    assert not (name in corpora and {"raw", "The"} & set(shown)) and ("clusters" in shown) == (metric == "purity")
+    scored = ok(f"evaluate m {corpus.path}")
+    assert metric in scored and "(weighted)" not in scored
+    assert ("perplexity" in scored) == (metric == "purity")
+    if metric == "purity":  # of clusters, where labels are known
+        model = load_model("m")
+        known, documents = model.report(corpus).figures, corpus.read(0, 60).to_csr()
+        found = model.evaluate(corpus)
+        assert {name: found[name] for name in ("purity", "nmi", "ari")} == known
+        assert "purity" not in model.evaluate(documents)
+        assert model.evaluate(documents, corpus.labels())["nmi"] == known["nmi"]
+
+
+def test_a_report_of_several_labels_has_the_table_that_others_have():
+    X, lists = ["a goal", "rates", "a club buys"] * 9, [["sport"], ["money"], ["money", "sport"]] * 9
+    clf = sd.MultiLabelNB(n_epochs=3).fit(X, lists)
+    frame = clf.report(["a goal", "rates", "goal"], [["sport"], ["sport"], ["money"]]).confusion_frame()
+    assert (frame.sum(axis=1) == 3).all()
+    assert frame.loc["sport"].tolist() == [1, 1, 1, 0] and frame.loc["money"].tolist() == [0, 1, 1, 1]
+
+
+def events_of(path="run.jsonl"):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_a_log_says_where_time_went(desk):
+    log = "--log logs/run.jsonl --checkpoint ck"
+    ok(f"train posts.zarr m --epochs 3 --rounds 2 --lanes 2 --set validation_fraction=0 {log}")
+    events = events_of("logs/run.jsonl")
+    names = [e["event"] for e in events]
+    assert names[0] == "RunStarted" and names[-1] == "RunEnded"
+    assert names.count("RoundEnded") == 6 and names.count("EpochEnded") == 3 and names.count("CheckpointWritten") == 3
+    lanes = [e for e in events if e["event"] == "LanesEnded"]
+    assert sum(e["n_documents"] for e in lanes) == 3 * len(open_corpus("posts.zarr"))
+    assert all(e["map"] > 0 and ":" in e["worker"] for e in lanes)
+    assert events[-3]["path"].endswith(".sdem")
+    shown = ok("log logs/run.jsonl")
+    assert "documents/s" in shown and "of " in shown and "3 checkpoints" in shown
+
+
+def test_a_resumed_run_goes_on_in_its_log(desk):
+    for n in (1, 2):
+        where = "--log run.jsonl --checkpoint ck --resume --set validation_fraction=0 --overwrite"
+        ok(f"train posts.zarr m --epochs {n} {where}")
+    assert load_model("m").n_iter_ == 2
+    assert [e["epoch"] for e in events_of() if e["event"] == "EpochEnded"] == [0, 1]
+
+
+@pytest.mark.parametrize("lost", [1, 30, 10_000])
+def test_a_run_that_was_killed_while_it_wrote_its_log_goes_on_in_it(lost, desk):
+    ok("train plain.tsv m --epochs 1 --log run.jsonl")
+    lines = Path("run.jsonl").read_bytes().splitlines()
+    Path("run.jsonl").write_bytes(b"\n".join([*lines[:-1], lines[-1][: max(5, len(lines[-1]) - lost)]]))
+    ok("train plain.tsv n --epochs 1 --log run.jsonl --resume --checkpoint ck")
+    assert ok("log run.jsonl")
+    names = re.findall(r'"event": ?"(\w+)"', Path("run.jsonl").read_text())
+    assert names.count("RunStarted") == 2 and names[-1] == "RunEnded"
+
+
+LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
+ROUND = {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ([("train", 1, True)], [("train", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25)]),
+        (  # the epochs of a stage that is not monitored are one row
+            [("survey", 1, False), ("start", 3, False), ("train", 2, True)],
+            [("survey", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25),
+             ("start", 1, 3, 15.0, 60, 45.0, 6.0, 24.0, 3.0, 2.25, 6.75),
+             ("train", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25),
+             ("train", 2, 2, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25)],
+        ),
+    ],
+    ids=["one epoch", "stages"],
+)  # fmt: skip
+def test_parts_of_an_epoch_add_up(stages, expected):
+    from sdem_dist.cli.inspect import epochs
+
+    events = []
+    for stage, n_epochs, monitored in stages:
+        events.append({"event": "StageStarted", "monitored": monitored})
+        for epoch in range(n_epochs):
+            events += [LANE, LANE, ROUND, {"event": "EpochEnded", "stage": stage, "epoch": epoch, "transfer": 0.75}]
+    names = [
+        "stage",
+        "first",
+        "epoch",
+        "wall",
+        "documents",
+        "worker_seconds",
+        "read",
+        "map",
+        "merge",
+        "transfer",
+        "wait",
+    ]
+    assert [tuple(row[name] for name in names) for row in epochs(events)] == expected
+
+
+def test_inspect_says_in_words_what_numbers_are_and_keeps_paths_in_one_piece(tmp_path):
+    deep = tmp_path / ("a" * 60) / ("b" * 60)
+    deep.mkdir(parents=True)
+    (deep / "s.tsv").write_text("[red]\tgoal one\n[/]\tbank two\n" * 5)
+    ok("ingest", deep / "s.tsv", deep / "c", "--ngrams", "2")
+    shown = ok("inspect", deep / "c")
+    assert "values: counts of terms, ngram_range: 2 2" in shown and "sources: " in shown and "['" not in shown
+    assert "[red]" in shown and "[/]" in shown  # names from data are not markup
+    assert str(deep / "c") in shown.splitlines() and str(deep / "s.tsv") in shown
+    assert refused("inspect", tmp_path / "absent").startswith("Error: ")

@@ -1,0 +1,303 @@
+"""What the command refuses, in which words, and that nothing is written or replaced: one table."""
+
+import os
+
+import pytest
+from cli.commands import ok, refused, run
+from cli.conftest import MARKUP
+
+TRAIN = [
+    (2, "--resume", "need --checkpoint"),
+    (2, "--checkpoint-rounds 2", "need --checkpoint"),
+    (2, "--patience 2", "needs --validation"),
+    (2, "--alpha jeffreys", "neither laplace nor log nor a number"),
+    (2, "--loss log", "--loss"),
+    (2, "--epochs 0", "--epochs"),
+    (2, "--scheduler tcp://x:1 --workers 2", "not both"),
+    (2, "--estimator Perceptron", "choose one of"),
+    (2, "--estimator multinomialNb", "--estimator multinomialNb: did you mean MultinomialNB? choose one of"),
+    (2, "--estimator LDA", "did you mean LDAClassifier"),
+    (2, "--set zzz=3", "MultinomialNB has no zzz; it has"),
+    (2, "--set epochs=3", "MultinomialNB has no epochs; did you mean n_epochs? it has"),
+    (2, "--set loss", "write NAME=VALUE"),
+    (2, "--set n_lanes=1000000000", "n_lanes is 1,000,000,000, more than"),
+    (2, f"--set alpha={'[' * 50_000}", "nested too deep"),
+    (2, "--loss hinge --set loss=ncll", "loss is given twice"),
+    (2, "--estimator LDAClassifier --alpha 2", "LDAClassifier has no alpha"),
+    (2, "--stem english --label 0", "--label, --stem: only for a source"),
+    (1, "--estimator GaussianNB", "GaussianNB takes dense ones"),
+    (1, "--estimator EMMixtureClassifier --set components=gaussian", "takes dense ones"),
+    (1, "--merge sum --rounds 2", "leave rounds_per_epoch at None"),
+    (1, "--alpha -1", "alpha must be"),
+    (1, "--checkpoint made --checkpoint-rounds 1 --checkpoint-seconds 5", "not both"),
+    (1, "--validation posts.model", "posts.model is a model, where a corpus or a source"),
+    (1, "--checkpoint posts.tsv", "a folder of their own"),
+    (1, "--checkpoint posts.zarr", "a folder of their own"),
+    (1, "--log posts.tsv/run.jsonl", "posts.tsv"),
+    *((2, f"--loss {name}", "perceptron, hinge:MARGIN") for name in (
+        "Hinge(0)", "hinge:x", "hinge:-1", "hinge:nan", "blend", "blend:2", "blend:.1:auto", "blend:.1:blend:.2", "ncll:2", "''",
+        "perceptron:1",
+    )),
+]  # fmt: skip
+TRAIN_ON = [
+    (1, "train nope.tsv m", "Error: nope.tsv: there is no such file or folder"),
+    (2, "train posts.tsv", "CORPUS... MODEL"),
+    (1, "train posts.model m", "posts.model is a model, where a corpus or a source"),
+    (1, "train posts.zarr posts.tsv", "is not a model"),
+    (1, "train posts.zarr test.zarr", "is a folder"),
+    (2, "train posts.zarr ftp://bucket/m", "URLs begin with s3://"),
+    (2, "train posts.tsv m --scheduler tcp://127.0.0.1:1", "make it with sdem ingest"),
+    (1, "train posts.tsv m --analyzer char --stem english", "stem does not apply"),
+    (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: has one class only (a)"),
+    (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
+    (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ,"),
+    (2, "train several.tsv m --label-separator |", "MultinomialNB learns one: add --estimator"),
+    *((2, f"train plain.tsv m --costs {name}", name) for name in (
+        "costs-twice.csv", "costs-again.csv", "empty.csv", "costs-head.csv", "costs-short.csv", "costs-text.csv",
+        "costs-one.csv",
+    )),
+    (2, "train plain.tsv m --costs costs.csv --loss hinge", "--costs"),
+    (2, "train plain.tsv m --costs costs.csv --set loss=hinge", "loss"),
+    (2, "train plain.tsv m --costs costs.csv --estimator KMeans", "KMeans"),
+    (2, "train plain.tsv m --no-labels", "--no-labels"),
+    (1, "train nosuch.zarr m --log one.log --overwrite", "nosuch.zarr"),
+    (1, "train plain.tsv m --log precious.csv --checkpoint run --resume", "precious.csv is not a log of sdem train"),
+]  # fmt: skip
+TUNE = [
+    (2, "tune posts.tsv", "CORPUS... MODEL"),
+    (2, "tune posts.tsv m --estimator GaussianNB", "GaussianNB learns from tables"),
+    (2, "tune several.tsv m --label-separator |", "MultinomialNB learns one: add --estimator"),
+    (1, "tune posts.zarr posts.model", "--overwrite"),
+    (2, "tune posts.zarr m --validation test.zarr --nested", "leave --validation out"),
+    (1, "tune posts.tsv m --checkpoint search", "has an earlier search"),
+    (2, "tune posts.tsv m --space loss=hinge,foo", "losses are auto"),
+    (1, "tune posts.tsv m --space losss=hinge", "has no losss; did you mean loss?"),
+    (1, "tune posts.tsv m --space stepp=1", "has no stepp"),
+    (2, "tune posts.tsv m --space nowhere.json", "neither NAME=A,B,C nor a file"),
+    (2, "tune posts.tsv m --space bad-space.json", "values"),
+    (2, "tune posts.tsv m --space step=", "write NAME=A,B,C"),
+    (2, '''tune posts.tsv m --space "stop_words='a,b',c"''', "as in Python"),
+    (2, "tune posts.tsv m --resume", "--checkpoint"),
+    (2, "tune posts.tsv m --curve c.txt", ".png"),
+    (2, "tune posts.tsv m --curve one.png --table x/../one.png", "the suffix says the format"),
+    (2, "tune posts.tsv m --estimator MultinomialNBB", "MultinomialNB"),
+    (1, "tune posts.zarr m --metric R2", "has no R2"),
+    (1, "tune two.tsv m --quiet", "5 folds need at least 5 documents, and there are 2"),
+    (1, "suspects two.tsv", "5 folds need at least 5 documents, and there are 2"),
+]
+INGEST = [
+    (1, "ingest plain.tsv c --min-df 1.5", "min_df is a whole number"),
+    (1, "ingest plain.tsv c --ngrams 3,1", "ngram_range is two lengths"),
+    (1, "ingest plain.tsv c --analyzer char --stem english", "stem does not apply to analyzer 'char'"),
+    (1, "ingest plain.tsv c --hashing 8 --max-df 2", "max_df does not apply to kind 'hashing'"),
+    (1, "ingest plain.tsv c --held-out 2", "held_out is a fraction"),
+    (2, "ingest plain.tsv c --ngrams x", "--ngrams"),
+    (2, "ingest plain.tsv c --min-df few", "--min-df"),
+    (2, "ingest plain.tsv c --stop-words absent", "--stop-words"),
+    (2, "ingest plain.tsv c --vocabulary-from posts.zarr --min-df 2", "so --min-df cannot be given"),
+    (1, "ingest bad.tsv c", "Error: bad.tsv, line 2: there is no TAB"),
+    (1, "ingest plain.tsv test.zarr", "test.zarr exists already"),
+    (1, "ingest posts.zarr c", "is a corpus already"),
+    (1, "ingest posts.tsv posts.zarr --overwrite", "posts.zarr-held-out was held out from an earlier posts.zarr"),
+    (1, "ingest posts.tsv posts.zarr --held-out 0.5", "posts.zarr and posts.zarr-held-out exist already"),
+    (1, "ingest no-labels.tsv c.zarr --unlabelled ''", "no-labels.tsv: no document has a label"),
+    (1, "ingest no-labels.tsv c.zarr --unlabelled '' --workers 1", "no-labels.tsv: no document has a label"),
+    (1, "ingest stars.tsv c --targets", "line 2: the label 'many' is not a finite number"),
+    (1, "ingest numbers.svm c --keep-text", "keep_text is for sources of text"),
+    (1, "ingest t.csv c --id nothing --label extra --text body", "no column 'nothing'"),
+    (1, "ingest files c --id key", "has no column of ids"),
+    (1, "ingest surrogate-id.jsonl c --id note", "surrogate-id.jsonl, line 2: the id has half"),
+    (1, "ingest parts c", "Files of many documents are sources themselves: parts/*.tsv"),
+]
+PREDICT = [
+    (2, "predict posts.tsv posts.model", "the model comes first: sdem predict posts.model posts.tsv"),
+    (1, "predict posts.model posts.tsv --text text", "a column is a number from 0, not 'text'"),
+    (2, "predict posts.model https://example.org/texts.txt", "URLs begin with s3://"),
+    (1, "predict posts.model t.json", "t.json is "),
+    (1, "predict posts.model t.npz --text-column 1", "write_corpus"),
+    (1, "predict posts.model t.svmlight", "sdem ingest"),
+    (1, "predict posts.model t.tsv --text-column 3", "t.tsv, line 1"),
+    (1, "predict posts.model latin.txt", "latin.txt, line 2: the line has the byte 0xe9"),
+    (1, "predict posts.model mixed.txt", "mixed.txt, line 2: 1 column instead of 2"),
+    (1, "predict posts.model records.csv", "records.csv, record 3: 3 fields under a header of 2"),
+    (1, "predict posts.model number.jsonl", "number.jsonl, line 2: the text is 3, not a string"),
+    (1, "predict posts.model records.csv --text nothing", "no column 'nothing'"),
+    (1, "predict posts.model body.csv", "the columns are 'body'. Choose with --text (and --id)"),
+    (1, "predict posts.model same-names.csv -o o.csv", "more than one column 'n'"),
+    (1, "predict posts.model empty.csv -o o.csv", "is the file empty?"),
+    (1, "predict posts.model empty.txt -o o.csv", "hold no document"),
+    (1, "predict posts.model surrogate.jsonl --id note", "line 2: the id has half of a surrogate pair, U+D800"),
+    (1, "predict posts.model surrogate-name.jsonl -o o.csv", "line 1: the name of a field has half"),
+    (1, "predict posts.model ids.txt --id 0", "name that of the text, too (--text NUMBER)"),
+    (2, "predict posts.model predicted.csv -o o.csv", "column 'prediction' already"),
+    (2, "predict posts.model t.csv texts --text body -o o.csv", "a source has the columns 'file'"),
+    (2, "predict posts.model t.csv -o o.xls", ".tsv, .csv, .jsonl, .parquet"),
+    (1, "predict posts.model t.csv --text body -o nowhere/o.csv", "nowhere does not exist: make it first"),
+    (2, "predict posts.model t.csv --workers 1 --jobs 2", "--jobs is for threads of this process"),
+    (2, "predict posts.model t.csv --top 2 --no-proba", "choose one"),
+    *((2, f"predict posts.model test.zarr {option}", f"{option.split()[0]}: only for a source; a corpus has been read")
+      for option in ("--id id", "--format csv", "--text t", "--encoding latin-1", "--verbose")),
+    (1, "predict posts.model numbers.zarr", "words"),
+    (1, "predict topics.model t.txt", "t.txt"),
+    (1, "predict topics.model latin.txt --encoding latin-1", "predicts nothing"),
+    (1, "predict test.zarr posts.tsv", "is a folder"),
+    (1, "predict test.tsv plain.tsv", "is a source of documents, not a model"),
+    (1, "predict absent posts.tsv --text-column 1", "absent: no such file"),
+    (1, "calibrate topics.model test.tsv", "sets of classes are a classifier's"),
+]  # fmt: skip
+LOOK = [
+    (1, "evaluate posts.model nope.tsv", "Error: nope.tsv: there is no such file or folder"),
+    (1, "evaluate absent posts.tsv", "absent: no such file"),
+    (1, "evaluate posts.model posts.model", "posts.model is a model, where a corpus or a source"),
+    (1, "evaluate posts.zarr test.zarr", "is a folder"),
+    (1, "evaluate posts.model bad.tsv", "bad.tsv, line 2"),
+    (2, "evaluate posts.model numbers.svm", "holds numbers"),
+    (2, "evaluate posts.model test.zarr --format tsv", "--format: only for a source"),
+    (1, "evaluate posts.model numbers.zarr", "--vocabulary-from"),
+    (1, "evaluate posts.model unknown.tsv", "'graain' is not among the classes"),
+    (1, "evaluate posts.model swapped.tsv", "…' is not among"),
+    (1, "evaluate several.model several-other.tsv", "label 'sport;money' is not among the classes (money, sport)"),
+    (1, "evaluate several.model several-other.tsv", "labels are cut at '|', or at --label-separator"),
+    (2, "evaluate posts.model several.tsv --label-separator |", "--label-separator is for models of several labels"),
+    (2, "evaluate several.model several.tsv --unlabelled ''", "--unlabelled is for documents of one label each"),
+    (2, "evaluate posts.model test.zarr --particles 5", "--particles"),
+    (1, "explain posts.model x --against spotr", "did you mean sport"),
+    (1, "inspect absent", "no such corpus"),
+    (1, "inspect empty", "is a folder, but no"),
+    (1, "inspect posts.tsv", "is a source of documents, not a model"),
+    (2, "report posts.model test.zarr -o s3://bucket/page.html", "is a URL"),
+    (2, "demo --folder s3://bucket/demo", "is a URL"),
+    (1, "log absent", "absent: No such file"),
+    (1, "log empty.txt", "no finished epoch"),
+    (1, "log one.log", "no finished epoch"),
+    (1, "log objects.log", "line 1"),
+    (1, "log list.log", "line 1"),
+    (1, "log posts.model", "is it a log of sdem train --log?"),
+    (2, "train posts.tsv m --log posts.tsv", "posts.tsv"),
+    (2, "trian", "No such command 'trian': did you mean train?"),
+    (2, "help nothing", "neither a command nor reading"),
+    (2, "train a b --step 3", "'--set step=VALUE'"),
+    (2, "tune a b --n-epochs 3", "--set n_epochs=VALUE"),
+    (2, "train a b --overwrit", "--overwrite"),
+    (2, "inspect a --no-chek", "'--no-check'"),
+    (2, "demo --zzzzzz", "No such option '--zzzzzz'."),
+]
+REPLACES = [
+    ("predict posts.model test.tsv -o test.tsv", "would replace"),
+    ("predict posts.model test.tsv -o link.tsv", "would replace"),
+    ("predict posts.model parts -o parts/1.tsv", "would replace a file of"),
+    ("predict posts.model test.tsv -o other.csv", "is a model"),
+    ("predict posts.model test.tsv -o test.zarr/x.csv", "is within the corpus"),
+    ("predict posts.model test.zarr -o test.zarr", "suffix"),
+    ("evaluate posts.model plain.csv --errors plain.csv", "would replace"),
+    ("evaluate posts.model test.tsv --errors other.csv", "is a model"),
+    ("explain posts.model goal --html posts.model", "would replace"),
+    ("explain posts.model goal --html other.html", "is a model"),
+    ("explain posts.model goal --html test.zarr", "is a folder"),
+    ("report posts.model test.tsv -o other.html", "is a model"),
+    ("report posts.model made/page.html -o made/page.html --format tsv", "would replace"),
+    ("export posts.model posts.model --onnx", "would replace"),
+    ("export posts.model other.onnx", "is a model"),
+    ("export posts.model test.zarr --sklearn", "is a folder"),
+    ("export posts.model d", "--onnx or --sklearn"),
+    ("calibrate posts.model test.tsv -o test.tsv", "would replace"),
+]
+NO_DOCUMENTS = {
+    "s.zip": "s.zip is packed: unpack it",
+    "s.tar.gz": "s.tar.gz is packed: unpack it",
+    "s.xlsx": "s.xlsx is a spreadsheet: save it as .csv",
+    "plain.model": "plain.model is a model, where a corpus or a source of documents belongs",
+}
+CASES = [
+    *((code, f"train posts.zarr m {options} --quiet", said) for code, options, said in TRAIN),
+    *TRAIN_ON, *TUNE, *INGEST, *PREDICT, *LOOK,
+    *((2, command, said) for command, said in REPLACES),
+    *((1, f"{command} {name}", said) for name, said in NO_DOCUMENTS.items()
+      for command in ("predict posts.model", "evaluate posts.model", "report posts.model", "suspects",
+                      "calibrate posts.model")),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unchanged(library):
+    """Return the files of the library, before and after the tests of this module the same."""
+
+    def contents():
+        return {path: path.read_bytes() for path in library.rglob("*") if path.is_file()}
+
+    (library / "precious.csv").write_text("precious\n")
+    before = contents()
+    yield lambda: contents() == before
+    (library / "precious.csv").unlink()
+
+
+@pytest.mark.parametrize(("code", "command", "said"), CASES, ids=lambda value: str(value)[:60])
+def test_what_is_refused_is_said_and_nothing_is_written(shelf, unchanged, code, command, said):
+    assert said in refused(command, code=code)
+    assert unchanged()
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    {
+        "no-label.tsv": True, "no-labels.tsv": True, "no-label.csv": True, "no-label.jsonl": True, "byte.tsv": False,
+        "three.tsv": False, "twice.csv": False, "list.jsonl": False, "body.jsonl": False, "cut.tsv.gz": False,
+    }.items(),
+)  # fmt: skip
+def test_predict_is_named_where_a_label_is_missing(shelf, name, points):
+    for workers in ([], ["--workers", "1"]) if name == "no-label.jsonl" else ([],):
+        said = refused(f"evaluate plain.model {name}", *workers)
+        assert (f"documents without labels are for sdem predict MODEL {name}" in said) is points, said
+
+
+def test_numbers_are_not_for_a_model_of_text_nor_for_predict(shelf):
+    for command in ("predict numbers.model", "predict posts.model", "evaluate numbers.model"):
+        said = " ".join(run(f"{command} numbers.svm").stderr.split())
+        assert "make a corpus of it (sdem ingest numbers.svm NAME.zarr" in said
+
+
+def test_a_message_of_a_text_as_a_label_is_short(shelf):
+    assert len(refused("evaluate posts.model swapped.tsv")) < 500
+    message = refused("evaluate posts.model unknown.tsv")
+    assert "--on-error skip" in message and "on_error=" not in message and MARKUP in message
+
+
+OUTPUTS = [
+    ("predict posts.model t.csv --text body -o FILE", "p.csv"),
+    ("evaluate posts.model test.tsv --errors FILE", "w.csv"),
+    ("explain posts.model goal --html FILE", "e.html"),
+    ("report posts.model test.tsv -o FILE", "r.html"),
+    ("export posts.model FILE --sklearn", "m.skops"),
+    ("calibrate posts.model test.tsv -o FILE", "calibrated"),
+    ("train plain.csv FILE --epochs 1", "trained"),
+    ("train plain.csv MODEL --epochs 1 --log FILE", "run.jsonl"),
+    ("tune plain.csv MODEL --folds 2 --trials 1 --table FILE", "t.csv"),
+    ("ingest plain.csv FILE", "corpus"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), OUTPUTS)
+def test_what_is_there_is_replaced_only_with_overwrite(shelf, tmp_path, command, name):
+    words = command.replace("FILE", str(tmp_path / name)).replace("MODEL", str(tmp_path / "model"))
+    ok(words)
+    (tmp_path / "model").unlink(missing_ok=True)
+    assert f"{tmp_path / name} exists already" in refused(words)
+    assert not (tmp_path / "model").exists()
+    ok(words, "--overwrite")
+
+
+def test_a_file_of_another_kind_is_left_alone(desk):
+    content = (desk / "plain.csv").read_text()
+    refused("calibrate posts.model test.tsv -o plain.csv --overwrite")
+    assert (desk / "plain.csv").read_text() == content
+    for _ in range(2):
+        ok("calibrate posts.model test.tsv")  # the model itself
+    ok("calibrate posts.model test.tsv -o", desk / "posts.model")  # by another name
+    ok("train plain.csv n --epochs 1 --log plain.tsv --overwrite")
+    assert "RunStarted" in (desk / "plain.tsv").read_text()
+
+
+def test_a_source_is_no_model_in_every_place(desk):
+    before = sorted(os.listdir())
+    assert "words" in refused("predict plain.model posts.zarr")
+    assert sorted(os.listdir()) == before

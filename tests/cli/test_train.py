@@ -1,0 +1,349 @@
+"""``sdem train``: its options, its lines, its checkpoints, and the same model by every way in."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.commands import ok, refused, rows_of, run
+from cli.conftest import PLAIN, SEVERAL
+
+from sdem_dist import load_model, open_corpus
+from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+
+
+def equal_states(a, b) -> None:
+    for one, other in zip(load_model(a).state_, load_model(b).state_, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --patience 2 --seed 9 --validation test.zarr",
+            {"loss": "hinge", "alpha": 0.5, "n_epochs": 4, "n_lanes": 2, "rounds_per_epoch": 3, "patience": 2,
+             "random_state": 9, "merge": "mean", "verbose": False},
+        ),
+        ("--merge sum --alpha log --batch-size 2", {"alpha": "log", "batch_size": 2, "merge": "sum"}),
+        (
+            "--estimator LDAClassifier --epochs 2 --set n_components=3 --set inference=gibbs --set verbose=false",
+            {"n_components": 3, "inference": "gibbs", "n_epochs": 2, "loss": "ncll", "verbose": False},
+        ),
+        ("--set patience=None --set alpha=.5 --set fit_prior=False", {"patience": None, "alpha": 0.5, "fit_prior": False}),
+        ("--set class_prior=[.5,.3,.2] --set n_jobs=null", {"class_prior": (0.5, 0.3, 0.2), "n_jobs": None}),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_every_option_reaches_the_estimator(desk, options, expected):
+    ok(f"train posts.zarr m --quiet {options}")
+    model = load_model("m")
+    assert {name: model.get_params()[name] for name in expected} == expected
+    assert ("validation_accuracy" in model.history_[0]) == ("--validation" in options)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    {
+        "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
+        "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
+    }.items(),
+)  # fmt: skip
+def test_a_loss_has_its_numbers_in_its_name(desk, name, loss):
+    for option in (f"--loss {name}", f"--set loss={name}"):
+        ok(f"train plain.tsv m --overwrite --quiet {option}")
+        assert load_model("m").loss == loss
+
+
+def test_costs_are_of_classes_by_name(desk):
+    Path("costs.csv").write_text(",sport,money\nmoney,3,0\nsport,0,1\n")
+    ok("train plain.tsv m --quiet --costs costs.csv")
+    assert load_model("m").loss == CostSensitiveHinge(((0.0, 3.0), (1.0, 0.0)))
+
+
+def test_the_line_of_a_training_says_what_was_trained_and_what_of(desk):
+    line = ok("train posts.zarr m --epochs 3 --quiet --loss ncll --set evaluate_every=1")
+    assert "m: MultinomialNB, loss ncll, 3 epochs; training documents: accuracy" in line
+    line = ok("train posts.zarr m --epochs 1 --set validation_fraction=0 --quiet --overwrite")
+    assert line.endswith(": MultinomialNB, loss hinge, 1 epoch\n")  # metrics of training cost as much as it
+    line = ok("train plain.tsv m --quiet --overwrite")
+    assert f"loss {load_model('m').learner_.loss}" in line
+    line = ok("train posts.zarr n --estimator EMMixtureClassifier --epochs 4 --validation test.zarr"
+              " --set validation_fraction=0.5")  # fmt: skip
+    for documents in ("training documents", "a held-out part of the training documents", "held-out documents"):
+        assert f"; {documents}: accuracy" in line
+    shown = ok("inspect n")
+    assert "on a held-out part of the training documents" in shown and "on held-out documents" in shown
+
+
+def test_progress_is_on_standard_error_and_quiet_says_nothing(desk):
+    Path("many.tsv").write_text(PLAIN * 1800)
+    result = run("train many.tsv m --epochs 2")
+    assert "epoch 1" in result.stderr and "epoch 2" in result.stderr and "documents" in result.stderr
+    assert "epoch 1" not in result.stdout
+    assert not run("train many.tsv m --epochs 1 --overwrite --quiet").stderr
+
+
+def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
+    options = "--validation posts.zarr-held-out --patience 2 --epochs 60 --lanes 1 --loss hinge --set evaluate_every=1"
+    result = run(f"train posts.zarr m {options}")
+    history = load_model("m").history_
+    kept = min(history, key=lambda h: h["validation_hinge"])
+    assert kept["epoch"] < len(history)
+    assert f"epoch {kept['epoch']} is kept" in result.stderr
+    assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training documents: accuracy" in result.stdout
+    assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
+    evaluated = json.loads(ok("evaluate m posts.zarr-held-out --json"))
+    assert evaluated["hinge"] == pytest.approx(kept["validation_hinge"])
+    assert f"kept: epoch {kept['epoch']}" in ok("inspect m")
+
+
+def test_checkpoint_and_resume(desk):
+    command = "train posts.zarr m --epochs 2 --checkpoint run --set validation_fraction=0 --overwrite"
+    assert "checkpoint" in run(command).stderr
+    assert len(list(Path("run").iterdir())) == 2
+    Path("m").rename("before")
+    max(Path("run").iterdir()).unlink()
+    assert "from epoch 2" in run(f"{command} --resume").stderr
+    equal_states("m", "before")
+    assert "other settings" in refused(f"{command} --resume --seed 3 --quiet")
+
+
+def test_a_warning_is_words_and_no_code(desk):
+    ok("ingest posts.tsv damaged --held-out 0.25 --jobs 1 --shard-documents 20")
+    next((desk / "damaged" / "shards").glob("*1/indices/c/0")).unlink()
+    result = run("train damaged m --epochs 1 --quiet --skip-damaged")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"Warning: {desk}/damaged: 1 of") and "train.py" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["train posts.zarr m", "evaluate posts.model posts.zarr"])
+def test_a_scheduler_that_does_not_answer(shelf, command, monkeypatch):
+    from sdem_dist.cluster import client as cluster
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{s.getsockname()[1]}"
+    impatient = cluster._remote_client
+    monkeypatch.setattr(cluster, "_remote_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
+    assert address in refused(f"{command} --scheduler {address}")
+    assert not Path("m").exists()
+
+
+def test_on_worker_processes_of_this_machine_the_bits_are_the_same(desk):
+    ok("train posts.zarr m --epochs 3 --quiet --workers 1")
+    equal_states("m", "posts.model")
+
+
+TSV = "".join(f"{line}\n" for line in PLAIN.splitlines() * 5)
+WAYS = {
+    "semicolons": ("d.csv", "label;text\n" + TSV.replace("\t", ";"), ""),
+    "a delimiter": ("d.csv", "label#text\n" + TSV.replace("\t", "#"), "--delimiter #"),
+    "no header": ("d.csv", TSV.replace("\t", ","), "--no-header --label 0 --text 1"),
+    "TABs and a header": ("d.tsv", "label\ttext\n" + TSV, r"--header --delimiter '\t'"),
+    "two columns": ("d.csv", "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","), "--text title,body"),
+    "names of columns": ("d.csv", "topic,body\n" + TSV.replace("\t", ","), "--label topic --text body"),
+    "standard input": ("-", TSV, ""),
+    "options of words": ("d.tsv", TSV, "--ngrams 1,2 --min-df 2 --stop-words english --encoding utf-8"),
+    **{encoding: (name, TSV if name == "w.tsv" else "label,text\n" + TSV.replace("\t", ","), f"--encoding {encoding}")
+       for encoding, name in (("utf-16", "w.tsv"), ("utf-16-le", "w.csv"), ("utf-32", "w.csv"), ("utf-32-be", "w.tsv"))},
+    "utf-16-be": ("w.jsonl", "".join('{{"label": "{}", "text": "{}"}}\n'.format(*line.split("\t"))
+                                     for line in TSV.splitlines()), "--encoding utf-16-be"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_lines(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "d.tsv").write_text(TSV)
+    ok("train", folder / "d.tsv", folder / "m", "--quiet")
+    return folder / "m"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_source_and_the_corpus_of_it_give_the_model_of_its_documents(way, of_lines, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, content, options = WAYS[way]
+    wide, content = way.startswith("utf"), content.encode(way if way.startswith("utf") else "utf-8")
+    if name != "-":
+        Path(name).write_bytes(content)
+    if wide:
+        for command in (f"train {name} m", f"ingest {name} c --on-error skip"):
+            assert f"--encoding {way} reads it" in refused(command)
+    piped = {"input": content} if name == "-" else {}
+    ok(f"train {name} m --quiet {options}", **piped)
+    ok(f"ingest {name} c --quiet {options}", **piped)
+    ok("train c n --quiet")
+    assert load_model("m").vocabulary_ == load_model("n").vocabulary_
+    assert ("bank goal" in load_model("m").vocabulary_) == ("--ngrams" in options)
+    equal_states("m", "n")
+    if "--ngrams" not in options:
+        equal_states("m", of_lines)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.txt", "d.jsonl"])
+def test_clusters_and_topics_need_no_labels(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = [line.split("\t")[1] for line in TSV.splitlines()]
+    content = {"csv": ["text", *texts], "txt": texts, "jsonl": [f'{{"text": "{text}"}}' for text in texts]}[name[2:]]
+    Path(name).write_text("\n".join(content) + "\n")
+    for estimator, of in (("KMeans", "n_clusters=2"), ("LatentDirichletAllocation", "n_components=2")):
+        ok(f"train {name} {estimator} --quiet --estimator {estimator} --set {of}")
+        assert "20 documents" in ok(f"evaluate {estimator} {name} --no-labels")
+    assert "no labels" in ok(f"ingest {name} c --no-labels")
+    assert run("train c m").exit_code != 0
+    ok("train - m --quiet --format lines --estimator KMeans", input="\n".join(texts))
+
+
+def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kinds = ["bad dull", "good bright"]
+    Path("stars.tsv").write_text(
+        "\n".join(f"{1 + 4 * (i % 2)}\t{kinds[i % 2]} film number {i % 7}" for i in range(120))
+    )
+    assert "120 documents, targets" in ok("ingest stars.tsv stars.zarr --targets")
+    ok("ingest stars.tsv test.zarr --vocabulary-from stars.zarr")
+    assert sorted(set(open_corpus("test.zarr").read(0, 120).targets[:, 0])) == [1.0, 5.0]
+    options = "--estimator SupervisedLDARegressor --set n_components=3 --set batch_size=10 --epochs 30 --quiet"
+    assert re.search(r"; held-out documents: .*R2 [.\d]+", ok(f"train stars.zarr m {options} --validation test.zarr"))
+    assert "R2" in ok("evaluate m test.zarr")
+    Path("new.txt").write_text("good bright film\nbad dull film\n")
+    high, low = (float(line) for line in ok("predict m new.txt").split())
+    assert high > low + 1.0
+
+
+def test_targets_that_are_no_numbers_are_left_out(desk):
+    ok("ingest stars.tsv c.zarr --targets --on-error skip")
+    corpus = open_corpus("c.zarr")
+    assert sorted(corpus.read(0, 2).targets[:, 0]) == [-2.5, 3.0] and not corpus.header.classes
+
+
+def test_a_column_of_texts_as_labels_is_warned_of(desk):
+    Path("p.tsv").write_text("".join(f"{('sport', 'money')[i % 2]}\tgoal {i}\n" for i in range(180)))
+    swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels of 180 documents, such as 'goal 0"
+    said = run(f"ingest p.tsv wrong.zarr {swapped}").stderr
+    assert warning in said and "is column '1' the right one? --label COLUMN chooses another" in said
+    for arguments in ("wrong.zarr a", f"p.tsv b {swapped}"):
+        assert run(f"train {arguments} --epochs 1 --quiet").stderr.count(warning) == 1
+    assert warning not in run("train wrong.zarr c --estimator KMeans --set n_clusters=2").stderr  # looks at no labels
+    assert "Warning" not in run("ingest p.tsv right.zarr").stderr
+
+
+@pytest.mark.parametrize("name", ["SdemMixtureClassifier", "EMMixtureClassifier"])
+def test_text_makes_components_of_mixtures_multinomials(desk, name):
+    said = run(f"train plain.tsv m --estimator {name} --set n_components=1 --quiet")
+    assert said.exit_code == 0 and "counts of words, so components are multinomials" in said.stderr, said.output
+    assert ("perplexity" in said.stdout and "NLL " in said.stdout) == (name == "EMMixtureClassifier")
+    assert load_model("m").components == "multinomial"
+    assert ok("predict m plain.tsv --no-proba").splitlines()[:3] == ["sport", "money", "sport"]
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    words = {"sport": ["goal", "match", "team", "score"], "money": ["bank", "share", "profit", "price"]}
+    both = [*words["sport"], *words["money"]]
+    path = tmp_path_factory.mktemp("half") / "half.tsv"
+    lines = [
+        f"{name if i < 200 else ''}\t{' '.join([*rng.choice(words[name], 2), *rng.choice(both, 4)])}\n"
+        for i, name in enumerate(["sport", "money"] * 200)
+    ]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_half_labelled_both_ways_are_told_and_the_model_says_its_setting(half, tmp_path):
+    said = ok("train", half, tmp_path / "m", "--unlabelled", "")
+    figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
+    assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
+    assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
+    shown = ok("inspect", tmp_path / "m")
+    assert "held-out accuracy without them" in shown
+    assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
+    assert re.search(r"without a label +(learned from, with unlabelled_weight [\d.e-]+|not learned from)$", shown, re.M)
+    assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)
+
+
+def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "half.tsv").write_bytes(half.read_bytes())
+    assert "200 documents without a label" in ok("ingest half.tsv c --unlabelled ''")
+    assert "400, 200 without a label" in ok("inspect c")
+    assert "\n200 documents had no label: " in ok("train c m")
+    for place, options in (("c", ""), ("half.tsv", "--unlabelled ''")):
+        said = run(f"evaluate m {place} {options}").output
+        assert "200 documents without a label left out" in said and f"200 documents of {place}" in said
+        said = run(f"suspects {place} {options} --set n_epochs=1").output
+        assert "200 documents without a label\n" in said and "of 200 documents" in said
+    assert len(ok("predict m c").splitlines()) == 400
+    ok("train half.tsv n --unlabelled '' --quiet")
+    equal_states("m", "n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "came_of_it"),
+    [
+        ("--set unlabelled_weight=0.01", "the model learned from them, too, with unlabelled_weight 0.01"),
+        ("--set unlabelled_weight=0", "the model is of the 200 labelled documents alone"),
+        ("--loss nll", "the model learned from them, too"),
+    ],
+)
+def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings, came_of_it):
+    said = ok(f"train {half} {tmp_path}/m --unlabelled '' --quiet {settings}")
+    assert said.splitlines()[-1] == f"200 documents had no label: {came_of_it}"
+
+
+def test_a_tie_is_no_gain(tmp_path):
+    rng, words = np.random.default_rng(0), {"sport": ["goal", "match"], "money": ["bank", "share"]}
+    names = ["sport", "money"] * 300
+    lines = [f"{name if i < 300 else ''}\t{' '.join(rng.choice(words[name], 5))}\n" for i, name in enumerate(names)]
+    (tmp_path / "easy.tsv").write_text("".join(lines))
+    said = ok("train", tmp_path / "easy.tsv", tmp_path / "m", "--unlabelled", "", "--quiet")
+    assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
+
+
+def figures(model="several.model", source="several.tsv", *more):
+    return json.loads(ok(f"evaluate {model} {source} --json", *more))
+
+
+def test_a_model_remembers_what_stands_between_labels(desk):
+    assert load_model("several.model").label_separator_ == "|"
+    found = figures()
+    assert found["accuracy"] == 1.0
+    assert figures("several.model", "several.tsv", "--label-separator", "|", "--on-error", "skip") == found
+    assert figures("several.model", "several.tsv", "--workers", "1") == pytest.approx(found)
+    Path("other.tsv").write_text((SEVERAL * 15).replace("|", ";"))
+    assert figures("several.model", "other.tsv", "--label-separator", ";") == found
+
+
+@pytest.mark.parametrize("estimator", ["MultiLabelNB", "SupervisedLDAClassifier"])
+def test_corpora_tell_their_models_what_stands_between_labels(desk, estimator):
+    ok("ingest several.tsv a.zarr --label-separator |")
+    ok("ingest several.tsv b.zarr --label-separator | --vocabulary-from a.zarr")
+    ok(f"train a.zarr b.zarr m --estimator {estimator} --epochs 1 --quiet")
+    assert load_model("m").label_separator_ == "|"
+    assert "MultinomialNB learns one: train MultiLabelNB or SupervisedLDAClassifier" in refused("train a.zarr n")
+
+
+def test_a_separator_that_never_occurs_is_named(desk):
+    warning = "Warning: no document has more than one label, such as 'sport': does ';' stand between labels?"
+    train, ingest = "train several.tsv m --estimator MultiLabelNB --epochs 1 --quiet", "ingest several.tsv c"
+    for command in (train, ingest):
+        assert warning in run(f"{command} --label-separator ;").stderr
+        found = run(f"{command} --label-separator | --overwrite")
+        assert found.exit_code == 0 and "Warning" not in found.stderr
+
+
+def test_labels_with_the_sign_between_labels_can_be_told_apart(desk):
+    lines = "a|b,c\tant cow\na|b\tant arm\nc\tcow cat\nc\tant arm\n"  # of the last one the label is wrong
+    Path("p.tsv").write_text(lines * 20)
+    ok("train p.tsv m --estimator MultiLabelNB --label-separator , --quiet")
+    ok("evaluate m p.tsv --errors wrong.csv")
+    ok("predict m p.tsv -o said.csv")
+    rows = [*rows_of("wrong.csv"), *rows_of("said.csv")]
+    cells = {row[name] for row in rows for name in ("labels", "predictions") if name in row}
+    read = {tuple(json.loads(cell)) if cell.startswith("[") else tuple(filter(None, cell.split("|"))) for cell in cells}
+    assert ("a|b",) in read and all(set(labels) <= {"a|b", "c"} for labels in read)

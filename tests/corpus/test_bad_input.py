@@ -1,0 +1,168 @@
+"""Input that no corpus holds is refused with its place, before SciPy or a kernel uses it, on disk and in memory."""
+
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sdem_dist.corpus import MemoryCorpus, write_corpus
+from sdem_dist.errors import CorpusError
+
+FAR = 1 << 40
+
+
+def dense(*change) -> np.ndarray:
+    matrix = np.ones((4, 3))
+    if change:
+        row, column, value = change
+        matrix[row, column] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        (dense(2, 1, -1), {}, r"document 2 .* holds the entry -1"),
+        (dense(3, 0, np.nan), {}, r"document 3 .* holds the entry nan"),
+        (dense(1, 2, np.inf), {}, r"document 1 .* holds the entry inf"),
+        (dense(1, 2, 1e300), {}, r"document 1 .* holds the entry 1e"),
+        (iter([(dense(), None), (dense(2, 0, -3), None)]), {}, r"document 6 .* holds the entry -3"),
+        (dense(), {"y": [0, 1]}, "labels of shape"),
+        (dense(), {"y": [0, 1, 0, 1, 0]}, "4 documents and y has 5"),
+        (dense(), {"y": [0, 1, 0, None]}, "document 3: None cannot be a class label"),
+        (dense(), {"y": [0, 1, 0, np.nan]}, "nan cannot be a class label"),
+        (dense(), {"y": list("abca"), "classes": ["a", "b"]}, "document 2 has the label 'c'"),
+        (dense(), {"y": list("abca"), "classes": ["a", "a"]}, "names 'a' twice"),
+        (dense(), {"classes": ["a"]}, "no labels"),
+        (dense(), {"y": np.array(["a", 1, 2, 3], object)}, "cannot be sorted"),
+        (iter([(dense(), [1] * 4), (dense()[:, :2], [1] * 4)]), {}, "from document 4 on .* features: 2, not 3"),
+        (iter([(dense(), [1] * 4), (dense(), None)]), {}, "labels: False, not True"),
+        (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "ids: positions, not strings"),
+        (iter([dense()]), {}, "batch 0 of X is not a pair"),
+        (iter([(dense(), None)]), {"y": [1]}, "with each batch"),
+        (["a text", "more"], {"y": [0, 1]}, "a list of texts, and write_corpus takes numbers: sdem ingest"),
+        (iter([]), {}, "no documents"),
+        (np.zeros((0, 3)), {}, "no documents"),
+        (np.zeros((3, 0)), {}, "no features"),
+        (np.array([["a"]]), {}, "not numbers"),
+        (np.ones(3), {}, "dimensions"),
+        (3, {}, "X is a int"),
+        (dense() * 0.1, {"weighted": False}, "weighted=False"),
+        (dense(), {"vocabulary": ["a", "b"]}, "vocabulary has 2 words and the documents have 3"),
+        (dense(), {"vocabulary": ["a", "b", 3]}, "vocabulary cannot be stored"),
+        (dense(), {"ids": [1, 2, 3]}, "3 ids"),
+        (dense(), {"ids": [1, 2, 3, "x"]}, "cannot be stored"),
+        (dense(), {"ids": [1, 2, 3, 2**63]}, "cannot be stored"),
+        (dense(), {"made_by": {"x": float("nan")}}, "made_by is not JSON"),
+        (dense(), {"vectorizer": {"x": object()}}, "vectorizer is not JSON"),
+        (dense(), {"shard_documents": 0}, "shard_documents is 0"),
+        (dense(3, 2, np.inf), {"dense": True}, "document 3 .* holds an infinity"),
+        (dense(), {"targets": [1.0] * 3}, "has 4 documents and targets of shape"),
+        (dense(), {"targets": [1, 1, 1, np.nan]}, "not finite, first for its document 3"),
+        (dense(), {"targets": ["x", 1, 1, 1]}, r"first 'x' of document 0 \(from 0\)"),
+        (dense(), {"targets": [[1, 2]] * 3 + [[None, "7 stars"]]}, r"'7 stars' of document 3 \(from 0\), column 1"),
+        (dense(), {"targets": ["1__0"] * 4}, "targets that are not numbers"),
+        (dense(), {"targets": np.ones((4, 0))}, "targets of shape"),
+        (dense(), {"targets": [1.0] * 4, "dense": True}, "for sparse corpora"),
+        (iter([(dense(), None, None, [1] * 4), (dense(), None)]), {}, "from document 4 on .* targets: 0, not 1"),
+        (dense(), {"sample_weight": [1, -1, 1, 1]}, "the weight -1.0 for its document 1"),
+        (dense(), {"sample_weight": [np.nan] * 4}, "the weight nan for its document 0"),
+        (dense(), {"sample_weight": [1, 1]}, "4 documents and weights of shape|sample_weight has 2"),
+        (dense(), {"groups": [1, 1]}, "groups"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_written(tmp_path, X, options, message):
+    with pytest.raises(CorpusError, match=message):
+        write_corpus(tmp_path / "c", X, **options)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("matrix", "labels", "weights", "message"),
+    [
+        (-dense(), [0] * 4, None, "the matrix: document 0 .* holds the entry -"),
+        (dense() * np.nan, [0] * 4, None, "holds the entry nan: .* are finite"),
+        (dense() * 1e300, [0] * 4, None, r"holds the entry .*e\+300: .* at most 3\.4e\+38"),
+        (dense(), [3] * 4, None, "outside -1 to 2"),
+        (dense(), [0] * 2, None, "labels have shape"),
+        (dense(), [0] * 4, np.ones(3), "weights of shape"),
+        (dense(), [0] * 4, np.full(4, -1.0), "the weight"),
+        (dense(), [0] * 4, np.full(4, np.nan), "the weight"),
+        (dense(), [0] * 4, np.full(4, 1e300), "the weight"),
+        (dense()[:0], [], None, "no documents"),
+    ],
+)
+def test_what_cannot_be_held_in_memory(matrix, labels, weights, message):
+    with pytest.raises(CorpusError, match=message):
+        MemoryCorpus(sp.csr_matrix(matrix), np.array(labels, int), ("a", "b", "c"), weights=weights)
+
+
+def csr(indices=(0, 2, 3, 1, 4, 5), indptr=(0, 3, 6), n_entries=6):
+    matrix = sp.csr_matrix(np.ones((2, 30)))
+    matrix.data, matrix.indices, matrix.indptr = np.ones(n_entries), np.array(indices), np.array(indptr)
+    return matrix
+
+
+def changed(matrix, position: int, value: int):
+    matrix.indices = matrix.indices.astype(np.int64)
+    matrix.indices[position] = value
+    return matrix
+
+
+def coo(row: int, column: int):
+    matrix = sp.coo_matrix((np.ones(2), ([0, 1], [0, 2])), shape=(2, 3))
+    matrix.coords = np.array([0, row]), np.array([0, column])
+    return matrix
+
+
+def lil():
+    matrix = sp.lil_matrix(np.eye(3))
+    matrix.rows[1] = [70_000]
+    return matrix
+
+
+BROKEN = {
+    "beyond uint16": (lambda: csr([0, 2, 65536 + 3, 1, 4, 131072 + 5]), r"column 65539 of 30"),
+    "negative": (lambda: csr([0, 2, 3, 1, -4, 5]), r"column -4 of 30"),
+    "falling": (lambda: csr(indptr=(0, 7, 6)), r"falls at 1"),
+    "too far": (lambda: csr(indptr=(0, 3, 9)), r"too few"),
+    "far": (lambda: csr(indptr=(0, 3, FAR)), r"too few"),
+    "a late start": (lambda: csr(indptr=(1, 3, 6)), r"indptr is not 3"),
+    "a row too many": (lambda: csr(indptr=(0, 3, 6, 6)), r"indptr is not 3"),
+    "too few values": (lambda: csr(n_entries=4), r"too few"),
+    "csc": (lambda: changed(sp.csc_matrix(np.eye(3)), 1, FAR), rf"row {FAR} of 3"),
+    "bsr": (lambda: changed(sp.bsr_matrix(np.ones((4, 4)), blocksize=(2, 2)), 3, 2), r"column 2 of 2"),
+    "coo, row": (lambda: coo(FAR, 2), r"entry 1 lies in row"),
+    "coo, column": (lambda: coo(1, -1), r"entry 1 lies in column -1 of 3"),
+    "lil": (lil, r"entry 0 lies in column 70000"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_matrices_whose_arrays_do_not_fit_together(name, tmp_path):
+    make, message = BROKEN[name]
+    for X in (make(), iter([(make(), None)])):
+        with pytest.raises(CorpusError, match=message):
+            write_corpus(tmp_path / "c", X)
+    with pytest.raises(CorpusError, match=message):
+        MemoryCorpus(make(), None, ())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dask_array_of_broken_blocks(tmp_path):
+    import dask.array as da
+
+    broken = da.from_array(np.ones((2, 30)), chunks=(2, 30)).map_blocks(lambda _: BROKEN["negative"][0]())
+    with pytest.raises(CorpusError, match="column -4"):
+        write_corpus(tmp_path / "c", broken)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo", "lil", "dok", "dia"])
+def test_sound_matrices_pass(form, tmp_path):
+    X = np.random.default_rng(0).poisson(0.5, (6, 8))
+    for matrix in (sp.csr_matrix(X).asformat(form), sp.csr_array(X).asformat(form)):
+        corpus = write_corpus(tmp_path / "c", matrix, shuffle=False, overwrite=True)
+        np.testing.assert_array_equal(corpus.read(0, 6).to_csr().toarray(), X)
+    assert write_corpus(tmp_path / "d", sp.csr_matrix((3, 4)).asformat(form)).header.n_nonzeros == 0
