@@ -145,50 +145,53 @@ def test_nothing_is_kept_of_documents_in_memory():
     assert prepared_cache.nbytes == 0
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_sparse_counts_that_are_not_finite(value):
+def with_entry(value):
     bad = X.astype(float)
     bad.data[3] = value
-    model = MultinomialNB(n_epochs=1).fit(X, Y)
-    for method, *labels in ((MultinomialNB().fit, Y), (model.predict,), (model.partial_fit, Y)):
-        with pytest.raises(ValueError, match="NaN|infinity"):
-            method(bad, *labels)
+    return bad
 
 
-def test_labels_that_cannot_be_used(tmp_path):
-    for y, said in (
-        (None, "requires y"),
-        (np.zeros(240), "one class only"),
-        (Y[:-1], "inconsistent"),
-        (Y + 0.5, "(?i)unknown label|continuous"),
+LABELS = (
+    (None, "requires y"),
+    (np.zeros(240), "one class only"),
+    (Y[:-1], "inconsistent"),
+    (Y + 0.5, "(?i)unknown label|continuous"),
+)
+WEIGHTS = (-np.ones(240), np.full(240, np.nan), np.ones(3), np.zeros(240))
+REFUSED = [
+    *((lambda m, v=v: m.fit(with_entry(v), Y), "NaN|infinity") for v in (np.nan, np.inf)),
+    *((lambda m, v=v: m.partial_fit(with_entry(v), Y), "NaN|infinity") for v in (np.nan, np.inf)),
+    *((lambda m, v=v: m.predict(with_entry(v)), "NaN|infinity") for v in (np.nan, np.inf)),
+    *((lambda m, y=y: m.fit(X, y), said) for y, said in LABELS),
+    *((lambda m, w=w: m.fit(X, Y, sample_weight=w), "(?i)sample.?weight") for w in WEIGHTS),
+    (lambda m: m.fit(X, Y, sample_weight=(Y == 1).astype(float)), "one class only"),
+    (lambda m: m.fit(X, Y, client=object()), "corpus that its workers can read"),
+    (lambda m: m.evaluate(X, Y, client=object()), "corpus that its workers can read"),
+    (lambda _: MultinomialNB().partial_fit(X, Y), "classes must be passed on the first call"),
+    (lambda _: MultinomialNB().partial_fit(X, np.zeros(240), classes=[0]), "one class only"),
+    (lambda m: m.partial_fit(X, Y, classes=[0, 1]), "not the same as on last call"),
+    (lambda m: m.partial_fit(X, np.where(Y == 0, 7, Y)), "not among the classes: 7"),
+    (lambda m: m.partial_fit(X[:, :10], Y), "features"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED)
+def test_calls_that_cannot_be_are_refused(call, said):
+    model = MultinomialNB(n_epochs=1).partial_fit(X, Y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=said):
+        call(model)
+
+
+def test_corpora_without_labels_to_learn(tmp_path):
+    one = write_corpus(tmp_path / "one", X, np.zeros(240, int))
+    without = write_corpus(tmp_path / "without", X)
+    for documents, said in (
+        ((one,), "has one class only"),
+        ((without,), "has no labels"),
+        ((one, Y), "brings its labels"),
     ):
         with pytest.raises(ValueError, match=said):
-            MultinomialNB().fit(X, y)
-    with pytest.raises(ValueError, match="one class only"):
-        MultinomialNB().fit(X, Y, sample_weight=(Y == 1).astype(float))
-    one = write_corpus(tmp_path / "one", X, np.zeros(240, int))
-    with pytest.raises(ValueError, match="has one class only"):
-        MultinomialNB().fit(one)
-    without = write_corpus(tmp_path / "without", X)
-    with pytest.raises(ValueError, match="has no labels"):
-        MultinomialNB().fit(without)
-    with pytest.raises(ValueError, match="brings its labels"):
-        MultinomialNB().fit(one, Y)
-
-
-@pytest.mark.parametrize("weights", [-np.ones(240), np.full(240, np.nan), np.ones(3), np.zeros(240)])
-def test_bad_sample_weights(weights):
-    with pytest.raises(ValueError, match="(?i)sample.?weight"):
-        MultinomialNB().fit(X, Y, sample_weight=weights)
-
-
-def test_a_cluster_wants_a_corpus():
-    for call in (
-        lambda: MultinomialNB().fit(X, Y, client=object()),
-        lambda: MultinomialNB(n_epochs=1).fit(X, Y).evaluate(X, Y, client=object()),
-    ):
-        with pytest.raises(ValueError, match="corpus that its workers can read"):
-            call()
+            MultinomialNB().fit(*documents)
 
 
 @pytest.mark.parametrize("asked", ["evaluate", "predict_joint_log_proba", "save", "feature_log_prob_"])
@@ -286,20 +289,6 @@ def test_a_first_call_that_failed_leaves_nothing_to_go_on_from(first, monkeypatc
     model.partial_fit(X[:, :10], Y, classes=[0, 1, 2])
     assert model.n_iter_ == 1
     assert bits(model) == bits(MultinomialNB().partial_fit(X[:, :10], Y, classes=[0, 1, 2]))
-
-
-def test_partial_fit_says_what_is_wrong():
-    with pytest.raises(ValueError, match="classes must be passed on the first call"):
-        MultinomialNB().partial_fit(X, Y)
-    with pytest.raises(ValueError, match="one class only"):
-        MultinomialNB().partial_fit(X, np.zeros(240), classes=[0])
-    model = MultinomialNB().partial_fit(X, Y, classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="not the same as on last call"):
-        model.partial_fit(X, Y, classes=[0, 1])
-    with pytest.raises(ValueError, match="not among the classes: 7"):
-        model.partial_fit(X, np.where(Y == 0, 7, Y))
-    with pytest.raises(ValueError, match="features"):
-        model.partial_fit(X[:, :10], Y)
 
 
 @pytest.mark.parametrize("begin", ["fit", "partial_fit", "load_model"])

@@ -39,6 +39,8 @@ def test_parts_add_up():
     parts = sum(sums_of(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3], LENGTHS[i::3]) for i in range(3))
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
     assert len(whole) == len(SUMS)
+    parts = sum(choosing_sums(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3]) for i in range(3))
+    np.testing.assert_allclose(parts, choosing_sums(SCORES, LABELS, WEIGHTS), rtol=1e-12)
 
 
 def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
@@ -52,6 +54,7 @@ def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
 
 def test_nothing_to_measure():
     nothing = finish(sums_of(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
+    nothing |= choosing_metrics(choosing_sums(np.empty((0, 3)), np.empty(0, int), np.empty(0)))
     assert all(np.isnan(v) for v in nothing.values())
     assert np.isnan(finish(sums_of(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
 
@@ -90,17 +93,6 @@ def test_it_is_a_part_of_the_full_evaluation(seed):
     assert found["accuracy"] == pytest.approx(whole["accuracy"], abs=1.01 / weights[labels >= 0].sum())
     assert found["temperature"] == pytest.approx(whole["temperature"], rel=1e-9)
     assert found["tempered_log_loss"] == pytest.approx(whole["tempered_log_loss"], rel=1e-12)
-
-
-def test_sums_add_up_over_documents():
-    scores, labels, weights = drawn_scores()
-    halves = [choosing_sums(scores[part], labels[part], weights[part]) for part in (slice(0, 120), slice(120, None))]
-    np.testing.assert_allclose(np.sum(halves, axis=0), choosing_sums(scores, labels, weights), rtol=1e-12)
-
-
-def test_without_a_document_nothing_is_known():
-    found = choosing_metrics(choosing_sums(np.empty((0, 3)), np.empty(0, int), np.empty(0)))
-    assert all(np.isnan(value) for value in found.values())
 
 
 def test_training_tells_of_held_out_documents_alone_what_chooses():
