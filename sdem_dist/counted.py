@@ -34,10 +34,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 
 
 def visible(text: object) -> str:
-    r"""Return a text with its control characters written out, ESC as ``\x1b``; TABs stay, and all line ends are ``\n``.
-
-    A terminal obeys the others, which may come from anybody's documents: it moves, hides or rewrites what is shown.
-    """
+    r"""Return a text with the control characters that terminals obey written out, as ``\x1b``; line ends are ``\n``."""
     return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text).replace("\r\n", "\n"))
 
 

@@ -107,10 +107,8 @@ def check_stop_event() -> None:
 
 @contextmanager
 def reraise_interrupt() -> Iterator[None]:
-    """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause.
-
-    Where the system refuses a thread, raise MemoryError: Python's RuntimeError does not say that a limit is the reason.
-    """
+    """Raise the interrupt that came while a compiled call returned; MemoryError where the system refuses a thread."""
+    # Python raises SystemError with the interrupt as the cause, and RuntimeError that names no limit.
     try:
         yield
     except SystemError as error:

@@ -36,10 +36,7 @@ def probabilities(odds: np.ndarray) -> np.ndarray:
 
 
 def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
-    """Return the sums of `COUNTS`, and of each label documents that have it, get it, get it rightly, and log-losses.
-
-    `odds`, `members`: shape (n_documents, n_labels): log-odds before temperatures, and 0 or 1.
-    """
+    """Return the sums of `COUNTS`, and of each label documents that have it, get it, get it rightly, and log-losses."""
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
     predicted = probabilities(odds) >= decisions.thresholds
@@ -84,11 +81,8 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 
 
 def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
-    """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are.
-
-    A label's temperature has the least log-loss, see `best_thresholds` for its threshold. For rare labels, `MORE`
-    documents with the label, and as many without it as belong to them, are added that are like those of all labels.
-    """
+    """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are."""
+    # For rare labels, `MORE` documents with the label, and their share without it, are added, like those of all labels.
     n_losses = len(TEMPERATURES) * n_labels
     losses, histograms = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
     weight, present = float(histograms[0].sum()), max(float(histograms[:, 1].sum()), 1.0)

@@ -55,13 +55,10 @@ CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
 class Folds(Generic[CorpusT]):
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
-    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn: folds depend on
-    the corpus and the seed alone.
+    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn.
 
     `share`: of the documents outside a fold, that is trained on, chosen by another hash of their place.
-    `groups`: shape (n_documents,), in stored order: documents of one group are in one fold. None: as the corpus stores
-    them, if it does.
-    Raises ValueError: there are fewer than two folds, or more than documents or groups.
+    `groups`: of documents in stored order: each is in one fold. None: as the corpus stores them, if it does.
     """
 
     def __init__(

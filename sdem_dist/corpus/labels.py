@@ -36,12 +36,10 @@ def array_of(classes: Classes) -> np.ndarray:
 
 
 class LabelEncoder:
-    """Turns labels into codes, batch by batch, and the codes into positions among the classes at the end.
-
-    If a value for `unlabelled` is given, its code is -1, and so is that of None, NaN and pandas' NA.
-    """
+    """Turns labels into codes, batch by batch, and the codes into positions among the classes at the end."""
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
+        # If a value is `unlabelled`, its code is -1, and so is that of None, NaN and pandas' NA.
         self._unlabelled, self._fixed = unlabelled, classes is not None
         plain = [_plain(label) for label in classes or ()]
         self._codes = {label: code for code, label in enumerate(plain)}

@@ -138,10 +138,7 @@ class Header:
 
     @classmethod
     def from_json(cls, document: object, where: str) -> Header:
-        """Read the manifest of the corpus at the path `where`.
-
-        Raises CorpusError: it is not a manifest, was made by another format, is inconsistent or altered.
-        """
+        """Read the manifest of the corpus at the path `where`; CorpusError unless it is sound and of this format."""
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise CorpusError(f"not a corpus: there is no {FORMAT} manifest", path=where)
         if document.get("format_version") != FORMAT_VERSION:
@@ -216,11 +213,7 @@ def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
-    """Raise CorpusError, a ValueError, unless the arrays of a sparse matrix fit together.
-
-    SciPy trusts them: with others it may end the process, or read entries of other columns. So this comes before
-    anything is sorted, cut, cast or converted.
-    """
+    """Raise CorpusError unless the arrays of a sparse matrix fit together: SciPy, which trusts them, may crash."""
 
     def refuse(problem: str) -> None:
         raise CorpusError(f"{what}: {problem}: the matrix is broken; make it again from its documents")

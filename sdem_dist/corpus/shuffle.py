@@ -347,10 +347,7 @@ class SortedDocuments:
 def _write(
     parent: Path, job: Job, parts: list[KeyedRows], kind: Kind, dense: bool, texts: Texts | None
 ) -> Iterator[tuple[ShardInfo, np.ndarray]]:
-    """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them.
-
-    Shards that a killed process began are replaced.
-    """
+    """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them."""
     number, sizes, _ = job
     parts, (order, _) = alike(parts), _order_of(parts)
     for shard, (start, stop) in enumerate(pairwise(offsets_of(sizes).tolist()), number):

@@ -53,9 +53,7 @@ def write_archive(
 ) -> None:
     """Write arrays, of an iterable one before the next is made, and JSON as a file; equal ones make equal files.
 
-    `kind`: what the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
-    Raises ModelError: an array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or
-    the disk refuses. What was at `path` stays.
+    Raises ModelError: an array or the metadata cannot be stored, or the disk refuses. What was at `path` stays.
     """
     path = place(path)
     try:

@@ -46,11 +46,7 @@ def from_json(value: object) -> Any:
 
 
 class Strings(Sequence[str]):
-    """Strings that are encoded already; each is decoded when it is read.
-
-    `offsets`: int64: string ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
-    `joined`: uint8: the bytes, or a file of them, which is in memory only while it is read.
-    """
+    """Strings that are encoded already, in memory or a file: ``i`` is UTF-8 from ``offsets[i]`` to the next offset."""
 
     def __init__(self, joined: np.ndarray | Path, offsets: np.ndarray) -> None:
         self._joined, self.offsets = joined, offsets

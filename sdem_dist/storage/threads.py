@@ -15,10 +15,7 @@ Result = TypeVar("Result")
 def in_threads(
     jobs: Iterable[Job], make_worker: Callable[[], Callable[[Job], Result]], n_jobs: int | None
 ) -> Generator[Result, None, None]:
-    """Yield the results of jobs, in their order, by so many threads; no more than two jobs a thread are in memory.
-
-    `make_worker`: makes a function of one job; no two threads call the same one at a time.
-    """
+    """Yield the results of jobs, in their order; no two threads call the same worker, nor hold more than two jobs."""
     jobs, n_jobs = iter(jobs), n_jobs or n_cores()
     if n_jobs == 1:
         yield from map(make_worker(), jobs)
