@@ -376,7 +376,7 @@ def check(estimator: object) -> None:
             raise ValueError(f"{declared.name} must be {constraint.words}, got {value!r}")
 
 
-OF_STEPS = (
+OF_STEPS = [
     "n_epochs",
     "step",
     "step_decay",
@@ -385,7 +385,7 @@ OF_STEPS = (
     "calibrate",
     "validation_fraction",
     "patience",
-)
+]
 """Parameters that mean nothing where a loss is fitted in closed form."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -46,26 +46,22 @@ class FeatureNB(WithDensity, JointClassifier):
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
     """
 
-    loss: str | Loss = p.param(
-        "ncll",
-        'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.',
-        p.a_loss("ncll", "hinge", "nll"),
+    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param(
+        "ncll", 'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.'
     )
     n_epochs: int = p.param(60, "Passes over the documents after the generative fit.")
-    merge: str = p.param(
+    merge: Literal["sum", "mean"] = p.param(
         "sum",
         '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
-        p.one_of("sum", "mean"),
     )
     n_lanes: int | None = None
     batch_size: int | None = p.param(
         None, 'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).'
     )
-    step: str = p.param(
+    step: Literal["safe", "paper"] = p.param(
         "safe",
         '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
         'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
-        p.one_of("safe", "paper"),
     )
     step_decay: float = p.param(1e-5, "lambda of the paper's steps, and of safe ones with batches.")
     class_prior: object = None
@@ -215,8 +211,7 @@ class FeatureNB(WithDensity, JointClassifier):
             A class that has no training documents is given a share.
         """
         shares = np.asarray(fixed_log_prior(np.asarray(class_prior, np.float64), True, len(self.classes_)))
-        factors = self.learner_.class_weight
-        old = self.class_count_ * (1.0 if factors is None else np.asarray(factors))
+        old = self.class_count_ * np.asarray(self.learner_.class_weight or 1.0)
         if ((old == 0) & np.isfinite(shares)).any():
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
         log_prior = shares
@@ -431,6 +426,7 @@ class MixedNB(FeatureNB):
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
         names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
+        texts: dict[Any, np.ndarray] = getattr(self, "categories_", {})
         kinds: list[tuple[str | Family, list[int]]] = []
         for key, kind in (self.kinds or {}).items():
             named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
@@ -440,17 +436,15 @@ class MixedNB(FeatureNB):
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
-                listed: Any = getattr(self, "categories_", {}).get(c)
-                codes = listed is not None and listed.dtype != bool  # numbered by the alphabet
+                codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
                     raise ValueError(
-                        f"kinds: column {name!r} holds categories ({some(listed)}), and {kind!r} is for numbers: leave it out, "
+                        f"kinds: column {name!r} holds categories ({some(texts[c])}), and {kind!r} is for numbers: leave it out, "
                         "so that it is categorical, or turn the column into numbers or booleans"
                     )
             kinds.append((kind, [int(c or 0) for c in columns]))
         named = [c for _, columns in kinds for c in columns]
         if len(set(named)) < len(named):
             raise ValueError("kinds: a column is named twice")
-        texts = getattr(self, "categories_", {})
         return kinds + [("categorical" if c in texts else "gaussian", [c]) for c in range(n_columns) if c not in named]
