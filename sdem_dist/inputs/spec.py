@@ -82,12 +82,12 @@ class Weigh:
 
     @cached_property
     def factors(self) -> np.ndarray:
-        words, frequency = self.words, self.trained_on
-        if not isinstance(frequency, np.ndarray):
-            if words is None and self.weighting.orders is not None:
-                words = frequency.vocabulary()
-            frequency = frequency.document_frequency
-        return self.weighting.factors(frequency, words)
+        words, trained = self.words, self.trained_on
+        if isinstance(trained, np.ndarray):
+            return self.weighting.factors(trained, words)
+        if words is None and self.weighting.orders is not None:
+            words = trained.vocabulary()
+        return self.weighting.factors(trained.document_frequency, words)
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         return self.weighting.apply(cast(Documents, documents), self.factors)
