@@ -105,10 +105,13 @@ class CostSensitiveHinge:
     def __post_init__(self) -> None:
         costs = np.array(self.costs, np.float64)
         fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
-        if not fit or np.diag(costs).any():
+        if not fit or np.diag(costs).any() or not costs.any():
             raise ValueError(
-                f"costs must be a square of finite numbers, none negative, 0 on its diagonal: {self.costs}"
+                f"costs must be a square of finite numbers, none negative, 0 on its diagonal, not all 0: {self.costs!s:.200}"
             )
+
+    def __str__(self) -> str:
+        return f"hinge with costs of {len(self.costs)} classes"
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return by how much the worst class, its cost included, is above the label."""

@@ -163,7 +163,7 @@ _alpha = parsed(
 )
 @option(
     "--costs",
-    click.Path(path_type=Path),
+    click.Path(exists=True, dir_okay=False, path_type=Path),
     "Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted one, "
     "with their names.",
     metavar="FILE.csv",

@@ -57,7 +57,7 @@ def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
             yield match.span(compiled.groups)
     except (TimeoutError, MemoryError) as error:
         problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
-        where = f"on the text {text!r:.40} of {len(text):,} characters"
+        where = f"on the text of {len(text):,} characters that begins with {text[:40]!r}"
         raise PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern) from None
 
 

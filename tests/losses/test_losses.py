@@ -191,6 +191,7 @@ class Own:
         (lambda: CostSensitiveHinge(((0.0, 1.0),)), ValueError, "costs"),
         (lambda: CostSensitiveHinge(((0.0, -1.0), (1.0, 0.0))), ValueError, "costs"),
         (lambda: CostSensitiveHinge(((1.0, 1.0), (1.0, 0.0))), ValueError, "costs"),
+        (lambda: CostSensitiveHinge(((0.0, 0.0), (0.0, 0.0))), ValueError, "costs"),
         (lambda: COSTLY.weights(np.zeros((1, 2)), np.array([0])), ValueError, "3 classes, and there are 2"),
         (lambda: losses.kernel_form(COSTLY, 4), ValueError, "3 classes, and there are 4"),
         (lambda: losses.kernel_form(Own(), 3), ValueError, "of your own"),
