@@ -9,44 +9,32 @@ import logging
 import multiprocessing
 import sys
 import time
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import numpy as np
     from distributed import Client
 
 
-def _scheduler(client: Client) -> Any:
-    """Return what calls a client's scheduler: distributed, ``client.scheduler``, which is None once it is closed."""
+def scheduler_address(client: Client) -> str:
+    """Return where a client's scheduler is: distributed, ``client.scheduler.address``; it may be closed."""
     if client.scheduler is None:
         raise RuntimeError("the client was closed")
-    return client.scheduler
+    return str(client.scheduler.address)
 
 
-async def threads_of_workers(client: Client) -> dict[str, int]:
-    """Return the threads of each worker by address: distributed, the scheduler's call ``ncores``."""
-    return dict(await _scheduler(client).ncores())
+async def ask_scheduler(client: Client, call: str, **arguments: object) -> Any:
+    """Return what a client's scheduler says: distributed, ``client.scheduler``, None once closed (RuntimeError).
 
-
-async def running_workers(client: Client) -> list[str]:
-    """Return the addresses of workers that are not paused: distributed, the scheduler's call ``ncores_running``."""
-    return list(await _scheduler(client).ncores_running())
-
-
-async def described_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
-    """Return what is known of all workers by address: distributed, the scheduler's call ``identity(n_workers=-1)``."""
-    workers: Mapping[str, Mapping[str, Any]] = (await _scheduler(client).identity(n_workers=-1))["workers"]
-    return workers
-
-
-def scheduler_address(client: Client) -> str:
-    """Return where a client's scheduler is: distributed, the attribute ``client.scheduler.address``."""
-    return str(_scheduler(client).address)
+    Its calls ``ncores`` (threads of each worker by address), ``ncores_running`` (of those that are not paused) and
+    ``identity(n_workers=-1)`` (whose ``workers`` is what is known of all, by address).
+    """
+    scheduler_address(client)
+    return await getattr(client.scheduler, call)(**arguments)
 
 
 def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
@@ -152,8 +140,7 @@ def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Return weights, one per document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
     from sklearn.utils.validation import _check_sample_weight
 
-    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-    return weights
+    return cast("np.ndarray", _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True))
 
 
 def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
@@ -186,6 +173,5 @@ def target_difference(one: str, other: str) -> str:
     if one == other:
         return ""
     (name, *features), (other_name, *other_features) = one.split(" "), other.split(" ")
-    parts = [f"{name} and {other_name}"] if name != other_name else []
-    parts += sorted(set(features) - set(other_features))
+    parts = [f"{name} and {other_name}"] * (name != other_name) + sorted(set(features) - set(other_features))
     return ", ".join(parts[:4] + ["..."] * (len(parts) > 4))

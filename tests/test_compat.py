@@ -43,9 +43,9 @@ def test_a_worker_runs_the_script_that_starts_it(tmp_path):
 
 def test_workers_of_a_scheduler(client):
     (address,) = client.scheduler_info()["workers"]
-    assert client.sync(compat.threads_of_workers, client) == {address: 2}
-    assert client.sync(compat.running_workers, client) == [address]
-    found = client.sync(compat.described_workers, client)
+    assert client.sync(compat.ask_scheduler, client, "ncores") == {address: 2}
+    assert list(client.sync(compat.ask_scheduler, client, "ncores_running")) == [address]
+    found = client.sync(compat.ask_scheduler, client, "identity", n_workers=-1)["workers"]
     assert list(found) == [address] and found[address]["memory_limit"] >= 0
     assert compat.scheduler_address(client) == client.cluster.scheduler_address
 

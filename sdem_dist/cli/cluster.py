@@ -97,7 +97,7 @@ def certificates(folder: Path, days: int) -> None:
     FOLDER has to be on a filesystem that all machines of the cluster see, and stay readable for you alone. Whoever has
     a key of it can run code as you on the cluster.
     """
-    from sdem_dist.cluster.certificates import make_certificates
+    from sdem_dist.cluster.client import make_certificates
 
     path = make_certificates(folder, days)
     click.echo(
@@ -126,12 +126,12 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
 
     The exit code is 1 if there is an error: something that makes training fail or break its promises.
     """
-    from sdem_dist.cluster.diagnostics import examine, examine_here
+    from sdem_dist.cluster.diagnostics import examine
 
     header = None if corpus is None else sdem_dist.open_corpus(corpus).header
     size = (None, None) if header is None else (header.n_features, len(header.classes))
     with ClusterOptions(scheduler, None, cluster).client() as client:
-        lines = examine_here() if client is None else examine(client, folder, *size)
+        lines = examine(client, folder, *size)
     for verdict, topic, text in lines:
         click.echo(f"{verdict:<9}{topic:<12}{text}")
     errors, warnings = (sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning"))

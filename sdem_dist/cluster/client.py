@@ -1,19 +1,24 @@
-"""Getting a Dask client: processes of this machine, a scheduler somewhere, or a Dask Gateway."""
+"""Getting a Dask client: processes of this machine, a scheduler somewhere, or a Dask Gateway; certificates for it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from sdem_dist import compat
 from sdem_dist.engine.dask import TASK_STREAM
@@ -24,28 +29,23 @@ if TYPE_CHECKING:
     from distributed import Client, LocalCluster
 
 CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
-ALLOCATOR = {
-    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_ARENA_MAX": "2",
-}
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
 """Environment of worker processes.  Dask's default hands every freed table back to the system, and the next lane takes
-its pages anew: a tenth to a quarter of a round's time.  Two arenas, since every thread's own would keep what it
-freed."""
+its pages anew: a tenth to a quarter of a round's time.  Of more arenas each would keep what its thread freed."""
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
-"""How often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
-take 3 % of the processors on which scheduler and workers compute."""
+"""How often Dask looks at its own event loops and threads: its defaults take 3 % of the processors of all processes."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
 _log = logging.getLogger(__name__)
+ROLES = ("scheduler", "worker", "client")  # whose connections are encrypted
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
 
 
 def configuration() -> dict[str, object]:
     """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
-    prefix = "distributed.nanny.pre-spawn-environ"
-    return {**QUIET, **TASK_STREAM, **{f"{prefix}.{name}": value for name, value in ALLOCATOR.items()}}
+    environment = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
+    return {**QUIET, **TASK_STREAM, **environment}
 
 
 @contextmanager
@@ -84,32 +84,31 @@ def connected(
     if scheduler is not None:
         with _remote_client(scheduler, timeout) as client, client.as_current():
             yield client
-    elif n_workers is not None:
-        import dask
-        from distributed import Client
-
-        tight = worker_memory(n_workers) < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
-        limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
-        with dask.config.set({**configuration(), **limits}), ExitStack() as ends:
-            try:
-                with held_back():
-                    cluster = ends.enter_context(_local_cluster(n_workers))
-                    # The scheduler is in this process: what comes through it is received, sent and received again.
-                    client = ends.enter_context(Client(cluster, direct_to_workers=True))
-                yield client
-            finally:
-                with held_back():
-                    ends.close()
-    else:
+        return
+    if n_workers is None:
         yield None
+        return
+    import dask
+    from distributed import Client
+
+    memory = worker_memory(n_workers)
+    tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
+    limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
+    with dask.config.set({**configuration(), **limits}), ExitStack() as ends:
+        try:
+            with held_back():
+                cluster = ends.enter_context(_local_cluster(n_workers, memory))
+                # The scheduler is in this process: what comes through it is received, sent and received again.
+                client = ends.enter_context(Client(cluster, direct_to_workers=True))
+            yield client
+        finally:
+            with held_back():
+                ends.close()
 
 
 @contextmanager
 def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
-    """Yield a client of a gateway's cluster: a new one, which ends after, or the one that the address names.
-
-    How to sign in, and the options of a new cluster, are Dask's configuration below ``gateway``.
-    """
+    """Yield a client of a gateway's cluster: a new one, which ends after, or the one that the address names."""
     if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
         raise ClusterError(
             f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
@@ -178,20 +177,16 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         ) from error
 
 
-def _local_cluster(n_workers: int) -> LocalCluster:
+def _local_cluster(n_workers: int, memory_limit: int) -> LocalCluster:
     from distributed import LocalCluster
 
-    memory_limit, left = worker_memory(n_workers), STARTS
+    how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory_limit}
+    how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
+    how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
+    left = STARTS
     while True:
         try:
-            return LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
-                memory_limit=memory_limit,
-            )
+            return LocalCluster(n_workers, **how)
         except RuntimeError as error:  # Dask's, of processes that ended at once
             path = getattr(sys.modules["__main__"], "__file__", None)
             with suppress(OSError):  # a notebook, or a zipped application
@@ -207,10 +202,7 @@ def _local_cluster(n_workers: int) -> LocalCluster:
 
 
 def worker_memory(n_workers: int) -> int:
-    """Return the bytes for each of some workers of this machine: what this process may use, less its own part, shared.
-
-    Raises ClusterError: a worker could not even start with as much.
-    """
+    """Return the bytes of each worker of this machine; ClusterError where it could not even start with as much."""
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
@@ -225,8 +217,7 @@ def worker_memory(n_workers: int) -> int:
 def held_back() -> Iterator[None]:
     """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
 
-    Processes that are started meanwhile never see one: a terminal sends Ctrl-C to all, and this process alone is to
-    end, and to end them. They inherit the mask of the thread that starts them, and that the mask of this one.
+    A terminal sends Ctrl-C to all processes, and this one alone is to end the others: they inherit its mask.
     """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
@@ -263,3 +254,39 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def make_certificates(folder: str | Path, days: int = 365) -> Path:
+    """Make a certificate authority, and a key and certificate for each role, by `trustme`; return ``tls.yaml``.
+
+    That is the Dask configuration which uses them and requires encryption. The authority's key is in memory only, so
+    that nobody can issue another certificate. `folder` must not exist; it becomes readable for its owner only.
+    """
+    try:
+        import trustme
+    except ImportError as error:
+        raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
+    folder = Path(folder).absolute()
+    if folder.exists():
+        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder")
+    authority = trustme.CA(organization_name="sdem_dist cluster")
+    contents = {"ca.pem": authority.cert_pem.bytes()}
+    tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
+    for role in ROLES:
+        until = datetime.now(UTC) + timedelta(days=days)
+        issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
+        contents[f"{role}.pem"] = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
+        contents[f"{role}-key.pem"] = issued.private_key_pem.bytes()
+        tls[role] = {"cert": str(folder / f"{role}.pem"), "key": str(folder / f"{role}-key.pem")}
+    comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
+    contents["tls.yaml"] = msgspec.yaml.encode({"distributed": {"comm": comm}})
+    try:
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as hidden:  # readable for its owner only
+            for name, content in contents.items():
+                with os.fdopen(os.open(Path(hidden, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+                    out.write(content)
+            Path(hidden).rename(folder)  # all, or nothing
+            Path(hidden).mkdir()  # the context removes it
+    except OSError as error:
+        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
+    return folder / "tls.yaml"

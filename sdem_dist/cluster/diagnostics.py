@@ -60,10 +60,7 @@ class Examined(NamedTuple):
 
 
 def facts_of_process(dask_worker: Any = None) -> Facts:
-    """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process.
-
-    Dask passes a worker or a scheduler. Of a worker also its memory limit and threads; scratch room is in its folder.
-    """
+    """Return versions, processor, cores, threads, time and scratch room of this process, which may be a worker."""
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
         try:
@@ -143,10 +140,8 @@ def checks_of(examined: Examined, n_features: int | None = None, n_classes: int 
     reachable = [f"none at {a}: whoever reaches it can run code there (sdem cluster certificates)" for a in open_ones]
     none = "none, and nothing listens beyond this machine"
     encrypted = none if plain else "every connection is encrypted and both ends show certificates"
-    processes = counted(len(examined.processes), "process", "processes")
-    instructions = (
-        f"kernels are compiled for the same vector instructions in {counted(len(workers) + 1, 'process', 'processes')}"
-    )
+    processes, compiled = (counted(n, "process", "processes") for n in (len(examined.processes), len(workers) + 1))
+    instructions = f"kernels are compiled for the same vector instructions in {compiled}"
     rows = [
         ("versions", "error", versions, f"{every}; the same in {processes}"),
         ("cpu", "warning", cpu, instructions),
@@ -167,18 +162,10 @@ def checks_of(examined: Examined, n_features: int | None = None, n_classes: int 
     return checks
 
 
-def examine_here() -> list[Check]:
-    """Look at this machine alone."""
-    return checks_of(Examined({"this process": facts_of_process()}))
-
-
-def examine(client: Client, folder: Path, n_features: int | None = None, n_classes: int | None = None) -> list[Check]:
-    """Look at a whole cluster.
-
-    `folder`: where corpora are; a small file is written here, read by every worker, and removed.
-    `n_features`, `n_classes`: size of the model that the workers' memory is compared with.
-    Raises ClusterError: there is no worker, or one does not answer.
-    """
+def examine(client: Client | None, folder: Path, *size: int | None) -> list[Check]:
+    """Look at a cluster whose corpora are in `folder`, or with None at this machine, for a model of this size."""
+    if client is None:
+        return checks_of(Examined({"this process": facts_of_process()}))
     import cloudpickle
 
     modules = [sys.modules[__name__], compat]
@@ -215,7 +202,7 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
     processes = {"the client": facts_of_process(), "the scheduler": scheduler, **workers}
     blind = [worker for worker, content in contents.items() if content != word]
     examined = Examined(processes, workers, apart, trips, speeds, str(folder), blind, [info["address"], *addresses])
-    return checks_of(examined, n_features, n_classes)
+    return checks_of(examined, *size)
 
 
 def _ask(client: Client, workers: list[str], function: Any, *args: Any) -> Any:

@@ -9,11 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -74,11 +74,7 @@ class JobSettings:
 
 
 def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
-    """Read a cluster file: Dask's own configuration and a section of ours.
-
-    `lifetime`: such as ``"55m"``; comes before what the file says.
-    Raises ClusterError: the file cannot be read, or an entry is missing, unknown, or not what it should be.
-    """
+    """Read a cluster file: Dask's own configuration and a section of ours; `lifetime` comes before the file's."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -88,14 +84,18 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
         except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
             raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
 
+    def flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+        for name, value in content.items():
+            if isinstance(value, dict) and value:
+                yield from flat(value, f"{prefix}{name}.")
+            else:
+                yield prefix + name, value
+
     def seconds_of(name: str, value: str | float) -> float:
-        try:
-            seconds = float(parse_timedelta(value, default="seconds"))
-        except (KeyError, ValueError):
-            seconds = 0.0
-        if seconds <= 0:
-            raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
-        return seconds
+        with suppress(KeyError, ValueError):
+            if (seconds := float(parse_timedelta(value, default="seconds"))) > 0:
+                return seconds
+        raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
 
     path = Path(path)
     content = load(path)
@@ -119,7 +119,7 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
             raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it as one line")
     if isinstance(options.get("walltime"), int):
         raise ClusterError(f'{path}: walltime {options["walltime"]}: YAML reads it as seconds; quote it: "12:00:00"')
-    config = dict(_flat(content))
+    config = dict(flat(content))
     if own.certificates is not None:
         tls = path.parent / own.certificates / "tls.yaml"
         if not tls.is_file():
@@ -127,21 +127,13 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
                 f"{path}: certificates: {tls} does not exist: name a folder that sdem cluster certificates made, relative "
                 f"to {path.parent}"
             )
-        config |= _flat(load(tls))
+        config |= flat(load(tls))
     wait = config["sdem-dist.wait-for-workers"] = seconds_of("wait-for-workers", own.wait_for_workers)
     if own.silence is not None:
         config["sdem-dist.silence"] = seconds_of("silence", own.silence)
     life = own.lifetime if lifetime is None else lifetime
     seconds = None if life is None else seconds_of("lifetime", life)
     return JobSettings(path, system, own.jobs, wait, seconds, options, config)
-
-
-def _flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in content.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def jobqueue() -> ModuleType:
@@ -205,16 +197,11 @@ def _job_options(settings: JobSettings) -> dict[str, Any]:
 def batch_jobs(
     path: str | Path, lifetime: str | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[Client]:
-    """Yield a client of a scheduler in this process, whose workers are batch jobs.
+    """Yield a client of a scheduler in this process, whose workers are the batch jobs of a cluster file.
 
     The run begins with the first worker. Jobs that start later join in, lost jobs are submitted again, and all are
-    cancelled at the end, also after an exception or a signal.
-
-    `path`: cluster file.
-    `lifetime`: such as ``"55m"``, in place of the file's.
-    `say`: takes lines for the person who waits.
-    Raises ClusterError: the file is wrong, the batch system refuses the jobs, or no worker came in time; with what the
-    batch system says.
+    cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
+    Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
     """
     import dask
     from distributed import Client
@@ -235,25 +222,21 @@ def batch_jobs(
             monitor = JobMonitor(cluster, settings, say)
             try:
                 cluster.scale(jobs=settings.jobs)
-                say(
-                    f"{settings.jobs} jobs of {settings.system} submitted; waiting up to {settings.wait:g} s for a worker"
-                )
-                _wait_for_worker(cluster, settings)
+                waits = f"waiting up to {settings.wait:g} s for a worker"
+                say(f"{settings.jobs} jobs of {settings.system} submitted; {waits}")
+                monitor.wait_for_worker()
                 cluster.loop.add_callback(monitor.watch)
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
-                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{_states(cluster, settings)}") from error
+                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{monitor.states()}") from error
             finally:
                 monitor.stopped = True
                 cluster.close()
 
 
 def _with_refusals(job_class: type[Job]) -> type[Job]:
-    """Return a job class whose refusal by the batch system can be read; jobqueue's own goes to a log.
-
-    It also knows when it is closed, without which a cluster that never ran cannot be closed.
-    """
+    """Return a job class that keeps why it was refused, and knows when it is closed, also if it never ran."""
 
     async def start(self: Any) -> None:
         try:
@@ -271,25 +254,18 @@ def _with_refusals(job_class: type[Job]) -> type[Job]:
     return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
 
 
-class JobStatus(NamedTuple):
-    """What a batch system says about a job."""
-
-    text: str
-    over: bool | None  # None: it did not answer
-
-
-def job_status(system: str, job_id: str) -> JobStatus:
-    """Ask a batch system about a job; one that it does not know any more is over."""
+def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
+    """Return what a batch system says about a job, and whether it is over: None if the system does not answer."""
     command = STATUS_COMMANDS[system]
     try:
         run = subprocess.run([*command, job_id], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return JobStatus(f"{command[0]} did not answer: {error}", None)
+        return f"{command[0]} did not answer: {error}", None
     text = _first_lines(run.stdout.strip() or run.stderr.strip())
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):
-        return JobStatus(text, None)  # it speaks of itself, not of the job
-    return JobStatus(text or f"job {job_id} is not in the queue", unknown or OVER.search(run.stdout) is not None)
+        return text, None  # it speaks of itself, not of the job
+    return text or f"job {job_id} is not in the queue", unknown or OVER.search(run.stdout) is not None
 
 
 def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> str:
@@ -305,59 +281,55 @@ def _first_lines(text: str) -> str:
     return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])
 
 
-def _status(job: Any, system: str) -> JobStatus:
-    """Return what is known of a job of a cluster: refused, not submitted yet, or what its batch system says."""
-    if job.refusal is not None:
-        return JobStatus(f"the job was refused: {job.refusal}", True)
-    return JobStatus("", False) if job.job_id is None else job_status(system, job.job_id)
-
-
-def _states(cluster: Any, settings: JobSettings) -> str:
-    """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
-    folder, name = (None if (o := settings.options.get(k)) is None else str(o) for k in ("log-directory", "job-name"))
-    texts: dict[str, None] = {}
-    for job in list(cluster.workers.values()):
-        status = _status(job, settings.system)
-        texts[status.text] = None
-        if status.over and job.job_id is not None:
-            texts[log_of_job(job.job_id, folder, name)] = None
-    return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
-
-
-def _wait_for_worker(cluster: Any, settings: JobSettings) -> None:
-    deadline, next_look, script = time.monotonic() + settings.wait, time.monotonic() + LOOK, cluster.job_script()
-    while not cluster.scheduler.workers:
-        now = time.monotonic()
-        if now >= deadline:
-            address = cluster.scheduler_address
-            note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
-            raise ClusterError(
-                f"no worker came within {settings.wait:g} s (sdem-dist: wait-for-workers in {settings.path} sets this time). "
-                f"The scheduler listens at {address}{note if LOOPBACK in address else ''}.\n"
-                f"The script of each job:\n{script}"
-            )
-        if now >= next_look:
-            hopeless = [_status(job, settings.system).over for job in list(cluster.workers.values())]
-            if hopeless and all(hopeless) and not cluster.scheduler.workers:
-                raise ClusterError(f"no job is left that could bring a worker.\nThe script of each job:\n{script}")
-            next_look = time.monotonic() + LOOK
-        time.sleep(0.1)
-
-
 class JobMonitor:
-    """Replaces lost jobs of a cluster, in the cluster's event loop, until `stopped`.
+    """Waits for the first worker of a cluster; then replaces lost jobs, in the cluster's event loop, until `stopped`.
 
     Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
     has come.
-
-    `cluster`: dask-jobqueue's, its jobs as `_with_refusals` makes them.
-    `say`: takes lines about what was replaced.
     """
 
     def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
         self._cluster, self._settings, self._say = cluster, settings, say
         self._last_worker: dict[object, float] = {}  # by job, since names are used again
         self._failures, self.stopped = 0, False
+
+    def _status(self, job: Any) -> tuple[str, bool | None]:
+        """Return what is known of a job, and whether it is over: refused, not submitted yet, or see `job_status`."""
+        if job.refusal is not None:
+            return f"the job was refused: {job.refusal}", True
+        return ("", False) if job.job_id is None else job_status(self._settings.system, job.job_id)
+
+    def states(self) -> str:
+        """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
+        options, texts = self._settings.options, dict[str, None]()
+        folder, name = (None if options.get(k) is None else str(options[k]) for k in ("log-directory", "job-name"))
+        for job in list(self._cluster.workers.values()):
+            text, over = self._status(job)
+            texts[text] = None
+            if over and job.job_id is not None:
+                texts[log_of_job(job.job_id, folder, name)] = None
+        return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
+
+    def wait_for_worker(self) -> None:
+        """Raise ClusterError if none comes in time, or no job is left that could bring one."""
+        cluster, settings, now = self._cluster, self._settings, time.monotonic()
+        deadline, next_look, script = now + settings.wait, now + LOOK, cluster.job_script()
+        while not cluster.scheduler.workers:
+            now = time.monotonic()
+            if now >= deadline:
+                address = cluster.scheduler_address
+                note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
+                raise ClusterError(
+                    f"no worker came within {settings.wait:g} s (sdem-dist: wait-for-workers in {settings.path} sets this "
+                    f"time). The scheduler listens at {address}{note if LOOPBACK in address else ''}.\n"
+                    f"The script of each job:\n{script}"
+                )
+            if now >= next_look:
+                hopeless = [self._status(job)[1] for job in list(cluster.workers.values())]
+                if hopeless and all(hopeless) and not cluster.scheduler.workers:
+                    raise ClusterError(f"no job is left that could bring a worker.\nThe script of each job:\n{script}")
+                next_look = time.monotonic() + LOOK
+            time.sleep(0.1)
 
     async def watch(self) -> None:
         while not self.stopped:
@@ -384,11 +356,10 @@ class JobMonitor:
                 self._failures = 0
             self._last_worker[job] = now
             return False
-        status = await asyncio.to_thread(_status, job, self._settings.system)
-        text, over = ", ".join(status.text.splitlines()), bool(status.over)
+        text, over = await asyncio.to_thread(self._status, job)
         if self._has_worker(name):
             return False
-        again = over or (job in self._last_worker and now - self._last_worker[job] > SILENT)
+        text, again = ", ".join(text.splitlines()), bool(over) or now - self._last_worker.get(job, now) > SILENT
         if over and job not in self._last_worker:
             text += "" if job.refusal else ": it ended before it brought a worker"
             if self._failures >= FAILURES:
@@ -396,7 +367,6 @@ class JobMonitor:
             self._failures += 1
             again = self._failures < FAILURES
         if over or again:
-            self._say(
-                f"{text}: {'submitting another' if again else f'{FAILURES} failed in a row; going on without it'}"
-            )
+            without = f"{FAILURES} failed in a row; going on without it"
+            self._say(f"{text}: {'submitting another' if again else without}")
         return again

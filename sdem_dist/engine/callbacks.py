@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -43,127 +43,106 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
 class LogLines:
     """Write a line for each epoch to standard error; for a stage that is not monitored one line, if it takes long."""
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix, self._seconds = prefix, 0.0
-        self._stage: StageStarted | None = None
+    def __init__(self) -> None:
+        self._seconds, self._stage = 0.0, cast(StageStarted | None, None)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
             self._stage, self._seconds = event, 0.0
-        line = self._line(event)
-        if line:
-            print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
-
-    def _line(self, event: Event) -> str:
-        """Return what an event is worth to people; empty if nothing."""
+        line = ""
         match event, self._stage:
             case events.WorkerLost(), _:
-                return f"lost the worker {event.worker}; what it was doing is done again elsewhere"
+                line = f"lost the worker {event.worker}; what it was doing is done again elsewhere"
             case events.TaskRetried(), _:
-                return f"a task failed and is tried again: {event.error}"
+                line = f"a task failed and is tried again: {event.error}"
             case RoundEnded(), StageStarted(monitored=False) as stage:
                 before, self._seconds = self._seconds, self._seconds + event.seconds
                 if before < SHORT <= self._seconds:
-                    return f"{stage.stage}: {counted(stage.n_epochs, 'epoch')}"
+                    line = f"{stage.stage}: {counted(stage.n_epochs, 'epoch')}"
             case StageStarted(monitored=True), _:
                 rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
-                goes_on = f", from epoch {event.epoch + 1}" if event.epoch else ""
-                sizes = f"{counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round"
-                return f"{event.stage}: {sizes}, {counted(event.n_workers, 'thread')}{goes_on}"
+                line = f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round, "
+                line += counted(event.n_workers, "thread") + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             case EpochEnded(), StageStarted(monitored=True) as stage:
                 # Of many quick epochs without a figure, one in ten gets a line.
                 has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
                 if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or event.epoch % 10 == 9:
                     rate = f"{event.documents_per_second:,.0f} documents/s"
-                    return f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
+                    line = f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
             case events.CheckpointWritten(), StageStarted(monitored=True):
-                return f"checkpoint {event.path}"
+                line = f"checkpoint {event.path}"
             case StageEnded(), StageStarted(monitored=True) if event.why:
-                return f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
-        return ""
-
-
-class Bar(msgspec.Struct):
-    """The bar of a stage."""
-
-    text: str
-    done: int
-    total: int
+                line = f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
+        if line:
+            print(line, file=sys.stderr, flush=True)
 
 
 class ProgressBar:
-    """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics.
+    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
 
-    The bars stand below each other: in a terminal by `rich`, in a notebook in the output of the cell.
-    """
-
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix, self._bars, self._drawn = prefix, list[Bar](), 0.0
-        self._stage: StageStarted | None = None
-        self._screen: Any = None  # the display of a cell, or a terminal's
+    def __init__(self) -> None:
+        self._drawn, self._stage = 0.0, cast(StageStarted | None, None)
+        self._bars: Any = None  # rich's, which draws them in terminals only
+        self._cell: Any = None  # where a notebook shows them
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
+            if self._bars is None:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn
+
+                columns, screen = (TextColumn("{task.description}", markup=False), BarColumn()), Console(stderr=True)
+                self._bars = Progress(*columns, console=screen, auto_refresh=False, disable=in_notebook())
+                self._bars.start()
             self._drop_unmonitored()
             self._stage = event
-            self._bars.append(Bar(event.stage, event.done, max(1, event.total)))
+            self._bars.add_task(event.stage, completed=event.done, total=max(1, event.total))
         elif isinstance(event, RunEnded):
             self.stop()
         if self._stage is None:
             return
-        bar = self._bars[-1]
+        bar = self._bars.tasks[-1]
         if isinstance(event, RoundEnded):
-            bar.done += 1
+            self._bars.advance(bar.id)
             if time.monotonic() - self._drawn <= PAUSE:
                 return
         elif isinstance(event, EpochEnded) and self._stage.monitored:
-            bar.text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
+            text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
+            self._bars.update(bar.id, description=text)
         elif isinstance(event, StageEnded):
-            bar.text, bar.total = bar.text + (f"  stopped, {event.then}" if event.then else ""), max(1, bar.done)
+            text = bar.description + (f"  stopped, {event.then}" if event.then else "")
+            self._bars.update(bar.id, description=text, total=max(1, bar.completed))
         if isinstance(event, StageStarted | RoundEnded | StageEnded):
             self._draw()
 
     def _drop_unmonitored(self) -> None:
         if self._stage is not None and not self._stage.monitored:
-            self._bars.pop()  # the next bar takes its place
+            self._bars.remove_task(self._bars.task_ids[-1])  # the next bar takes its place
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        if in_notebook():
-            display = import_module("IPython.display")
-            rows = [
-                f'<progress value="{bar.done}" max="{bar.total}"></progress> {html.escape(self._prefix + bar.text)}'
-                for bar in self._bars
-            ]
-            picture = display.HTML("<br>".join(rows))
-            if self._screen is None:
-                self._screen = display.display(picture, display_id=True)
-            else:
-                self._screen.update(picture)
+        if not in_notebook():
+            self._bars.refresh()
             return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress_bar import ProgressBar as RichBar
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(padding=(0, 1))
-        for bar in self._bars:
-            grid.add_row(Text(self._prefix + bar.text), RichBar(bar.total, bar.done, width=40))
-        if self._screen is None:
-            self._screen = Live(console=Console(stderr=True), auto_refresh=False)
-            self._screen.start()
-        self._screen.update(grid, refresh=True)
+        display = import_module("IPython.display")
+        picture = display.HTML(
+            "<br>".join(
+                f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress> {html.escape(bar.description)}'
+                for bar in self._bars.tasks
+            )
+        )
+        if self._cell is None:
+            self._cell = display.display(picture, display_id=True)
+        else:
+            self._cell.update(picture)
 
     def stop(self) -> None:
         """Leave the terminal as it was, also after a training that failed."""
-        self._drop_unmonitored()
-        self._stage = None
-        if self._screen is not None:
+        if self._bars is not None:
+            self._drop_unmonitored()
             self._draw()
-            if not in_notebook():
-                self._screen.stop()
-        self._screen, self._bars = None, []
+            self._bars.stop()
+        self._stage = self._bars = self._cell = None
 
 
 def in_notebook() -> bool:
@@ -173,15 +152,12 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def progress_callback(prefix: str = "") -> Iterator[Callback]:
-    """Yield a progress bar if there is a notebook's cell or standard error is a terminal, else plain lines.
-
-    A bar is stopped whatever happens meanwhile.
-    """
+def progress_callback() -> Iterator[Callback]:
+    """Yield a progress bar for a notebook's cell or a terminal, stopped whatever happens; else plain lines."""
     if not in_notebook() and not sys.stderr.isatty():
-        yield LogLines(prefix)
+        yield LogLines()
         return
-    bar = ProgressBar(prefix)
+    bar = ProgressBar()
     try:
         yield bar
     finally:
@@ -189,14 +165,10 @@ def progress_callback(prefix: str = "") -> Iterator[Callback]:
 
 
 class JsonLines:
-    """Append every event of a run to a file, a JSON object per line, as it happens.
+    """Append every event of a run to a file, a JSON object per line: ``event``, ``time`` in UTC, and its fields.
 
-    Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during
-    the run ends the log with a warning, and not the run. A file is opened for each line, so that written lines survive
-    the death of this process. An object at a URL is written whole every few seconds: the last seconds of a run that is
-    killed are missing.
-
-    `path`: made where it is absent; a resumed run goes on in the same file.
+    A disk that fills up ends the log with a warning, and not the run; a resumed run goes on in the same file. A file is
+    opened for each line, which so survives the death of this process. An object at a URL is written every few seconds.
     """
 
     def __init__(self, path: str | Path) -> None:

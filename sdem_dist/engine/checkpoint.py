@@ -30,8 +30,7 @@ _REMEDY = {
     CHECKPOINT: "remove a damaged checkpoint, and the run goes on from the one before it",
     RESULT: "remove the damaged result of a stage, and the run does this stage again",
 }
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
-_RESULT = re.compile(r"stage-(\d+)\.sdem")
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)-\d+-\d+\.sdem")
 
 
 class SavedState(NamedTuple):
@@ -46,18 +45,13 @@ class SavedState(NamedTuple):
         return self.contents is not None and contents_checksum(self.path) == self.contents
 
     def block(self, number: int, n_blocks: int) -> Any:
-        """Return one block of the state.
-
-        Raises OSError: the file cannot be read here; another try may succeed.
-        Raises ModelError: it is damaged, or holds something else.
-        """
+        """Return one block of the state; raise OSError where the file cannot be read here, ModelError if damaged."""
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(
                     f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SHARED_FOLDER_HINT}"
                 )
-            prefix = _prefix(number, n_blocks)
-            return _state(self.path, self.state_type, _read(self.path, CHECKPOINT, self.state_type, prefix)[0], prefix)
+            return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
@@ -102,12 +96,10 @@ def checkpoint_folder(folder: str | Path) -> Path:
 
 @dataclass
 class Checkpoints:
-    """A folder of one fit, made if need be, or a URL.
+    """A folder of one fit, made if need be, or a URL; ModelError if it cannot be made or written to.
 
     ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that
     another follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
-
-    Raises ModelError: the folder cannot be made or written to.
     """
 
     folder: Path
@@ -118,11 +110,11 @@ class Checkpoints:
     def __post_init__(self) -> None:
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
-        self.folder, self._last = checkpoint_folder(self.folder), time.monotonic()
+        self.folder, self._last = checkpoint_folder(self.folder).absolute(), time.monotonic()
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
-        if self._checkpoints() or any(_RESULT.fullmatch(path.name) for path in self.folder.iterdir()):
+        if self._of(lambda stage: True) or any(re.fullmatch(r"stage-\d+\.sdem", p.name) for p in self.folder.iterdir()):
             raise ModelError(
                 f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
             )
@@ -134,10 +126,7 @@ class Checkpoints:
         return end_of_epoch if self.every_rounds is None else rounds_done % self.every_rounds == 0
 
     def write(self, stage: StageRecord, progress: Progress, get: Callable[[int], Any], best: Any) -> SavedState:
-        """Publish a checkpoint and remove all but the newest `keep` of its stage.
-
-        `get`: ``get(block)`` returns one; each is written before the next is asked for. `best`: in one piece, or None.
-        """
+        """Publish blocks, each got after the one before is written, and the best state; remove old checkpoints."""
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
             for block in range(stage.n_blocks):
@@ -145,26 +134,18 @@ class Checkpoints:
             if best is not None:
                 yield from _named(best, "best")
 
-        name = f"checkpoint-{stage.number:03d}-{progress.epoch:06d}-{progress.round:06d}.sdem"
-        path = self.folder.absolute() / name
+        path = self.folder / f"checkpoint-{stage.number:03d}-{progress.epoch:06d}-{progress.round:06d}.sdem"
         write_archive(path, CHECKPOINT, arrays(), {"run": stage.run, "progress": to_json(progress._asdict())})
-        self._remove([old for number, *_, old in self._checkpoints() if number == stage.number][: -self.keep])
+        _remove(self._of(lambda number: number == stage.number)[: -self.keep])
         self._last = time.monotonic()
         return SavedState(str(path), contents_checksum(path), stage.state_type)
 
     def latest(self, stage: StageRecord, n_epochs: int) -> tuple[Progress, SavedState, Any] | None:
-        """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
-
-        Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus, or has run
-        more than `n_epochs`.
-        """
-        paths = [path for number, *_, path in self._checkpoints() if number == stage.number]
-        if not paths:
+        """Return (progress, state, best state or None) of a stage's newest checkpoint; ModelError: another's."""
+        if not (paths := self._of(lambda number: number == stage.number)):
             return None
-        path = paths[-1].absolute()
-        arrays, metadata = _read(path, CHECKPOINT, stage.state_type, "best")
-        check_run(path, stage.run, metadata)
-        best = _state(path, stage.state_type, arrays, "best") if arrays else None
+        path = paths[-1]
+        best, metadata = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         try:
             progress = Progress(**from_json(metadata["progress"]))
         except (KeyError, TypeError) as error:
@@ -182,33 +163,29 @@ class Checkpoints:
         write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(values)})
 
     def result(self, run: Json, stage: int, state_type: type[Any] | None = None) -> tuple[Any, Any] | None:
-        """Return what `write_result` was given; None where a stage has not finished. Raises as `latest` does.
-
-        `state_type`: None for a scoring, which has no state.
-        """
-        path = self._result(stage)
-        if not path.exists():
+        """Return what `write_result` was given; None where a stage has not finished. A scoring has no state."""
+        if not (path := self._result(stage)).exists():
             return None
-        arrays, metadata = _read(path, RESULT)
-        check_run(path, run, metadata)  # first: the state of another run may have other arrays
-        state = None if state_type is None else _state(path, state_type, arrays, "state")
+        state, metadata = _read(path, RESULT, state_type, "state", run)
         return state, from_json(metadata.get("result"))
 
     def remove_before(self, stage: int) -> None:
-        self._remove([path for number, *_, path in self._checkpoints() if number < stage])
+        _remove(self._of(lambda number: number < stage))
 
     def _result(self, stage: int) -> Path:
-        return self.folder.absolute() / f"stage-{stage:03d}.sdem"
+        return self.folder / f"stage-{stage:03d}.sdem"
 
-    def _checkpoints(self) -> list[tuple[int, int, int, Path]]:
-        names = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir())
-        return sorted((int(name[1]), int(name[2]), int(name[3]), path) for name, path in names if name)
+    def _of(self, accepts: Callable[[int], bool]) -> list[Path]:
+        """Return the checkpoints of stages, the oldest first."""
+        names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        paths = [path for name, path in names if name and accepts(int(name[1]))]
+        return sorted(paths, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)])
 
-    @staticmethod
-    def _remove(paths: list[Path]) -> None:
-        for path in paths:
-            with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
-                path.unlink()
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
+            path.unlink()
 
 
 def _prefix(block: int, n_blocks: int) -> str:
@@ -223,24 +200,25 @@ def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _read(
-    path: str | Path, kind: str, state_type: type[Any] | None = None, prefix: str = ""
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return arrays, of a state those that are there, and metadata; ModelError says what to do with a damaged file."""
-    names = None if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
+    path: str | Path, kind: str, state_type: type[Any] | None, prefix: str, run: Json | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return a state, None where there is no best one, and metadata, of `run` if given; ModelError says what to do."""
+    names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
     try:
-        return read_archive(path, kind, names)
+        arrays, metadata = read_archive(path, kind, names)
     except ModelError as error:
         if isinstance(error.__cause__, OSError):
             raise
         raise ModelError(f"{error}; {_REMEDY[kind]}") from error
-
-
-def _state(path: str | Path, state_type: type[Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
+    if run is not None:
+        check_run(path, run, metadata)  # first: the state of another run may have other arrays
+    if state_type is None or (prefix == "best" and not arrays):
+        return None, metadata
     try:
-        values = [arrays[f"{prefix}_{field}"] for field in state_type._fields]
+        values = [arrays[name] for name in names]
     except KeyError as error:
         raise _mismatch(path, error) from error
-    return state_type(*(float(value) if value.ndim == 0 else value for value in values))
+    return state_type(*(float(value) if value.ndim == 0 else value for value in values)), metadata
 
 
 def _mismatch(path: str | Path, error: Exception) -> ModelError:
@@ -254,8 +232,7 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
         for name, value in tree.items() if isinstance(tree, dict) else ():
             yield from leaves(value, f"{path}{name}.") if isinstance(value, dict) else [(f"{path}{name}", value)]
 
-    before = metadata.get("run")
-    if before == run:
+    if (before := metadata.get("run")) == run:
         return
     a, b = dict(leaves(run)), dict(leaves(before))
     differing = [name for name in sorted({*a, *b}) if (name in a, a.get(name)) != (name in b, b.get(name))]

@@ -42,29 +42,19 @@ class DaskExecutor(Executor):
     """A connected client as an executor.
 
     Tasks are pure and refer to the corpus by path and to the model by a future, so that Dask recomputes what a lost
-    worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached.
-
-    A task may take hours, so waiting for it has no deadline of its own. But every `PULSE` seconds of waiting the
-    scheduler is asked for its workers: silence or a lack of them ends the wait. A scheduler that hangs closes no
-    connection, so Dask alone would wait for it without an end.
-
-    `client`: synchronous; stays open.
-    `wait_for_workers`: seconds that the cluster may be without any worker, at the beginning and in the middle.
-    Default: Dask's configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
-    `silence`: seconds that the scheduler may take to answer. Default: ``sdem-dist.silence``, or 300.
-    Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
+    worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached. A task may take
+    hours. Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence, or a lack of them, ends the
+    wait. One that hangs closes no connection, so Dask alone would wait for it without an end.
     """
 
     max_pending_rounds = 1
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
-        def setting(name: str, value: float | None, default: float) -> float:
-            return float(dask.config.get(f"sdem-dist.{name}", default)) if value is None else value
-
         self._client, self.address = client, compat.scheduler_address(client)
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
-        self.wait_for_workers = setting("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
-        self.silence = setting("silence", silence, SILENCE)
+        patience = dask.config.get("sdem-dist.wait-for-workers", WAIT_FOR_WORKERS, override_with=wait_for_workers)
+        self.wait_for_workers = float(patience)
+        self.silence = float(dask.config.get("sdem-dist.silence", SILENCE, override_with=silence))
         self.workers: list[str] = []  # addresses when last looked; those that stay keep their position
         self._events: list[Event] = []
         self._disturbed = False
@@ -78,14 +68,15 @@ class DaskExecutor(Executor):
                 time.sleep(min(PULSE, self.wait_for_workers / 4))
                 client.sync(self._look)
             wanted.release()
-        client.subscribe_topic(
-            self._run, lambda logged: self._events.append(TaskRetried(logged[1]["failures"], logged[1]["error"]))
-        )
+        retried = self._events.append  # of a worker's message, to which Dask adds the worker
+        client.subscribe_topic(self._run, lambda m: retried(TaskRetried(m[1]["failures"], m[1]["error"])))
         with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
-            self._ask(lambda: client.get_task_stream(count=0))  # from now on it records what `transfer_seconds` reads
+            # From now on it records what `transfer_seconds` reads.
+            client.sync(self._reply, lambda: client.get_task_stream(count=0))
 
     def memory_bytes(self) -> int:
-        described = self._ask(partial(compat.described_workers, self._client))
+        ask = partial(compat.ask_scheduler, self._client, "identity", n_workers=-1)
+        described = self._client.sync(self._reply, ask)["workers"]
         limits = [worker["memory_limit"] for worker in described.values() if worker["memory_limit"]]
         # Workers without a limit share what their machine has.
         unlimited = Counter(_host(address) for address, worker in described.items() if not worker["memory_limit"])
@@ -95,39 +86,32 @@ class DaskExecutor(Executor):
         return int(min(limits, default=of_this_process()))
 
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """See `Executor`. It is no task, which would wait for what others have the worker do.
-
-        What fails here fails in a task of the run, which says more.
-        """
+        """See `Executor`; no task: it would wait for others. What fails here fails in a task, too."""
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
         first = list({_host(worker): worker for worker in reversed(self.workers)}.values())
-        values: list[Value] = []
-        for group in (first, [worker for worker in self.workers if worker not in first]):
-            replies = self._client.sync(self._while_alive, partial(self._replies, group, function, *args))
-            if replies is None:
-                return []
-            values += replies
-        return values
-
-    async def _replies(self, workers: list[str], function: Callable[..., Value], *args: object) -> list[Value] | None:
-        """Return what workers answer, but for those lost meanwhile; None if one does not answer in time."""
+        groups, values = [first, [worker for worker in self.workers if worker not in first]], list[Value]()
         # In a thread: long work, such as compiling, must not keep a worker's event loop from answering the scheduler.
         run = partial(self._client.run, asyncio.to_thread, function, *args, on_error="ignore", asynchronous=True)
-        # Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
-        calls = {worker: asyncio.ensure_future(run(workers=[worker])) for worker in workers}
-        deadline, values = time.monotonic() + ALL_WORKERS_SECONDS, list[Value]()
-        try:
-            while waiting := [call for worker, call in calls.items() if not call.done() and worker in self.workers]:
-                if time.monotonic() >= deadline:
-                    return None
-                await asyncio.wait(waiting, timeout=PULSE / 4)
-            for call in calls.values():
-                if call.done() and call.exception() is None:
-                    values += call.result().values()
-            return values
-        finally:
-            for call in calls.values():
-                call.cancel()
+
+        async def replied(workers: list[str]) -> bool:
+            # Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
+            calls = {worker: asyncio.ensure_future(run(workers=[worker])) for worker in workers}
+            deadline = time.monotonic() + ALL_WORKERS_SECONDS
+            try:
+                while waiting := [call for worker, call in calls.items() if not call.done() and worker in self.workers]:
+                    if time.monotonic() >= deadline:
+                        return False
+                    await asyncio.wait(waiting, timeout=PULSE / 4)
+                for call in calls.values():
+                    if call.done() and call.exception() is None:
+                        values.extend(call.result().values())
+                return True
+            finally:
+                for call in calls.values():
+                    call.cancel()
+
+        in_time = all(self._client.sync(self._while_alive, partial(replied, group)) for group in groups)
+        return values if in_time else []
 
     def drain_events(self) -> list[Event]:
         events = list(self._events)
@@ -135,7 +119,6 @@ class DaskExecutor(Executor):
         return events
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
-        """Submit ``function(*args)`` under a key of its own that names the work."""
         self.n_remembered += 1  # the scheduler keeps those behind a result
         restrictions: dict[str, object] = {}
         if affinity is not None and self.workers:
@@ -147,30 +130,20 @@ class DaskExecutor(Executor):
         # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
         # equal, and statistics would wait for neighbours to be merged with.
         priority = int(affinity is None)
+        how: dict[str, Any] = {"key": key, "pure": False, "priority": priority, "fifo_timeout": 0, **restrictions}
         try:
-            future: Any = self._client.submit(
-                _attempt, self._run, function, *args,
-                key=key, pure=False, priority=priority, fifo_timeout=0, **restrictions,
-            )  # fmt: skip
-            return cast("Handle[Value]", future)
+            return cast("Handle[Value]", self._client.submit(_attempt, self._run, function, *args, **how))
         except ClosedClientError as error:
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
     def result(self, handle: Handle[Value]) -> Value:
-        """Wait for a future and return its value.
-
-        A task that fails with one of `TRANSIENT` is tried `TRIES` times in all.
-
-        Raises ClusterError: the scheduler was lost or fell silent, there were no workers for too long, or a task killed
-        several workers in turn.
-        """
+        """Wait for a future; ClusterError: the scheduler is lost or silent, or workers are missing or die of it."""
         return cast(Value, self._watched(handle, lambda: self._client.gather(handle, asynchronous=True)))
 
-    def wait(self, handle: Handle[Any]) -> None:
-        future: Any = handle
-        error = self._watched(future, lambda: future.exception(asynchronous=True))
-        if error is not None or future.cancelled():
-            self.result(future)  # raises, with the traceback of the worker
+    def wait(self, handle: Any) -> None:
+        error = self._watched(handle, lambda: handle.exception(asynchronous=True))
+        if error is not None or handle.cancelled():
+            self.result(handle)  # raises, with the traceback of the worker
 
     def put(self, value: Value) -> Handle[Value]:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
@@ -181,7 +154,7 @@ class DaskExecutor(Executor):
     def transfer_seconds(self, since: float) -> float:
         return sum(
             span["stop"] - span["start"]
-            for task in self._ask(lambda: self._client.get_task_stream(start=since))
+            for task in self._client.sync(self._reply, lambda: self._client.get_task_stream(start=since))
             for span in task["startstops"]
             if span["action"] == "transfer" and self._run in str(task["key"])
         )
@@ -215,7 +188,7 @@ class DaskExecutor(Executor):
 
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
-        present = await self._reply(partial(compat.threads_of_workers, self._client))
+        present = await self._reply(partial(compat.ask_scheduler, self._client, "ncores"))
         self._last_look = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
         self._events += [WorkerLost(worker) for worker in lost]
@@ -227,7 +200,7 @@ class DaskExecutor(Executor):
         positions = [worker if worker in present else next(new, None) for worker in self.workers]
         self.workers = [worker for worker in positions if worker is not None] + list(new)
         self.n_workers = max(1, sum(present.values()))  # threads of all
-        running = await self._reply(partial(compat.running_workers, self._client))
+        running = await self._reply(partial(compat.ask_scheduler, self._client, "ncores_running"))
         disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
             self._last_running = self._last_look
@@ -235,18 +208,12 @@ class DaskExecutor(Executor):
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self.wait_for_workers:
-            what = (
-                f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
-                f"{self.wait_for_workers:g} s; give each more memory"
-                if present
-                else f"has had no worker for {self.wait_for_workers:g} s; start workers or ask whoever runs the cluster"
-            )
-            raise ClusterError(
-                f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
-            )
-
-    def _ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
-        return cast(Value, self._client.sync(self._reply, question))
+            what = f"has had no worker for {self.wait_for_workers:g} s; start workers or ask whoever runs the cluster"
+            if present:
+                paused = f"all of its {len(present)} workers paused, which Dask does to workers short of memory"
+                what = f"has had {paused}, for {self.wait_for_workers:g} s; give each more memory"
+            hint = "(DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
+            raise ClusterError(f"the scheduler at {self.address} {what}. {hint}")
 
     async def _reply(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
@@ -269,10 +236,7 @@ def _host(address: str) -> str:
 
 
 def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
-    """Return ``function(*args)``, tried again where that may help.
-
-    On the same worker: affinity would send a task that is scheduled anew (`distributed.Reschedule`) back to it.
-    """
+    """Return ``function(*args)``, tried again here: affinity would send a task scheduled anew back to this worker."""
     for attempt in range(1, TRIES):
         try:
             return function(*args)
@@ -283,10 +247,7 @@ def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
 
 
 def scratch_folder() -> str | None:
-    """Return where temporary files of a cluster go: the folder or URL ``sdem-dist.scratch`` of Dask's configuration.
-
-    Without it Dask's own folder, ``temporary-directory``, or None.
-    """
+    """Return where temporary files of a cluster go: Dask's ``sdem-dist.scratch``, ``temporary-directory``, or None."""
     folder = dask.config.get("sdem-dist.scratch", None) or dask.config.get("temporary-directory", None)
     return None if folder is None else str(folder)
 
@@ -295,8 +256,7 @@ def _lanes_in_words(args: Iterable[object]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
     groups = [group for arg in args if isinstance(arg, list) for group in arg]  # lanes, or rounds of lanes
     nested = [group if isinstance(group, list) else [group] for group in groups]
-    lanes = [lane for group in nested for lane in group if isinstance(lane, Lane)]
-    if not lanes:
+    if not (lanes := [lane for group in nested for lane in group if isinstance(lane, Lane)]):
         return ""
     first, last = lanes[0], lanes[-1]
     return (

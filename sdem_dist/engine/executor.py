@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -61,18 +60,12 @@ def default_blocks(state: int) -> int:
 
 
 def needed_bytes(state: int, n_blocks: int) -> int:
-    """Return what a state of S bytes in B blocks takes of a worker: ``S (2 + 1 / B)``.
-
-    Measured (tests/benchmarks/scale.py wide): the states before and after a round, and a block's merged statistics.
-    """
-    return int(state * (2 + 1 / n_blocks))
+    """Return what a state takes of a worker: it before and after a round, and a block's merged statistics."""
+    return int(state * (2 + 1 / n_blocks))  # measured: tests/benchmarks/scale.py wide
 
 
 def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> int:
-    """Return how many bytes of documents a process may keep beside a run's states: at least 32 MiB.
-
-    Raises ModelError: the states of a model of so many classes would take more than three quarters of its memory.
-    """
+    """Return the bytes of documents a process may keep beside a run's states; ModelError if these are too large."""
     needed = needed_bytes(state, n_blocks)
     if needed > REFUSED * memory:
         advice = "; of thousands of classes take ManyClassNB" if n_classes >= MANY_CLASSES else ""
@@ -89,55 +82,33 @@ Handle = Future  # a result to come; of Dask its own kind: only its executor kno
 MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of them is asked for
 
 
-class Executor(ABC):
-    """Runs pure functions whose arguments may be results still to come.
-
-    Nothing that changes a bit may depend on how many workers there are, or on their memory.
-    """
+class Executor(Protocol):
+    """Runs pure functions whose arguments may be results still to come; no bit depends on the number of workers."""
 
     n_workers: int  # how many tasks run at once
-    max_pending_rounds = 0  # rounds submitted before the current one ends, so that workers need not wait for the driver
-    n_remembered = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
+    max_pending_rounds: int = 0  # rounds submitted before the current one ends, so that workers do not wait
+    n_remembered: int = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
 
-    @abstractmethod
-    def memory_bytes(self) -> int:
-        """Return how much memory the process with the least may use."""
-
-    @abstractmethod
+    def memory_bytes(self) -> int: ...  # how much memory the process with the least may use
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
-        """Return a handle to ``function(*args)``, of a module-level pure function.
+        """Return a handle to ``function(*args)``, of a module-level pure function; a handle stands for its result.
 
-        `*args`: values or handles; a handle stands for its result.
-        `affinity`: place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running
-        on one worker, where an earlier one ran; only a hint.
+        `affinity`: place of its documents in the corpus, from 0 to 1: a hint to run near what has run there.
         """
 
-    @abstractmethod
-    def result(self, handle: Handle[Value]) -> Value:
-        """Wait for a handle and return its value, or raise what its task raised."""
+    def result(self, handle: Handle[Value]) -> Value: ...  # wait for it; raise what its task raised
+    def wait(self, handle: Handle[Any]) -> None: ...  # the same, leaving the value where it is
+    def drain_events(self) -> list[Event]: ...  # what has happened to workers and tasks since this was last called
+    def transfer_seconds(self, since: float) -> float: ...  # of workers' fetching from each other, since a `time.time`
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
+        """Return ``function(*args)`` of every process: of one of each machine first, whose files others then find.
 
-    def wait(self, handle: Handle[Any]) -> None:
-        """Wait until a handle's task is done, leaving its value where it is, or raise what it raised."""
-        self.result(handle)
+        Those that failed or were lost are left out; empty if one does not answer.
+        """
 
     def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
         return self.submit(_identity, value)
-
-    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find.
-
-        Returns what each returned, without those that failed or were lost; empty if one does not answer.
-        """
-        return [function(*args)]
-
-    def drain_events(self) -> list[Event]:
-        """Return what has happened to workers and tasks since this was last called."""
-        return []
-
-    def transfer_seconds(self, since: float) -> float:
-        """Return the seconds workers spent on fetching results from each other since a time, as `time.time` has it."""
-        return 0.0
 
 
 def _identity(value: Value) -> Value:
@@ -145,11 +116,7 @@ def _identity(value: Value) -> Value:
 
 
 class InProcess(Executor, AbstractContextManager["InProcess"]):
-    """Threads of this process; the kernels release the GIL.  Imports neither dask nor distributed.
-
-    `n_threads`: None: as many as this process may use cores.
-    `memory_bytes`: decides how much is kept of documents. None: what this process may use.
-    """
+    """Threads of this process, by default one a core; the kernels release the GIL.  Imports no dask or distributed."""
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
@@ -183,26 +150,31 @@ class InProcess(Executor, AbstractContextManager["InProcess"]):
     def result(self, handle: Handle[Value]) -> Value:
         return handle.result()
 
-    def close(self) -> None:
+    wait = result
+
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
+        return [function(*args)]
+
+    def drain_events(self) -> list[Event]:
+        return []
+
+    def transfer_seconds(self, since: float) -> float:
+        return 0.0
+
+    def __exit__(self, *error: object) -> None:
         """End the threads; a task that runs as soon as it checks."""
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 def in_order(
     executor: Executor, function: Callable[..., Value | SdemError], jobs: Iterable[tuple[object, ...]]
 ) -> Iterator[Value]:
-    """Yield ``function(*job)`` of every job, in their order.
+    """Yield ``function(*job)`` of every job, in their order; jobs are taken, and results held, as they are asked for.
 
-    Jobs are taken, and results held, only as fast as they are asked for. If one fails, those already running end first.
-
-    `function`: as `Executor.submit` takes it. It may return an error of ours, which is then raised here. (Of an error
-    that is raised on it, a worker prints the traceback.)
-    `jobs`: arguments; one that is a handle of the executor stands for its result.
+    If one fails, those already running end first. `function` may return an error of ours, which is then raised here: of
+    one that is raised on it, a worker prints the traceback.
     """
     waiting: deque[Handle[Value | SdemError]] = deque()
     arguments = iter(jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -25,9 +25,8 @@ class Plan:
     (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
     the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
-    Rounds of the first epoch may grow: its first round is halved `growth` times (into ``1/8, 1/8, 1/4, 1/2`` of it for
-    3), and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all
-    learn the same.  Later epochs have whole rounds, since each costs messages between processes.
+    Rounds of the first epoch may grow: its first is halved `growth` times (3: into ``1/8, 1/8, 1/4, 1/2`` of it), and
+    ranges are visited as they are stored: lanes that begin at the prior learn much, and the same, of few documents.
     """
 
     n_documents: int
@@ -37,14 +36,7 @@ class Plan:
     seed: int
     growth: int = 0  # how often the first round of the first epoch is halved; each halving adds a round
     n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
-    first: int = (
-        0  # number of the first epoch: a run that goes on from an earlier run's state visits documents as it would
-    )
-
-    @property
-    def steady(self) -> Plan:
-        """The plan of a run that begins at a trained state: its rounds do not grow."""
-        return replace(self, growth=0)
+    first: int = 0  # number of the first epoch, for a run that goes on from an earlier run's state
 
     def rounds(self, epoch: int) -> int:
         return self.n_rounds + self._growth(epoch)
@@ -74,12 +66,11 @@ class Plan:
         return start, stop
 
     def ranges(self, lane: int) -> list[tuple[int, int]]:
-        """Return (start, stop) of all ranges of a lane, in stored order."""
         return [self.range(lane, number) for number in range(self.n_rounds)]
 
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
-        """Return which of its ranges each lane visits in each round of epochs that do not grow: (n_rounds, n_lanes)."""
+        """Return which range each lane visits in each round of an epoch that does not grow: (n_rounds, n_lanes)."""
         if self.n_rounds == 1:
             return np.zeros((1, self.n_lanes), np.intp)
         # A counter block of its own, so that no lane draws the same numbers.
@@ -88,10 +79,9 @@ class Plan:
         return np.random.Generator(bits).permuted(ranges, axis=1).T
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
-        growth, lanes = self._growth(epoch), range(self.n_lanes)
-        epoch += self.first
+        growth, epoch = self._growth(epoch), epoch + self.first
         numbers = [round_] * self.n_lanes if growth else self.order(epoch)[round_].tolist()
-        spans = [self.range(lane, number, growth) for lane, number in zip(lanes, numbers, strict=True)]
+        spans = [self.range(lane, number, growth) for lane, number in enumerate(numbers)]
         documents = sum(stop - start for start, stop in spans)
         return [Lane(epoch, round_, k, start, stop, documents) for k, (start, stop) in enumerate(spans) if stop > start]
 
@@ -99,12 +89,9 @@ class Plan:
 def reduce(items: Iterable[Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1) -> Part:
     """Return the sum of neighbours; items come one after the other, and few parts are alive at once.
 
-    The shape of the sum depends on the number of lanes only, and so do the bits: `LANES_COMBINED` neighbours are
-    combined at once, and their sums by pairs, level by level. A task may map or merge any aligned power of two of them.
-
-    `combine`: returns the statistics of several together. It is never called for one alone: how often that would happen
-    depends on how lanes are bundled.
-    `at_once`: `LANES_COMBINED` where items are lanes, 1 where they are sums of as many or more.
+    The shape of the sum, and so its bits, depend on the number of lanes only: `LANES_COMBINED` neighbours are combined
+    at once, and their sums by pairs, level by level. A task may map or merge any aligned power of two of them, since
+    `combine` is never called for one part alone. `at_once`: 1 where items are sums of lanes already.
     """
     # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and whole states
     # that it refers to would be kept until the garbage collector runs.
@@ -137,14 +124,12 @@ class Stage(Generic[State, Statistics, Prepared]):
     name: str  # for people: "survey", "start 3 of 10", "train"
     learner: Learner[State, Statistics, Prepared]  # a frozen dataclass: its fields tell one run from another
     plan: Plan
+    # Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin.
     initial: State | Callable[[], State] | MadeByWorkers[State] | None = None
-    """Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
-    is not kept once the workers have it."""
     corpus: CorpusLike | None = None  # None: that of the fit
     monitored: bool = False  # it sends an event for each epoch, and its history is that of the fit
     monitoring: Monitoring | None = None  # None: that of the fit where it is monitored; others are not evaluated
-    reweighed: Callable[[CorpusLike], CorpusLike] | None = None
-    """Takes the validation documents of the fit, and returns them as this stage's documents are."""
+    reweighed: Callable[[CorpusLike], CorpusLike] | None = None  # makes validation documents as this stage's are
 
 
 class StageResult(NamedTuple, Generic[State]):
@@ -166,24 +151,19 @@ class Monitoring:
     every: int = 1  # evaluate whenever this many epochs have passed, and after the last; 0 never
     validation: CorpusLike | None = None  # evaluated too, its metrics prefixed with ``validation_``
     monitor: str = "ncll"  # metric of the validation corpus that has to fall
-    patience: int | None = None
-    """Stop after this many evaluations without a new lowest value, and return the state of the lowest."""
+    patience: int | None = None  # evaluations without a new lowest value, after which that of the lowest is returned
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
     main_metrics: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
-    scorer: Callable[[AnyLearner], AnyLearner] = lambda learner: learner
-    """Makes what scores the validation corpus of what is trained."""
+    scorer: Callable[[AnyLearner], AnyLearner] = lambda learner: learner  # makes what scores the validation corpus
+    # What follows where the stage is stopped, for people: `best_epoch` counts from 1, and `after` is the next.
     then: str = "epoch {best_epoch} is kept"
-    """What follows where the stage is stopped, for people: `best_epoch` counts from 1, and `after` is the next."""
 
     def should_evaluate(self, epoch: int, n_epochs: int) -> bool:
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
 
     def continued(self, history: Sequence[dict[str, float]], n_epochs: int, best_epoch: int) -> History:
-        """Return the history of a run that goes on, as if it had never ended.
-
-        Its last epoch was evaluated because it was the last; it is not now, unless it is due or the best of all.
-        """
+        """Return the history of a run that goes on: its last epoch was evaluated because it was the last."""
         last = len(history) - 1
         if last < 0 or self.every == 0 or last == best_epoch or self.should_evaluate(last, n_epochs):
             return list(history)
@@ -200,15 +180,6 @@ class Monitoring:
         if self.patience is None or best_epoch < 0:
             return False
         return sum(f"{VALIDATION}{self.monitor}" in entry for entry in history[best_epoch + 1 :]) >= self.patience
-
-    def reason_to_stop(self, reason: str, best_epoch: int, n_epochs: int) -> tuple[str, str]:
-        """Return why a stage stopped after `n_epochs`, and what follows, for people; nothing where all were run."""
-        if reason == "epochs":
-            return "", ""
-        lower = f"{100 * self.improvement:.0f} % lower" if self.improvement else "lower"
-        loss = f"the held-out loss is not {lower} than after epoch {best_epoch}"
-        then = self.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs))
-        return "a callback asked" if reason == "callback" else loss, then
 
 
 NOT_EVALUATED = Monitoring(every=0)  # of a stage that is not monitored

@@ -1,12 +1,27 @@
-"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task. Scorings as tasks."""
+"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task. Scorings as tasks.
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+What runs on workers are pure functions of a module, of (learner, corpus, state, place), safe to run twice.
+"""
 
-from sdem_dist.engine import tasks
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from sdem_dist.byte_cache import prepared_cache, set_budget
+from sdem_dist.compat import compile_target
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.executor import Executor, Handle
-from sdem_dist.engine.plan import LANES_COMBINED, Plan
-from sdem_dist.learners.protocol import Lane
+from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
+from sdem_dist.errors import DocumentError, SdemError, reraise_interrupt
+from sdem_dist.learners.protocol import Lane, WideLearner
 
 TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
 SHORT_TASK = 0.25
@@ -16,15 +31,203 @@ FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long 
 SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
 
-Blocks: TypeAlias = list[Handle[tasks.TaskResult]]  # a state, block by block
+Value = TypeVar("Value")
+AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]
+"""Only the learner looks into its states, statistics and prepared documents; wide if the plan has several blocks."""
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
+_compiled: set[object] = set()  # what `kernels_of` says of the learners that this process has run
+
+
+class TaskTiming(NamedTuple):
+    """What one task did."""
+
+    lane: int  # first lane, or -1 for a task that only merged
+    n_lanes: int
+    n_documents: int
+    worker: str  # host and process
+    read: float = 0.0  # seconds of reading and verifying documents, partly while others are mapped
+    prepare: float = 0.0  # seconds of preparing them for the learner
+    map: float = 0.0  # seconds of the learner's statistics
+    merge: float = 0.0  # seconds of combining statistics and updating the state
+
+    @classmethod
+    def of_lanes(cls, lanes: Sequence[Lane], **seconds: float) -> "TaskTiming":
+        n_documents, first = sum(lane.stop - lane.start for lane in lanes), lanes[0].lane if lanes else -1
+        return cls(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **seconds)
+
+
+class TaskResult(NamedTuple):
+    """A result, and what the tasks behind it took, back to the state before."""
+
+    value: Any
+    timings: tuple[TaskTiming, ...] = ()
+
+
+Blocks: TypeAlias = list[Handle[TaskResult]]  # a state, block by block
+
+
+def timed(seconds: dict[str, float], name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a function that adds the time it takes to the seconds of a name."""
+
+    def run(*args: Any) -> Value:
+        started = time.perf_counter()
+        result = function(*args)
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
+        return result
+
+    return run
+
+
+@cache
+def _read_ahead(process: int) -> ThreadPoolExecutor:
+    """Return this process's threads that read ahead; never shut down, as joining one can deadlock in a generator."""
+    return ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
+
+
+class TaskInput(NamedTuple):
+    """Where tasks find documents, prepared for a learner, and how many bytes of them a process may keep."""
+
+    learner: AnyWideLearner
+    corpus: CorpusLike
+    cache_bytes: int
+
+    def state(self, blocks: Sequence[TaskResult]) -> Any:
+        return blocks[0].value if len(blocks) == 1 else self.learner.joined([b.value for b in blocks])
+
+    def prepared(self, spans: Sequence[tuple[int, int]], seconds: dict[str, float]) -> Iterator[Any]:
+        """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
+        set_budget(self.cache_bytes)  # of several runs in a process, that of the latest task holds
+        names = self.corpus.cache_key, self.learner.cache_key
+        read, prepare = timed(seconds, "read", self.corpus.read), timed(seconds, "prepare", self.learner.prepare)
+
+        def load(start: int, stop: int) -> Any:
+            return prepared_cache.get((*names, start, stop), lambda: prepare(read(start, stop)))
+
+        prefetched: Future[Any] | None = None
+        for i, span in enumerate(spans):
+            documents = load(*span) if prefetched is None else prefetched.result()
+            following = spans[i + 1 : i + 2]
+            absent = bool(following) and (*names, *following[0]) not in prepared_cache
+            prefetched = _read_ahead(os.getpid()).submit(load, *following[0]) if absent else None
+            yield documents
+
+
+def kernels_of(value: object) -> object:
+    """Return what decides which kernels a learner runs: its type, and those of what it is composed of."""
+    parts = getattr(type(value), "__dataclass_fields__", ())  # sooner than by `dataclasses.fields`
+    return (type(value), *(kernels_of(getattr(value, name)) for name in parts))
+
+
+def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
+    """Run a learner of this kind on one document, once a process, to compile it; return the `compile_target`."""
+    learner, corpus, lane = inputs.learner, inputs.corpus, Lane(0, 0, 0, 0, 1, 1)
+    if (kind := kernels_of(learner)) not in _compiled:
+        blocks = [TaskResult(initial_block(learner, b, n_blocks)) for b in range(n_blocks)]
+        state = inputs.state(blocks)
+        with naming_bad_document(learner, corpus, state, lane):
+            documents = learner.prepare(corpus.read(0, 1))
+            part = TaskResult([learner.map(state, documents, lane)] * 2)
+            update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+            learner.evaluate(state, [documents])
+        _compiled.add(kind)
+    return compile_target()
+
+
+def initial_block(learner: AnyWideLearner, block: int, n_blocks: int) -> Any:
+    """Return a block of the state before the first document."""
+    return learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks)
+
+
+def start_block(make: Callable[[int, int], Any], block: int, n_blocks: int) -> TaskResult:
+    """Return a block of the state at which rounds begin, made where it is needed: initial, read, or a start's."""
+    return TaskResult(make(block, n_blocks))
+
+
+def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
+    """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
+    seconds, state, learner = dict[str, float](), inputs.state(blocks), inputs.learner
+    documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], seconds)
+    timed_map = timed(seconds, "map", learner.map)
+
+    def leaf(lane: Lane) -> Any:
+        with naming_bad_document(learner, inputs.corpus, state, lane):
+            return timed_map(state, next(documents), lane)
+
+    leaves = map(leaf, lanes)
+    parts = [reduce(leaves, timed(seconds, "merge", learner.combine), LANES_COMBINED)] if summed else list(leaves)
+    return TaskResult(parts, (TaskTiming.of_lanes(lanes, **seconds),))
+
+
+def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: int) -> TaskResult:
+    """Return the statistics that one block needs, so that only these travel; timings come with the first block."""
+    needed = [learner.block_of_statistics(s, block, n_blocks) for s in part.value]
+    return TaskResult(needed, () if block else part.timings)
+
+
+def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult, state: TaskResult | None = None) -> TaskResult:
+    """Return the sum of neighbouring parts, see `reduce`; with `state` the next state, of all sums of a round."""
+    started = time.perf_counter()
+    value = reduce((item for part in parts for item in part.value), learner.combine, at_once)
+    value = [value] if state is None else learner.update(state.value, value)
+    own = TaskTiming.of_lanes((), merge=time.perf_counter() - started)
+    return TaskResult(value, (*(timing for part in parts for timing in part.timings), own))
+
+
+def update(learner: AnyWideLearner, state: TaskResult, *parts: TaskResult) -> TaskResult:
+    return combine(learner, 1, *parts, state=state)
+
+
+def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskResult) -> TaskResult:
+    """Return the state after rounds, all lanes of each in this task; their timings follow in order, two a round."""
+    timings: list[TaskTiming] = []
+    for lanes in rounds:
+        state = update(inputs.learner, state, map_lanes(inputs, lanes, True, state))
+        timings += state.timings
+    return TaskResult(state.value, tuple(timings))
+
+
+def timings_behind(block: TaskResult) -> tuple[TaskTiming, ...]:
+    """Return what the rounds behind a block of a state took, without moving it to the driver."""
+    return block.timings
+
+
+@contextmanager
+def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any, lane: Lane) -> Iterator[None]:
+    """Raise DocumentError, with the first document that fails alone, for errors not of storage or this package."""
+    try:
+        with reraise_interrupt():
+            yield
+    except (SdemError, OSError, MemoryError):
+        raise
+    except Exception as error:
+
+        def fails(start: int, stop: int) -> bool:
+            try:
+                learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
+            except (SdemError, OSError, MemoryError):
+                raise  # a storage error has no document to blame
+            except Exception:  # noqa: BLE001  any: it is the same that brought us here
+                return True
+            return False
+
+        start, stop = lane.start, lane.stop
+        failing = (start, stop) if fails(start, stop) else None
+        while failing and stop - start > 1:
+            middle = (start + stop) // 2
+            failing = next((half for half in ((start, middle), (middle, stop)) if fails(*half)), None)
+            start, stop = failing or (start, stop)
+        span = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        raise DocumentError(
+            f"{corpus.place(start) if failing else span} cannot be trained on: {type(error).__name__}: {error} (in lane "
+            f"{lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0)"
+        ) from error
 
 
 def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> Blocks:
     """Send ``get(block)``, one after the other, so that the driver has no more than one."""
     handles: Blocks = []
     for b in range(n_blocks):
-        handles.append(executor.put(tasks.TaskResult(get(b))))
+        handles.append(executor.put(TaskResult(get(b))))
         executor.wait(handles[-1])
     return handles
 
@@ -44,7 +247,7 @@ class TaskSizes:
         self._work_seconds = float("inf")  # what one worker needs for a round
         self._n_rounds = 1
 
-    def measured(self, n_rounds: int, timings: Sequence[tasks.TaskTiming], seconds: float) -> None:
+    def measured(self, n_rounds: int, timings: Sequence[TaskTiming], seconds: float) -> None:
         """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
         n_documents = sum(t.n_documents for t in timings) / n_rounds
         # Rounds of the first epoch may grow: seconds are those of a full one.
@@ -71,38 +274,31 @@ class TaskSizes:
 
 
 def submit_rounds(
-    inputs: tasks.TaskInput,
-    plan: Plan,
-    executor: Executor,
-    blocks: Blocks,
-    rounds: Sequence[Sequence[Lane]],
-    bundle: int,
+    inputs: TaskInput, plan: Plan, executor: Executor, blocks: Blocks, rounds: Sequence[Sequence[Lane]], bundle: int
 ) -> Blocks:
     """Submit the tasks of a round and return the handles of the state's blocks after it.
 
     Where one bundle has all lanes, and the state is one block, one task does all; then there may be several rounds.
-
     Otherwise ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b. Those of fewer than 4 lanes are not sums yet:
     ``ceil(L / 4)`` tasks make them.  For each of B blocks, sums are merged by 4 while more than 4 are left (by 16 while
     more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut first.
     """
-    lanes, learner, n = rounds[0], inputs.learner, plan.n_blocks
+    lanes, learner, n, submit = rounds[0], inputs.learner, plan.n_blocks, executor.submit
     if len(lanes) <= bundle and n == 1:
-        affinity = lanes[0].lane / plan.n_lanes
-        return [executor.submit(tasks.run_rounds, inputs, rounds, *blocks, affinity=affinity)]
-    bundles = [lanes[i : i + bundle] for i in range(0, len(lanes), bundle)]
-    summed = bundle >= LANES_COMBINED
-    mapped = [
-        executor.submit(tasks.map_lanes, inputs, b, summed, *blocks, affinity=b[0].lane / plan.n_lanes) for b in bundles
-    ]
+        return [submit(run_rounds, inputs, rounds, *blocks, affinity=lanes[0].lane / plan.n_lanes)]
+    mapped = []
+    for i in range(0, len(lanes), bundle):
+        affinity = lanes[i].lane / plan.n_lanes
+        arguments = inputs, lanes[i : i + bundle], bundle >= LANES_COMBINED, *blocks
+        mapped.append(submit(map_lanes, *arguments, affinity=affinity))
     after: Blocks = []
     for b, block in enumerate(blocks):
-        parts = mapped if n == 1 else [executor.submit(tasks.block_of, learner, part, b, n) for part in mapped]
+        parts = mapped if n == 1 else [submit(block_of, learner, part, b, n) for part in mapped]
         for fan_in, at_once in fan_ins(len(parts), bundle):
-            groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
-            parts = [executor.submit(tasks.combine, learner, at_once, *group) for group in groups]
+            starts = range(0, len(parts), fan_in)
+            parts = [submit(combine, learner, at_once, *parts[i : i + fan_in]) for i in starts]
         # Blocks ask for workers of their own, or one might end up with all of them.
-        after.append(executor.submit(tasks.update, learner, block, *parts, affinity=b / n if n > 1 else None))
+        after.append(submit(update, learner, block, *parts, affinity=b / n if n > 1 else None))
     return after
 
 
@@ -127,8 +323,7 @@ def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
     """Return what tasks score of the training corpus: the ranges that lanes have cached, where they were mapped."""
     lanes_a_task = max(1, SCORED_DOCUMENTS // max(1, plan.lane_documents * plan.n_rounds))
-    size = max(1, SCORED_DOCUMENTS // max(plan.lane_documents, 1))
-    groups = []
+    size, groups = max(1, SCORED_DOCUMENTS // max(plan.lane_documents, 1)), list[ScoredRanges]()
     for first in range(0, plan.n_lanes, lanes_a_task):
         lanes = range(first, min(first + lanes_a_task, plan.n_lanes))
         ranges = [r for lane in lanes for r in plan.ranges(lane) if r[1] > r[0]]
@@ -136,11 +331,17 @@ def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
     return groups
 
 
-def evaluate(
-    inputs: tasks.TaskInput, groups: Sequence[ScoredRanges], executor: Executor, blocks: Blocks
-) -> dict[str, float]:
+def evaluation_sums(inputs: TaskInput, ranges: Sequence[tuple[int, int]], *blocks: TaskResult) -> np.ndarray:
+    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, {}))
+
+
+def add(*parts: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sum(np.stack(parts), axis=0))
+
+
+def evaluate(inputs: TaskInput, groups: Sequence[ScoredRanges], executor: Executor, blocks: Blocks) -> dict[str, float]:
     """Return the metrics of a state over documents, see the learner's `metrics`; a task scores each group."""
-    parts = [executor.submit(tasks.evaluate, inputs, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
+    parts = [executor.submit(evaluation_sums, inputs, ranges, *blocks, affinity=place) for place, ranges in groups]
     while len(parts) > SCORES_ADDED:
-        parts = [executor.submit(tasks.add, *parts[i : i + SCORES_ADDED]) for i in range(0, len(parts), SCORES_ADDED)]
-    return inputs.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))
+        parts = [executor.submit(add, *parts[i : i + SCORES_ADDED]) for i in range(0, len(parts), SCORES_ADDED)]
+    return inputs.learner.metrics(add(*(executor.result(part) for part in parts)))

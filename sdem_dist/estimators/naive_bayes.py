@@ -389,7 +389,7 @@ class MultinomialNB(LaneNB, JointClassifier):
             weights, n_documents = self._class_weights(source), self.state_.t + source.weight
             learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
         plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
-        stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
+        stage = Stage("train", learner, plan if first else replace(plan, growth=0), initial=initial)
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
             self._take(learner, trainer.run(stage).state)
         self.n_iter_ += 1

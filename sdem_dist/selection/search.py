@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -16,37 +18,29 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.counted import is_count
 from sdem_dist.engine.checkpoint import identity
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun, fits_on, rows_of
+from sdem_dist.selection import trials
+from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, FoldFits, SearchEvent, SearchRun, rows_of
 from sdem_dist.selection.spaces import SAMPLERS, Space, checked_spaces, default_space, sampler_of
 from sdem_dist.selection.summary import summary_of
-from sdem_dist.selection.trials import (
-    LABEL_METRICS,
-    Metric,
-    best_of,
-    check_metric,
-    metric_of,
-    name_of,
-    results_of,
-    sign_of,
-)
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
+@dataclass(eq=False, repr=False)
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
     Documents are read and counted once. Each setting is fitted without each fold, with its own choice of epochs and its
     own temperature, and scored on the fold. What a fit adds at the end, the training with the documents that it held
-    out, is left out where settings are compared. Document frequencies, and with them
-    weights and `min_df`, are of the documents that a fit is trained on. With `halving` the worse half of the settings
-    ends after each fold.
+    out, is left out where settings are compared. Document frequencies, and with them weights and `min_df`, are of the
+    documents that a fit is trained on.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. All
     models know all classes, also one that only one fold has.
@@ -104,8 +98,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv_results_ : dict of str to array
         A row per setting: a pandas DataFrame can be made of it. Folds that a setting was not trained without are NaN.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
-        With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike
-        `best_score_`.
+        With `nested`, the score on each fold of a search without it, and their mean: not optimistic.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
         Probabilities by the best settings of each document that their model has not seen, in the order of `X`, of a
         corpus as stored; NaN outside a subset. Of several labels the probability of each.
@@ -124,28 +117,22 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
     """
 
-    def __init__(
-        self,
-        estimator: EngineEstimator,
-        space: Space | None = None,
-        *,
-        cv: object = 5,
-        metric: Metric | None = None,
-        n_trials: int | None = 17,
-        sampler: str = "random",
-        seconds: float | None = None,
-        halving: bool = True,
-        nested: bool = False,
-        refit: bool = True,
-        random_state: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callable[[SearchEvent], None]] = (),
-    ) -> None:
-        self.estimator, self.space, self.cv, self.metric = estimator, space, cv, metric
-        self.n_trials, self.sampler, self.halving, self.seconds = n_trials, sampler, halving, seconds
-        self.nested, self.refit, self.random_state = nested, refit, random_state
-        self.n_jobs, self.callbacks = n_jobs, callbacks
+    estimator: EngineEstimator
+    space: Space | None = None
+    _: KW_ONLY
+    cv: Any = 5
+    metric: trials.Metric | None = None
+    n_trials: int | None = 17
+    sampler: str = "random"
+    seconds: float | None = None
+    halving: bool = True
+    nested: bool = False
+    refit: bool = True
+    random_state: int = 0
+    n_jobs: int | None = None
+    callbacks: Sequence[Callable[[SearchEvent], None]] = ()
 
+    @p.takes("X", "y", returns="self")
     def fit(
         self,
         X: object,
@@ -160,10 +147,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : Corpus, matrix or texts
-            As the estimator's `fit` takes them.
-        y : array-like, default=None
-            None with a corpus.
         groups : array-like of shape (n_documents,), default=None
             Documents of one group, such as those of one author, are in one fold. In the order of `X`, of a corpus as
             stored. None: a corpus is grouped as `write_corpus` or ``sdem ingest --group`` was told.
@@ -173,10 +156,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             Folder where the search is kept after each fit.
         resume : bool, default=False
             Go on from there.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -188,11 +167,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self.check()
-        started, seed, cv = time.perf_counter(), seed_of(self.random_state), self.cv
-        model = clone(self.estimator)
-        fits = fits_on(model, X, y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=self.n_jobs)
+        started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
+        fits = FoldFits(model, X, y, cv=self.cv, seed=seed, groups=groups, client=client, n_jobs=self.n_jobs)
         several = fits.source.members is not None
-        self.metric_ = metric_of(self.estimator, self.metric, several)
+        self.metric_ = trials.metric_of(self.estimator, self.metric, several)
         space = self.space
         if space is None:
             settings, orders = fits.source.vectorizer or {}, 1
@@ -202,7 +180,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
             checkpoints.documents = fits.name
-
         sampler = partial(sampler_of, self.sampler, self.estimator, space, self.n_trials, seed)
         shown = ["log-loss", "accuracy"] if fits.source.class_counts else []
         metrics = list(dict.fromkeys([self.metric_, *shown, *(["micro-F1"] if several else [])]))
@@ -212,19 +189,18 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         with one_blas_thread(), forgetting(fits.source):
             self.trials_ = run.run()
             self.n_settings_, self.n_splits_, self.classes_ = run.sampler.n_trials, fits.n_folds, fits.source.classes
-            best = best_of(self.trials_, self.metric_)
+            best = trials.best_of(self.trials_, self.metric_)
             if self.nested:
                 scores = list[float]()
                 for fold in range(fits.n_folds):
-                    winner = best_of(search(fits.without(fold), sampler()).run(), self.metric_)
+                    winner = trials.best_of(search(fits.without(fold), sampler()).run(), self.metric_)
                     of_winner = fits.fold_scores(winner.params, fold, [self.metric_]).scores
-                    scores.append(sign_of(self.metric_) * of_winner[name_of(self.metric_)])
+                    scores.append(trials.sign_of(self.metric_) * of_winner[trials.name_of(self.metric_)])
                     run.emit(NESTED, len(scores))
                 self.nested_scores_ = np.array(scores)
                 self.nested_score_ = float(self.nested_scores_.mean())
-        self.best_index_, self.best_score_ = best.number, best.score(self.metric_)
-        self.best_params_ = dict(best.params)
-        self.cv_results_ = results_of(self.trials_, self.metric_, self.n_splits_)
+        self.best_index_, self.best_score_, self.best_params_ = best.number, best.score(self.metric_), dict(best.params)
+        self.cv_results_ = trials.results_of(self.trials_, self.metric_, self.n_splits_)
         # In the order of the rows of `X`.
         corpus: Any = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
         in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
@@ -252,8 +228,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: tune others by GridSearchCV of "
                 "scikit-learn"
             )
-        if self.metric is not None:
-            check_metric(self.metric)
+        if callable(self.metric):
+            if (name := trials.name_of(self.metric)).endswith(("_loss", "_error")):
+                warnings.warn(
+                    f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: "
+                    f"-{name}(y, p), or a function of another name",
+                    stacklevel=3,
+                )
+        elif self.metric not in (None, *trials.METRICS):
+            raise ValueError(f"metric must be one of {', '.join(trials.METRICS)} or a function, got {self.metric!r}")
         for name, right, words in (
             ("n_trials", self.n_trials is None or is_count(self.n_trials), "above 0"),
             ("seconds", self.seconds is None or self.seconds > 0, "positive or None"),
@@ -266,21 +249,23 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
             raise ValueError("a nested score needs folds: give cv a number")
-        if not (self.estimator.spec.label_sets and self.metric in LABEL_METRICS):  # of one label a document, or several
-            metric_of(self.estimator, self.metric)
+        if not (
+            self.estimator.spec.label_sets and self.metric in trials.LABEL_METRICS
+        ):  # of one label a document, or several
+            trials.metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
 
     def checkpoints(self, folder: str | Path, *, resume: bool) -> Checkpoints:
         spaces = [self.space] if isinstance(self.space, Mapping) else self.space or []
         # The default metric is one search with its name; of several labels another is the default.
-        usual = None if self.estimator.spec.label_sets else metric_of(self.estimator, None)
+        usual = None if self.estimator.spec.label_sets else trials.metric_of(self.estimator, None)
         search = identity(
             estimator=type(self.estimator).__name__,
             parameters={k: v for k, v in self.estimator.get_params().items() if k not in OF_THE_MACHINE},
             space=[{k: "drawn by rvs" if hasattr(v, "rvs") else list(v) for k, v in s.items()} for s in spaces],
             sampler=self.sampler,
-            metric="the default" if self.metric in (None, usual) else name_of(self.metric),
+            metric="the default" if self.metric in (None, usual) else trials.name_of(self.metric),
             halving=self.halving,
             n_trials=self.n_trials,
             folds=self.cv if isinstance(self.cv, int | np.integer) else "documents",
@@ -305,44 +290,19 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_index_")
         return summary_of(self)
 
+    @p.takes("collection", returns="ndarray of shape (n_samples,)")
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts of documents, shape (n_samples,).
-
-        Parameters
-        ----------
-        X : documents
-            As the estimator takes them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Dask collections for Dask collections.
-        """
+        """Return what the best estimator predicts of documents."""
         return self._best().predict(X)
 
+    @p.takes("collection", returns="ndarray of shape (n_samples, n_classes)")
     def predict_proba(self, X: object) -> Any:
-        """Return the best estimator's probabilities, shape (n_samples, n_classes); see `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Return the best estimator's probabilities."""
         return self._best().predict_proba(X)
 
+    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
-        """Return the best estimator's score: accuracy, R2, or the mean log-likelihood.
-
-        Parameters
-        ----------
-        X : documents
-            As the estimator takes them.
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-
-        Returns
-        -------
-        float
-        """
+        """Return the best estimator's score: accuracy, R2, or the mean log-likelihood."""
         return float(self._best().score(X, y))
 
     def __sklearn_is_fitted__(self) -> bool:

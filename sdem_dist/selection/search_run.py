@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -51,8 +51,7 @@ from sdem_dist.storage.encoding import from_json, to_json
 if TYPE_CHECKING:
     from distributed import Client
 
-READING = ("vectorizer", "components", "unlabelled")
-"""Parameters that decide how documents are read: settings that differ in them have a source of their own."""
+READING = ("vectorizer", "components", "unlabelled")  # settings that differ in these have a source of their own
 KIND = "sdem-search"
 RESUMED, FIT, FOLD, NESTED, LAST = "resumed", "fit", "fold", "nested search", "training the best on all documents"
 _log = logging.getLogger(__name__)
@@ -64,23 +63,38 @@ def rows_of(corpus: BaseCorpus) -> np.ndarray:
 
 @dataclass(eq=False)
 class FoldFits:
-    """Documents in folds, or beside documents that settings are scored on, and the fits on them.
+    """Documents in folds, or beside documents that settings are scored on, counted once, and the fits on them."""
 
-    They are read and counted once for all settings. Of each fold the training part alone decides document frequencies,
-    and with them weights and `min_df`.
-    """
-
-    template: EngineEstimator  # not fitted, with what it has learned of the documents' columns
+    template: EngineEstimator  # not fitted; it takes note of the documents' columns
     X: object
     y: object
-    source: Source
-    folds: Folds[Any] | None  # of `source`; None: settings are scored on `held_out`
-    held_out: Source | None
-    client: Client | None
-    n_jobs: int | None
-    read: Callable[[EngineEstimator], FoldFits]  # the same documents as another estimator reads them
+    _: KW_ONLY
+    cv: Any  # number of folds, or documents that settings are scored on: a corpus, or a tuple (X, y)
+    seed: int
+    groups: ArrayLike | None = None  # in the order of `X`
+    client: Client | None = None
+    n_jobs: int | None = None
     retrain: bool = True  # train anew with the documents that a model held out, as `fit` does: half of the time
+    source: Source = None  # type: ignore[assignment]  # read at once
+    folds: Folds[Any] | None = None  # of `source`; None: settings are scored on `held_out`
+    held_out: Source | None = None
     others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents, by values of `READING`
+
+    def __post_init__(self) -> None:
+        """Read the documents, unless they were read; raises as `source_of` and `Folds`."""
+        if self.folds is not None or self.held_out is not None:
+            return
+        self.template._look_at(self.X)
+        self.source = source_of(self.template, self.X, self.y, client=self.client)
+        if isinstance(self.cv, Corpus | tuple):
+            described = clone(self.template)
+            described._look_at(self.X)
+            described._describe(self.source)
+            self.held_out = validation_source(described, self.cv, self.client)
+        else:
+            order = None if isinstance(self.source.corpus, Corpus) else self.source.corpus.order
+            groups = self.groups if self.groups is None or order is None else np.asarray(self.groups)[order]
+            self.folds = Folds(self.source.corpus, self.cv, self.seed, groups=groups)
 
     @property
     def n_folds(self) -> int:
@@ -91,8 +105,7 @@ class FoldFits:
         apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
         return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
 
-    def n_at_once(self, n: int) -> int:
-        """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
+    def n_at_once(self, n: int) -> int:  # of `n` fits; on a cluster one, on all of its workers
         return 1 if self.client is not None else max(1, min(n, self.n_jobs or len(os.sched_getaffinity(0))))
 
     def scored(self, fold: int) -> Source:
@@ -122,7 +135,8 @@ class FoldFits:
         if key not in self.others:
             if isinstance(self.X, Source):
                 raise ValueError(f"a nested search cannot try {', '.join(chosen)}: documents are counted once")
-            self.others[key] = replace(self.read(clone(self.template).set_params(**chosen)), retrain=self.retrain)
+            template = clone(self.template).set_params(**chosen)
+            self.others[key] = replace(self, template=template, folds=None, held_out=None, others={})
         return self.others[key]
 
     def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
@@ -178,45 +192,12 @@ def _targets_and_numbers(model: Any, documents: Documents | DenseDocuments) -> n
     return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
 
 
-def fits_on(
-    estimator: EngineEstimator,
-    X: object,
-    y: object,
-    *,
-    cv: Any,
-    seed: int,
-    groups: ArrayLike | None = None,
-    client: Client | None = None,
-    n_jobs: int | None = None,
-) -> FoldFits:
-    """Read the documents of a search once.
-
-    `estimator`: unfitted; it takes note of the documents' columns.
-    `cv`: number of folds, or documents that settings are scored on: a corpus, or a tuple (X, y).
-    `groups`: in the order of `X`.
-    Raises as `source_of` and `Folds`.
-    """
-    read = partial(fits_on, X=X, y=y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=n_jobs)
-    estimator._look_at(X)
-    source, folds, held_out = source_of(estimator, X, y, client=client), None, None
-    if isinstance(cv, Corpus | tuple):
-        described = clone(estimator)
-        described._look_at(X)
-        described._describe(source)
-        held_out = validation_source(described, cv, client)
-    else:
-        order = None if isinstance(source.corpus, Corpus) else source.corpus.order
-        groups = groups if groups is None or order is None else np.asarray(groups)[order]
-        folds = Folds(source.corpus, cv, seed, groups=groups)
-    return FoldFits(estimator, X, y, source, folds, held_out, client, n_jobs, read)
-
-
 class SearchEvent(NamedTuple):
     """What callbacks of a search are called with."""
 
+    # A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
+    # from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`).
     what: str
-    """A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
-    from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`)."""
     done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
     trials: list[Trial]
     seconds: float  # since the search began
@@ -226,12 +207,7 @@ class SearchEvent(NamedTuple):
 
 
 class Checkpoints:
-    """A folder with a file for each setting and fold.
-
-    `search`: the identity of the search, without its documents, which `documents` names once they are read.
-    Raises ModelError: the folder has the search of an earlier run, and `resume` is false, or it was another search;
-    or it cannot be made.
-    """
+    """A folder with a file for each setting and fold; ModelError: of an earlier search, without `resume` or another."""
 
     def __init__(self, folder: str | Path, search: Json, *, resume: bool) -> None:
         self.folder, self.documents, self._search = checkpoint_folder(folder), "", search
@@ -253,17 +229,13 @@ class Checkpoints:
         return self.folder / f"setting-{trial.number}-fold-{fold}.sdem", run
 
     def load(self, trial: Trial, fold: int) -> FoldScores | None:
-        """Return the scores of a setting on a fold, or None where it was not trained.
-
-        Raises ModelError: the file is damaged, or (`OtherRunError`) of other settings or documents.
-        """
+        """Return the scores of a setting on a fold, or None; ModelError: damaged, or of other settings or documents."""
         path, run = self._file(trial, fold)
         if not path.exists():
             return None
-        _, metadata = read_archive(path, KIND, [])
+        arrays, metadata = read_archive(path, KIND)
         check_run(path, run, metadata)
-        saved: dict[str, Any] = cast("dict[str, Any]", from_json(metadata["fold"]))
-        arrays, _ = read_archive(path, KIND, saved["arrays"])
+        saved = cast("dict[str, Any]", from_json(metadata["fold"]))
         return FoldScores(saved["scores"], Predictions(**arrays) if arrays else None, saved["seconds"], saved["error"])
 
     def save(self, trial: Trial, fold: int, of: FoldScores) -> None:
@@ -317,14 +289,12 @@ class SearchRun:
 
     def _fit(self, trials: list[Trial], fold: int) -> None:
         """Fit settings without a fold, several at a time; results are taken in the order of the settings."""
-        new = []
+        saved = {} if self.checkpoints is None else {t.number: self.checkpoints.load(t, fold) for t in trials}
+        new = [trial for trial in trials if saved.get(trial.number) is None]
         for trial in trials:
-            saved = None if self.checkpoints is None else self.checkpoints.load(trial, fold)
-            if saved is None:
-                new.append(trial)
-            else:
-                self._add(trial, saved)
-        if len(new) < len(trials) and new:
+            if (scores := saved.get(trial.number)) is not None:
+                self._add(trial, scores)
+        if 0 < len(new) < len(trials):
             self.emit(RESUMED, self.n_fits)
         with ThreadPoolExecutor(self.fits.n_at_once(len(new))) as threads:
             try:
@@ -346,18 +316,16 @@ class SearchRun:
 
     def _scores(self, trial: Trial, fold: int) -> FoldScores:
         self._check_time()
-        callbacks: list[Callback] = [] if self.seconds is None else [self._check_time]
         try:
-            return self.fits.fold_scores(trial.params, fold, self.metrics, callbacks)
-        except SdemError:
-            raise
+            return self.fits.fold_scores(trial.params, fold, self.metrics, [self._check_time])
         except ValueError as error:
+            if isinstance(error, SdemError):
+                raise
             return FoldScores({}, None, 0.0, str(error))
 
     def _check_time(self, _: Event | None = None) -> None:
         """Raise TimeOver where the time is over and there is a first score."""
-        late = self.seconds is not None and time.perf_counter() - self.started > self.seconds
-        if late and self.trials[0].folds:
+        if self.seconds is not None and time.perf_counter() - self.started > self.seconds and self.trials[0].folds:
             raise TimeOver
 
     def emit(self, what: str, done: int) -> None:

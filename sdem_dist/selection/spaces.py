@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 Params: TypeAlias = "dict[str, Any]"
-Space: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
-
+Space: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]]"  # lists of values, or objects with ``rvs``
 Grid: TypeAlias = "dict[str, list[Any]]"
 
 _DISCRIMINATIVE: list[Grid] = [
@@ -51,7 +49,6 @@ DEFAULTS: dict[str, list[Grid]] = {
     "ExponentialMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
 }
-"""Default spaces by estimator."""
 SAMPLERS = ("random", "optuna")
 N_TRIALS = 17  # settings that are drawn from a space with distributions where no number is given
 TURN = 8  # settings that Optuna proposes before it is told their scores
@@ -61,11 +58,7 @@ EDGE = 1e-6  # share of a distribution at either end that Optuna leaves out
 
 
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
-    """Return the default space of an estimator, without the parameters that it has other values of than by default.
-
-    `weighted`: documents hold other numbers than counts: those are not weighed again.
-    `orders`: longest n-grams of the corpus. Raises ValueError: there is none.
-    """
+    """Return the default space without what was set; `weighted`: no counts; `orders`: the corpus's longest n-grams."""
     name = type(estimator).__name__
     if name not in DEFAULTS:
         raise ValueError(
@@ -91,10 +84,7 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
 
 
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
-    """Return the spaces to draw from.
-
-    Raises ValueError: one is no dict, or names parameters that the estimator lacks, or holds no values or wrong ones.
-    """
+    """Return the spaces to draw from; ValueError where they, their parameters or their values are wrong."""
     parts = [space] if isinstance(space, Mapping) else space
     if isinstance(parts, str) or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(f"a space is a dict of parameters and values to try, or a list of such, got {space!r}")
@@ -135,11 +125,7 @@ class Sampler:
 
 
 def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
-    """Return what gives the settings: a whole grid if `n_trials` allow, else draws by random numbers or Optuna.
-
-    Raises ValueError: the space names parameters that the estimator does not have, or holds no values.
-    Raises ImportError: Optuna is not installed.
-    """
+    """Return what gives the settings: a whole grid if `n_trials` allow, else draws by random numbers or Optuna."""
     spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
     drawn = [any(hasattr(values, "rvs") for values in part.values()) for part in spaces]
 
@@ -176,9 +162,8 @@ def _key(defaults: Params, params: Params) -> str:
 class TPESampler(Sampler):
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the default.
 
-    Values in lists are categories; of a distribution a quantile is proposed. The same seed and scores lead to the same
-    proposals. A setting that was proposed before is not tried again: Optuna is told its score. Where Optuna repeats
-    itself, one of `drawn` comes instead; so as many settings are tried as random draws would give.
+    Values in lists are categories; of a distribution a quantile is proposed. A setting that was proposed before is not
+    tried again: Optuna is told its score. Where it repeats itself, one of `drawn` comes instead.
     """
 
     def __init__(self, defaults: Params, spaces: list[dict[str, Any]], drawn: list[Params], seed: int) -> None:
@@ -199,9 +184,8 @@ class TPESampler(Sampler):
     def ask(self) -> list[Params]:
         turn: list[Params] = []
         while len(turn) < TURN and len(self._scores) < self.n_trials:
-            params = self._proposed() if self._scores else {}
-            self._scores[_key(self._defaults, params)] = None
-            turn.append(params)
+            turn.append(self._proposed() if self._scores else {})
+            self._scores[_key(self._defaults, turn[-1])] = None
         return turn
 
     def _proposed(self) -> Params:
@@ -220,14 +204,11 @@ class TPESampler(Sampler):
             self._waiting.append((key := _key(self._defaults, params), trial))
             if key not in self._scores:
                 return params
-            self._pass_scores_on()
+            self.tell([], "")
         return next(params for params in self._settings if _key(self._defaults, params) not in self._scores)
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
         self._scores |= {_key(self._defaults, trial.params): trial.score(metric) for trial in trials}
-        self._pass_scores_on()
-
-    def _pass_scores_on(self) -> None:
         for key, trial in self._waiting:
             if (score := self._scores.get(key)) is not None:
                 self._study.tell(trial, *([score] if score > -np.inf else [None, self._failed]))

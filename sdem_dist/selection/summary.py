@@ -11,7 +11,6 @@ from sdem_dist.counted import counted
 from sdem_dist.selection.trials import (
     LATE,
     PER_DOCUMENT,
-    Metric,
     described,
     gain_of,
     is_better,
@@ -29,15 +28,24 @@ NORMAL = 1.96  # standard errors on either side of a mean that enclose 95 %
 
 def summary_of(search: Any, *, html: bool = False) -> str:
     """Return the report of a fitted search, as lines of at most 80 columns or for a notebook."""
-    n_dropped, n_trials = sum(trial.dropped is not None for trial in search.trials_), len(search.trials_)
+    trials, metric = search.trials_, search.metric_
+    n_dropped, n_trials = sum(trial.dropped is not None for trial in trials), len(trials)
     parts = counted(search.n_splits_, "fold") if search.n_splits_ > 1 else "the held-out documents"
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
     small = search.space is None and (search.n_trials or 0) > search.n_settings_
     others = "; the default space has no other" if small else ""
     title = f"Tried {counted(n_trials, 'setting')}, each on {parts}{early}{others}:"
-    table = _settings(search)
-    below = [f"  and {n_trials - len(table.rows)} more (cv_results_ in Python, --table here)"]
-    below = [*(below if n_trials > len(table.rows) else []), *_winner(search)]
+
+    best, rows = [t for i, t in enumerate(ranked(trials, metric)) if i < MAX_ROWS or t.number == 0], []
+    scored = {name for trial in best for name in trial.scores}
+    names = list(dict.fromkeys([name_of(metric), *(n for n in ("log-loss", "accuracy") if n in scored)]))
+    for trial in best:
+        scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
+        n_folds = f"{len(trial.folds)}{' ' if trial.dropped is None else '*'}"
+        rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
+    table = Table([*names, "folds", "setting"], rows)
+    below = [f"  and {n_trials - len(rows)} more (cv_results_ in Python, --table here)"] * (n_trials > len(rows))
+    below += _winner(search)
     if html:
         return f"<p>{cell(title)}</p>{table.html()}<pre>{cell(chr(10).join(below))}</pre>"
     lines = [title]
@@ -45,18 +53,6 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         before = "".join(f"  {text:>{max(8, len(head))}}" for text, head in zip(cells, table.heads, strict=False))
         lines += _wrapped(f"{before}  ", str(setting))
     return "\n".join([*lines, *below])
-
-
-def _settings(search: Any) -> Table:
-    trials = [t for i, t in enumerate(ranked(search.trials_, search.metric_)) if i < MAX_ROWS or t.number == 0]
-    scored = {name for trial in trials for name in trial.scores}
-    names = list(dict.fromkeys([name_of(search.metric_), *(n for n in ("log-loss", "accuracy") if n in scored)]))
-    rows = []
-    for trial in trials:
-        scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
-        n_folds = f"{len(trial.folds)}{' ' if trial.dropped is None else '*'}"
-        rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
-    return Table([*names, "folds", "setting"], rows)
 
 
 def _winner(search: Any) -> list[str]:
@@ -74,10 +70,22 @@ def _winner(search: Any) -> list[str]:
             f"{described(leader.params)}. It is not clearly better than the default: by less than a standard error, or "
             "it is less accurate. To have it anyway, train it with sdem train.",
         )
-    for name in dict.fromkeys([name_of(metric), "log-loss", "accuracy"]):
-        lines += _compared(search, metric if name == name_of(metric) else name)
     if best.number == 0:
         lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")
+    for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best.number else ():
+        name = name_of(compared)
+        if name not in trials[0].scores or name not in best.scores:
+            continue
+        gain, error = gain_of(best, trials[0], compared)
+        was, now = (float(trial.scores[name].mean()) for trial in (trials[0], best))
+        apart = abs(round(now, 4) - round(was, 4))  # of the figures as they are shown
+        by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
+        lines.append(f"  {name} {now:.4f}, the default's {was:.4f}: {by}")
+        if np.isfinite(error):
+            over = "documents" if compared in PER_DOCUMENT else f"the {search.n_splits_} folds"
+            low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
+            chance = ", which may be chance" if abs(gain) < NORMAL * error else ""
+            lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
     if metric == "distance":
         text = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
         lines += _wrapped("  ", text)
@@ -118,24 +126,6 @@ def best_by_value(search: Any) -> list[str]:
     lines = ["", f"The best {metric} with each value, on the folds that all settings have:"] if rows else []
     for title, values in rows.items():
         lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
-    return lines
-
-
-def _compared(search: Any, metric: Metric) -> list[str]:
-    """Return the difference between the winner and the default in two lines; none where there is none to show."""
-    name, default, best = name_of(metric), search.trials_[0], search.trials_[search.best_index_]
-    if best is default or name not in default.scores or name not in best.scores:
-        return []
-    gain, error = gain_of(best, default, metric)
-    was, now = (float(trial.scores[name].mean()) for trial in (default, best))
-    apart = abs(round(now, 4) - round(was, 4))  # of the figures as they are shown
-    by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
-    lines = [f"  {name} {now:.4f}, the default's {was:.4f}: {by}"]
-    if np.isfinite(error):
-        over = "documents" if metric in PER_DOCUMENT else f"the {search.n_splits_} folds"
-        low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
-        chance = ", which may be chance" if abs(gain) < NORMAL * error else ""
-        lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
     return lines
 
 

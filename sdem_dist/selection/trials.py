@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
 """A name, or a function of labels and probabilities whose value should be large."""
 CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
-LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")
-"""Of several labels per document. Accuracy is of documents all of whose labels are right."""
-BY_MODEL = ("R2", "perplexity", "distance")
-"""Metrics that need the model, not only what it predicts of each document."""
+LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")  # of several labels per document
+BY_MODEL = ("R2", "perplexity", "distance")  # which need the model, not only what it predicts of each document
 LOW_IS_GOOD = ("log-loss", "Hamming-loss", "perplexity", "distance")
-PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")
-"""Means over documents, by which two settings are compared document by document."""
+PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")  # means, by which settings are compared document by document
 METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
 LARGEST_LOSS = 1e3  # log-loss of a document at most: one of probability 0 does not make a mean infinite
 FINALISTS = 3  # settings that no halving drops: where so few are left, the rest costs little, and one fold is chance
@@ -59,16 +56,13 @@ class Predictions(NamedTuple):
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of several folds, in the order of their documents."""
-    columns = (None if of[0] is None else np.concatenate(of) for of in zip(*parts, strict=True))
-    predictions = Predictions(*columns)  # type: ignore[arg-type]
+    columns: Any = (None if of[0] is None else np.concatenate(of) for of in zip(*parts, strict=True))
+    predictions = Predictions(*columns)
     return predictions.taken(np.argsort(predictions.rows, kind="stable"))
 
 
 def measure(metric: Metric, predictions: Predictions) -> float:
-    """Return a metric of predictions; NaN where no document counts.
-
-    Raises TypeError: a metric of one's own returns no number.
-    """
+    """Return a metric of predictions; NaN where no document counts, TypeError where one's own returns no number."""
     p = predictions.counted()
     if not len(p.rows):
         return float("nan")
@@ -103,10 +97,7 @@ def per_document(metric: str, predictions: Predictions) -> np.ndarray:
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
-    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
-
-    `several`: documents have several labels.
-    """
+    """Return a metric, or the default one; ValueError if the estimator, with `several` labels, does not have it."""
     target = estimator.spec.target
     names: tuple[str, ...] = ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
     if target in ("labels", "numbers"):
@@ -117,19 +108,6 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
         what = " of several labels per document" if several else ""
         raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(names)}")
     return names[0] if metric is None else metric
-
-
-def check_metric(metric: object) -> None:
-    """Raise ValueError unless it is a known metric, or a function; warn of one whose name says that less is better."""
-    if not callable(metric):
-        if metric not in METRICS:
-            raise ValueError(f"metric must be one of {', '.join(METRICS)} or a function, got {metric!r}")
-    elif (name := name_of(metric)).endswith(("_loss", "_error")):
-        warnings.warn(
-            f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), "
-            "or a function of another name",
-            stacklevel=4,
-        )
 
 
 def sign_of(metric: Metric) -> float:
@@ -169,7 +147,6 @@ class Trial:
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
-        """Each metric of each fold, by name."""
         names = self.folds[0].scores if self.folds else ()
         return {name: np.array([fold.scores[name] for fold in self.folds]) for name in names}
 
@@ -191,10 +168,7 @@ class Trial:
 
 
 def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
-    """Drop the worse half of the settings that go on (successive halving, whose resource is the number of folds).
-
-    The default stays in any case, and so does what is as good as a setting that stays.
-    """
+    """Drop the worse half (successive halving by folds), but for the default and what is as good as one that stays."""
     candidates = sorted((trial for trial in trials if trial.goes_on), key=lambda trial: -trial.score(metric))
     n_stay = max(FINALISTS, (len(candidates) + 1) // 2)
     for trial in candidates[n_stay:]:
@@ -218,10 +192,7 @@ def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
 
 def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """Return the best setting: the first one, the default, unless another is clearly better, see `is_better`.
-
-    Raises ValueError: none could be trained.
-    """
+    """Return the best setting: the default unless another `is_better`; ValueError where none could be trained."""
     default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first says: {default.error or 'its score is not finite'}")
@@ -229,9 +200,9 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
 
 
 def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
-    """Whether a setting is better than the default by more than a standard error of the difference.
+    """Whether a setting is better than the default by more than a standard error, and by log-loss as accurate.
 
-    By log-loss it may not be less accurate, either: a few documents, such as those of rare classes, decide a log-loss.
+    A few documents, such as those of rare classes, decide a log-loss.
     """
     if default.score(metric) == -np.inf:
         return trial.score(metric) > -np.inf
@@ -242,10 +213,7 @@ def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
 
 
 def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]:
-    """Return by how much a setting is better than the default, and the standard error of that.
-
-    Document by document where the metric is a mean over documents, else fold by fold; NaN of one fold.
-    """
+    """Return by how much a setting is better and its standard error, over documents if the metric is a mean of them."""
     first, second = trial.predictions, default.predictions
     if metric in PER_DOCUMENT and first is not None and second is not None:
         first, second = first.counted(), second.counted()
@@ -260,10 +228,7 @@ def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the mean by weight and its standard error; NaN where there are not two documents' worth of weight.
-
-    Documents of unequal weights count as ``sum(w)^2 / sum(w^2)`` equal ones (Kish).
-    """
+    """Return the mean by weight and its standard error, of ``sum(w)^2 / sum(w^2)`` documents (Kish); NaN of one."""
     shares = weights / weights.sum()
     mean, n = float(shares @ values), 1.0 / float(shares @ shares)
     if n - 1.0 < 1e-9:

@@ -229,7 +229,7 @@ def gain(names: tuple = NAMES, figures: Path | None = None) -> None:
 
 def flipped_labels(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, tuple[float, float]]:
     """Return average precision of the documents whose label was flipped, and CPU seconds, of ours and of the peers."""
-    from sdem_dist.selection.suspects import suspects_of
+    from sdem_dist.selection.out_of_fold import suspects_of
 
     rng = np.random.default_rng(0)
     classes, y = np.unique(split.y, return_inverse=True)

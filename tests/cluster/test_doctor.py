@@ -69,7 +69,7 @@ def test_a_cluster_of_this_machine(tmp_path):
 def test_an_error_is_the_exit_code(monkeypatch):
     monkeypatch.setattr(diagnostics, "SCRATCH", 1 << 60)
     ok("doctor")  # a warning is none
-    monkeypatch.setattr(diagnostics, "examine_here", lambda: [diagnostics.Check("error", "scratch", "none")])
+    monkeypatch.setattr(diagnostics, "examine", lambda *_: [diagnostics.Check("error", "scratch", "none")])
     result = run("doctor")
     assert result.exit_code == 1 and "not fit: 1 error, 0 warnings" in result.output
 

@@ -7,10 +7,9 @@ from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.engine import tasks
+from sdem_dist.engine import rounds
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import submit_rounds
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
@@ -44,16 +43,16 @@ def test_no_task_updates_all_words():
     class Watching(InProcess):
         def submit(self, function, *args, affinity=None):
             handle = super().submit(function, *args, affinity=affinity)
-            if function is tasks.update:
+            if function is rounds.update:
                 sizes.append(handle.result().value.words.shape[0])
             return handle
 
     learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
-        source = tasks.TaskInput(learner, CORPUS, 1 << 28)
-        blocks = [executor.put(tasks.TaskResult(tasks.initial_block(learner, b, 4))) for b in range(4)]
-        submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
+        source = rounds.TaskInput(learner, CORPUS, 1 << 28)
+        blocks = [executor.put(rounds.TaskResult(rounds.initial_block(learner, b, 4))) for b in range(4)]
+        rounds.submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
     assert sizes == [7, 8, 7, 8]
 
 

@@ -14,7 +14,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
-from sdem_dist.engine import rounds, tasks, trainer
+from sdem_dist.engine import rounds
 from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
@@ -130,13 +130,13 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
-    handle = executor.submit(tasks.start_block, saved.block, 0, 1)
+    handle = executor.submit(rounds.start_block, saved.block, 0, 1)
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         executor.wait(handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     np.testing.assert_array_equal(
-        executor.result(executor.submit(tasks.start_block, saved.block, 0, 1)).value.words, state.words
+        executor.result(executor.submit(rounds.start_block, saved.block, 0, 1)).value.words, state.words
     )
 
 
@@ -146,7 +146,7 @@ def test_where_workers_do_not_see_the_folder_the_driver_sends_blocks(there, corp
 
     sent = []
     from_driver = rounds.blocks_from_driver
-    monkeypatch.setattr(trainer, "blocks_from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
+    monkeypatch.setattr(rounds, "blocks_from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
     settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3, **PAPER}
     folder = "/proc/self/cwd/run"  # another one for each process
     for process in ("driver", "worker"):

@@ -94,7 +94,7 @@ def test_threads_end_between_compiled_calls():
     task = executor.submit(endless, 0)
     assert began.wait(30)
     started = time.monotonic()
-    executor.close()
+    executor.__exit__()
     assert time.monotonic() - started < 150  # of a thousand seconds
     with pytest.raises(KeyboardInterrupt):
         executor.result(task)

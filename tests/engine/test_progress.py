@@ -72,7 +72,7 @@ def test_a_stage_that_stops_early_ends_full_and_says_what_it_keeps(cells):
 
 
 def test_what_is_said_is_escaped(cells):
-    MultinomialNB(n_epochs=1, validation_fraction=0).fit(X, Y, callbacks=[ProgressBar("<script>")])
+    ProgressBar()(stage("<script>", monitored=True))
     assert "<script>" not in cells[0].pictures[0] and "&lt;script&gt;" in cells[0].pictures[0]
 
 
@@ -86,10 +86,10 @@ def test_a_terminal_has_bars_and_is_left_as_it_was(monkeypatch):
             raise RuntimeError("midway")
 
     model = MultinomialNB(n_epochs=2, n_lanes=2, validation_fraction=0, evaluate_every=1)
-    with progress_callback("run  ") as bar, pytest.raises(RuntimeError, match="midway"):
+    with progress_callback() as bar, pytest.raises(RuntimeError, match="midway"):
         model.fit(X, Y, callbacks=[bar, fail])
     assert isinstance(bar, ProgressBar)
-    assert "━" in terminal.getvalue() and "run  train" in terminal.getvalue()
+    assert "━" in terminal.getvalue() and "train" in terminal.getvalue()
     hidden, shown = (terminal.getvalue().count(f"\x1b[?25{letter}") for letter in "lh")
     assert hidden == shown > 0, "the cursor is there again"
 

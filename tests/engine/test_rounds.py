@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.engine import tasks
+from sdem_dist.engine import rounds
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
-from sdem_dist.engine.rounds import TaskSizes, submit_rounds
 from sdem_dist.learners.protocol import Lane
 
 
@@ -45,17 +44,17 @@ class Counting(InProcess):
         return super().submit(function, *args, affinity=affinity)
 
 
-FEED = tasks.TaskInput(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
+FEED = rounds.TaskInput(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
 
 
 def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
     plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
-    lanes, start = plan.lanes(0, 0), executor.put(tasks.TaskResult([]))
+    lanes, start = plan.lanes(0, 0), executor.put(rounds.TaskResult([]))
     executor.submitted.clear()
     if not lanes:
         return "", []
-    state = executor.result(submit_rounds(FEED, plan, executor, [start], [lanes], bundle)[0]).value
+    state = executor.result(rounds.submit_rounds(FEED, plan, executor, [start], [lanes], bundle)[0]).value
     return "".join(state), executor.submitted
 
 
@@ -135,25 +134,27 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
     lanes = Plan(n_documents=80, n_epochs=1, n_rounds=1, n_lanes=80, seed=0).lanes(0, 0)
     gc.disable()
     try:
-        timed = tasks.TaskResult(state)
-        part = tasks.map_lanes(FEED, lanes, True, timed)
-        tasks.update(Adder(), timed, part)
+        timed = rounds.TaskResult(state)
+        part = rounds.map_lanes(FEED, lanes, True, timed)
+        rounds.update(Adder(), timed, part)
         del state, timed
         assert known() is None
     finally:
         gc.enable()
 
 
-def sizes_of(plan: Plan, n_workers: int, max_pending_rounds: int = 1) -> TaskSizes:
-    return TaskSizes(plan, SimpleNamespace(n_workers=n_workers, max_pending_rounds=max_pending_rounds))
+def sizes_of(plan: Plan, n_workers: int, max_pending_rounds: int = 1) -> rounds.TaskSizes:
+    return rounds.TaskSizes(plan, SimpleNamespace(n_workers=n_workers, max_pending_rounds=max_pending_rounds))
 
 
-def timings(plan: Plan, sizes: TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0):
+def timings(
+    plan: Plan, sizes: rounds.TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0
+):
     """Return what the tasks of a round took; `read` and `mapped` are seconds of the whole round."""
     n, documents = plan.n_lanes, n_documents or plan.n_documents // plan.n_rounds
     bundle, _ = sizes.lanes_and_rounds()
     shares = [min(bundle, n - first) for first in range(0, n, bundle)]
-    return [tasks.TaskTiming(0, k, documents * k // n, "here", read * k / n, 0.0, mapped * k / n) for k in shares]
+    return [rounds.TaskTiming(0, k, documents * k // n, "here", read * k / n, 0.0, mapped * k / n) for k in shares]
 
 
 @given(st.integers(1, 5000), st.integers(1, 300))
@@ -217,28 +218,28 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
     n_rounds, bundle = sum(together), 1 << (n_lanes - 1).bit_length()
     plan = Plan(n_documents=n_lanes * n_rounds, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
     executor = Counting()
-    apart = blocks = [executor.put(tasks.TaskResult([]))]
+    apart = blocks = [executor.put(rounds.TaskResult([]))]
     for round_ in range(n_rounds):
-        apart = submit_rounds(FEED, plan, executor, apart, [plan.lanes(0, round_)], 1)
-    rounds = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
+        apart = rounds.submit_rounds(FEED, plan, executor, apart, [plan.lanes(0, round_)], 1)
+    turns = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
     for n in together:
-        blocks = submit_rounds(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
+        blocks = rounds.submit_rounds(FEED, plan, executor, blocks, [next(turns) for _ in range(n)], bundle)
     found = executor.result(blocks[0])
     assert found.value == executor.result(apart[0]).value
     assert [work.n_lanes for work in found.timings] == [n_lanes, 0] * together[-1]  # a bundle's and an update's
 
 
 def test_work_is_carried_to_the_state_of_its_round():
-    work = [tasks.TaskTiming(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
-    parts = [tasks.TaskResult(["a"], (work[0],)), tasks.TaskResult(["b", "c"], tuple(work[1:]))]
-    combined = tasks.combine(Adder(), LANES_COMBINED, *parts)
+    work = [rounds.TaskTiming(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
+    parts = [rounds.TaskResult(["a"], (work[0],)), rounds.TaskResult(["b", "c"], tuple(work[1:]))]
+    combined = rounds.combine(Adder(), LANES_COMBINED, *parts)
     assert combined.value == ["(a b c)"]
     assert list(combined.timings[:3]) == work
     assert combined.timings[3].n_lanes == 0
-    updated = tasks.update(Adder(), tasks.TaskResult(["x"], (work[0],) * 9), combined)
+    updated = rounds.update(Adder(), rounds.TaskResult(["x"], (work[0],) * 9), combined)
     assert updated.value == ["x", "(a b c)"]
-    assert tasks.timings_behind(updated)[:4] == combined.timings  # of its own round only
+    assert rounds.timings_behind(updated)[:4] == combined.timings  # of its own round only
     assert len(updated.timings) == 5
-    mapped = tasks.map_lanes(FEED, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.TaskResult([]))
+    mapped = rounds.map_lanes(FEED, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, rounds.TaskResult([]))
     assert mapped.value == ["3", "4"]
     assert mapped.timings[0][:3] == (3, 2, 6)

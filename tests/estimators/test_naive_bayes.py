@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, load_model, write_corpus
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.engine import tasks
+from sdem_dist.engine import rounds
 from sdem_dist.fitting import defaults, plans
 
 X, Y = random_counts(240, 30, 3, seed=2)
@@ -281,7 +281,7 @@ def test_a_first_call_that_failed_leaves_nothing_to_go_on_from(first, monkeypatc
     model = MultinomialNB(n_jobs=1)
     call = {"fit": model.fit, "partial_fit": partial(model.partial_fit, classes=[0, 1, 2])}[first]
     with monkeypatch.context() as broken:
-        broken.setattr(tasks, "update", lambda *_: 1 / 0)
+        broken.setattr(rounds, "update", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             call(X, Y)
     with pytest.raises(ValueError, match="classes must be passed"):

@@ -70,12 +70,12 @@ def test_a_scheduler_that_hangs_before_the_run(tmp_path):
 def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
     """Dask raises a plain OSError once its own attempts have ended, which is no error of a disk."""
 
-    async def unreachable(client):
+    async def unreachable(client, call):
         raise OSError("Timed out trying to connect")
 
     with local_cluster(1) as (_, client):
         executor = dask.DaskExecutor(client)
-        monkeypatch.setattr(cluster_monitor.compat, "threads_of_workers", unreachable)
+        monkeypatch.setattr(cluster_monitor.compat, "ask_scheduler", unreachable)
         monkeypatch.setattr(cluster_monitor, "PULSE", 0.0)
         with pytest.raises(ClusterError, match="was lost: Timed out"):
             executor.result(executor.submit(work.rest, 1.0))

@@ -12,7 +12,7 @@ from faults.saboteur import killed, plan_faults, sabotaged
 from sdem_dist import ClusterError, CorpusError, MultinomialNB, write_corpus
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
-from sdem_dist.engine.tasks import naming_bad_document
+from sdem_dist.engine.rounds import naming_bad_document
 from sdem_dist.errors import DocumentError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 

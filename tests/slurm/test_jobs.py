@@ -16,7 +16,7 @@ from slurm.conftest import ask, queue
 from sdem_dist import ClusterError
 from sdem_dist.cli import main
 from sdem_dist.cluster import batch_jobs, connected
-from sdem_dist.cluster.certificates import make_certificates
+from sdem_dist.cluster.client import make_certificates
 
 
 def workers(client) -> set[str]:

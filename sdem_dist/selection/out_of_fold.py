@@ -1,0 +1,330 @@
+"""What folds say: how good an estimator is, by how many documents, and which labels they doubt most.
+
+Doubts are those of confident learning (Northcutt et al. 2021).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.folds import Folds
+from sdem_dist.corpus.labels import are_label_sets, membership
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.label_naive_bayes import MultiLabelNB
+from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.fitting.running import evaluate_source, forgetting
+from sdem_dist.fitting.scoring import one_blas_thread
+from sdem_dist.inputs.source import coded, members_of, source_of
+from sdem_dist.inputs.validation import positions_of, some
+from sdem_dist.selection.search import CorpusSearchCV
+from sdem_dist.selection.search_run import FoldFits
+from sdem_dist.selection.trials import Metric
+from sdem_dist.table import Table
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
+TABLE_ROWS = 20  # documents of the table of suspects
+
+
+class LearningCurve(NamedTuple):
+    """Scores by number of documents, as `learning_curve` returns them, on the folds that are left out.
+
+    Of several labels per document `accuracy` is the share of documents all of whose labels are right, and `log_loss`
+    the mean over labels.
+    """
+
+    n_documents: np.ndarray  #: Shape (n_sizes,): documents trained on.
+    accuracy: np.ndarray  #: Shape (n_sizes, n_folds).
+    log_loss: np.ndarray  #: Likewise; at the best temperature, NaN of a classifier that does not measure it.
+    micro_f1: np.ndarray | None = None  #: Likewise, of several labels per document.
+
+    def __repr__(self) -> str:
+        return self.table.text()
+
+    def _repr_html_(self) -> str:
+        return self.table.html()
+
+    @property
+    def table(self) -> Table:
+        columns = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
+        scores = {name: of for name, of in columns.items() if of is not None and not np.isnan(of).all()}
+        rows = [
+            [f"{n:,}", *(f"{of[i].mean():.4f} +- {of[i].std():.4f}" for of in scores.values())]
+            for i, n in enumerate(self.n_documents.tolist())
+        ]
+        n_folds = self.accuracy.shape[1]
+        note = f"(means +- standard deviations over {n_folds} folds)" if n_folds > 1 else ""
+        return Table(["documents", *scores], rows, note=note, left=())
+
+
+def learning_curve(
+    estimator: EngineEstimator,
+    X: object,
+    y: object = None,
+    *,
+    shares: Sequence[float] = SHARES,
+    cv: int = 5,
+    n_folds: int | None = None,
+    random_state: int = 0,
+    client: Client | None = None,
+) -> LearningCurve:
+    """Return how good an estimator is by how many documents it is trained on.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Unfitted.
+    X : Corpus, matrix or texts
+    y : array-like, default=None
+        None with a corpus.
+    shares : sequence of float
+        Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
+    cv : int, default=5
+        Folds that the documents are cut into.
+    n_folds : int or None, default=None
+        How many of them are used; None: all.
+    random_state : int, default=0
+    client : distributed.Client, default=None
+
+    Returns
+    -------
+    LearningCurve
+        Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
+
+    Raises
+    ------
+    ValueError
+        A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go with it.
+    """
+    if estimator.spec.target != "labels":
+        raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
+    if not shares or not all(0.0 < share <= 1.0 for share in shares):
+        raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
+    fits = FoldFits(clone(estimator), X, y, cv=cv, seed=random_state, client=client)
+    n_folds = cv if n_folds is None else min(n_folds, cv)
+    sizes, missing, scores = list[int](), list[str](), list[list[tuple[float, ...]]]()
+
+    def scores_of(fold: int) -> tuple[float, ...]:
+        model = fits.fitted({}, fold)
+        of = evaluate_source(model, source_of(model, fits.scored(fold), use="score"), client)
+        if model.several_labels:
+            return of["accuracy"], of["label_log_loss"], of["micro_f1"]
+        return of["accuracy"], of.get("tempered_log_loss", of.get("ncll", np.nan))
+
+    with one_blas_thread(), forgetting(fits.source), ThreadPoolExecutor(fits.n_at_once(n_folds)) as threads:
+        for share in sorted(shares):
+            fits.folds = Folds(fits.source.corpus, cv, random_state, share)
+            training = [fits.training(fold) for fold in range(n_folds)]
+            sizes.append(round(float(np.mean([part.weight for part in training]))))
+            empty = np.any([np.array(part.class_counts) == 0 for part in training], axis=0)
+            empty &= np.array(fits.source.class_counts) > 0
+            if empty.any():
+                missing.append(f"with {sizes[-1]:,} documents {some(fits.source.classes[empty])}")
+            scores.append(list(threads.map(scores_of, range(n_folds))))
+    if missing:
+        warnings.warn(f"points of the curve where some fold trains without a class: {'; '.join(missing)}", stacklevel=2)
+    return LearningCurve(np.array(sizes, np.int64), *np.moveaxis(np.array(scores), 2, 0))
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidated:
+    """Scores of folds, which show themselves as means; ``pandas.DataFrame`` takes them, a row for each fold."""
+
+    scores: dict[str, np.ndarray]  #: Each metric of each fold, by name, as it is: a log-loss is positive.
+    proba: np.ndarray | None  #: Out of fold, of classes or each of several labels, (n_documents, n_classes), or None.
+    folds: np.ndarray  #: The fold of each document.
+    seconds: float
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Yield the metrics of each fold, by name."""
+        for values in zip(*self.scores.values(), strict=True):
+            yield dict(zip(self.scores, map(float, values), strict=True))
+
+    def __repr__(self) -> str:
+        means = "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
+        n = len(next(iter(self.scores.values())))
+        return means + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")
+
+
+def cross_validate(
+    estimator: EngineEstimator,
+    X: object,
+    y: object = None,
+    *,
+    cv: object = 5,
+    metric: Metric | None = None,
+    groups: ArrayLike | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    client: Client | None = None,
+) -> CrossValidated:
+    """Return how good an estimator is on documents that its models have not seen.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Unfitted. It is trained without each fold as by `fit`.
+    X : Corpus, matrix or texts
+    y : array-like, default=None
+        None with a corpus.
+    cv : int, Corpus or tuple (X, y), default=5
+    metric : str or callable, default=None
+        Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers;
+        of others the one they have.
+    groups : array-like of shape (n_documents,), default=None
+        Documents of one group are in one fold, see `CorpusSearchCV.fit`.
+    random_state : int, default=0
+        Decides the folds.
+    n_jobs : int, default=None
+    client : distributed.Client, default=None
+
+    Returns
+    -------
+    CrossValidated
+    """
+    how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
+    search = CorpusSearchCV(estimator, {}, refit=False, halving=False, **how)  # type: ignore[arg-type]
+    search.fit(X, y, groups=groups, client=client)
+    trial = search.trials_[0]
+    return CrossValidated(trial.scores, getattr(search, "oof_proba_", None), search.oof_folds_, trial.seconds)
+
+
+class Suspects(NamedTuple):
+    """Documents whose label is doubted, the most doubtful first: arrays of shape (n_suspects,).
+
+    Where documents may have several labels, these are labels of documents: those present that folds doubt, and those
+    absent that they believe. A document may then come several times.
+    """
+
+    documents: np.ndarray  #: Of a corpus the id, the position in the source unless documents had others; else the row.
+    labels: np.ndarray
+    label_proba: np.ndarray  #: Probability of the label by models that have not seen the document.
+    doubt: np.ndarray  #: ``1 - p(label)``, of confident learning; ``p(label)`` of a label that is absent.
+    n_documents: int  #: How many were looked at.
+    positions: np.ndarray  #: Where each is stored, as ``corpus.text(position)`` takes it; of a matrix the row.
+    others: np.ndarray | None = None  #: The most probable other class; None where documents may have several labels.
+    other_proba: np.ndarray | None = None  #: The probability of that.
+    present: np.ndarray | None = None  #: Whether the document has the label, where documents may have several.
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def table(self) -> Table:
+        """The first twenty."""
+        columns: dict[str, np.ndarray] = {"document": self.documents, "label": self.labels}
+        numbers = {"doubt": self.doubt, "p(label)": self.label_proba}
+        if self.others is not None and self.other_proba is not None:
+            columns, numbers = columns | {"rather": self.others}, numbers | {"p(other)": self.other_proba}
+        else:
+            columns["given"] = np.where(np.asarray(self.present), "is there", "is missing")
+        texts = [column[:TABLE_ROWS].tolist() for column in columns.values()]
+        texts += [[f"{number:.3f}" for number in column[:TABLE_ROWS]] for column in numbers.values()]
+        more = f"... and {len(self) - TABLE_ROWS:,} more" if len(self) > TABLE_ROWS else ""
+        rows = list(zip(*texts, strict=True))
+        return Table([*columns, *numbers], rows, note=more, widths=dict.fromkeys(range(3), 24))
+
+    def __repr__(self) -> str:
+        return self.table.text()
+
+    def _repr_html_(self) -> str:
+        return self.table.html()
+
+
+def label_suspects(
+    X: object,
+    y: object = None,
+    *,
+    estimator: EngineEstimator | None = None,
+    n: int | None = 100,
+    cv: int = 5,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    client: Client | None = None,
+) -> Suspects:
+    """Return the documents whose label is doubted most by models that have not seen them.
+
+    Of several labels per document each label is looked at by itself, also one that the document does not have.
+
+    Parameters
+    ----------
+    X : Corpus, matrix or texts
+    y : array-like, default=None
+        None with a corpus.
+    estimator : classifier, default=None
+        None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss ``-ln p(y | d)``, which suffers less from
+        wrong labels than the hinge loss.
+    n : int or None, default=100
+        Documents, or labels of documents, at most; None: all, of which most are not doubtful.
+    cv : int, default=5
+        Folds.
+    random_state : int, default=0
+    n_jobs : int, default=None
+    client : distributed.Client, default=None
+
+    Returns
+    -------
+    Suspects
+        Shows itself as a table.
+    """
+    if n is not None and n < 1:
+        raise ValueError(f"n must be positive or None, got {n!r}")
+    on_disk, members = X if isinstance(X, Corpus) else None, None
+    if estimator is None:
+        several = are_label_sets(y) if on_disk is None else on_disk.header.label_sets is not None
+        estimator = MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
+    how: dict[str, Any] = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
+    search = CorpusSearchCV(estimator, {}, **how).fit(X, y, client=client)
+    proba, classes, predictions = search.oof_proba_, search.classes_, search.trials_[0].predictions
+    if predictions is None or predictions.members is None:
+        labels = positions_of(search.estimator, y, classes) if on_disk is None else on_disk.labels()
+    elif on_disk is not None:
+        labels, members = on_disk.labels(), members_of(on_disk, None)[0]
+    else:
+        labels, sets, names = coded(y, None)
+        members = membership(sets, names)
+    members = None if members is None else members[labels].toarray() > 0
+    unscored, looked_at = np.isnan(proba[:, 0]), np.asarray(labels) if members is None else 0
+    suspects = suspects_of(proba, np.where(unscored, -1, looked_at), classes, n, members)
+    if on_disk is None:
+        return suspects
+    ids = on_disk.ids_at(suspects.positions.tolist())  # which their source knows
+    return Suspects(np.array(ids), *suspects[1:])  # `_replace` asks for the number of columns by `len`
+
+
+def suspects_of(
+    proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None, members: np.ndarray | None = None
+) -> Suspects:
+    """Return the suspects by probabilities out of fold, shape (n_documents, n_classes).
+
+    `labels`: positions in `classes`; documents of -1 are not looked at. `members`: which of several labels each has.
+    """
+    rows = np.flatnonzero(labels >= 0)
+    proba, labels = proba[rows], labels[rows]
+    if members is None:
+        doubt = 1.0 - proba[np.arange(len(rows)), labels]
+        order = np.argsort(-doubt, kind="stable")[:n]
+        documents, columns = order, labels[order]
+    else:
+        doubt = np.where(members[rows], 1.0 - proba, proba).ravel()
+        order = np.argsort(-doubt, kind="stable")[:n]
+        documents, columns = np.divmod(order, proba.shape[1])
+    own, positions = proba[documents, columns], rows[documents]
+    doubted = (positions, classes[columns], own, doubt[order], len(rows), positions)
+    if members is not None:
+        return Suspects(*doubted, present=members[positions, columns])
+    proba, places = proba[documents], np.arange(len(documents))
+    proba[places, columns] = -1.0
+    rivals = proba.argmax(axis=1)
+    return Suspects(*doubted, classes[rivals], proba[places, rivals])
