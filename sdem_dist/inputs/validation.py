@@ -204,8 +204,10 @@ def validated(
     X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked
     if not takes_counts:
         return estimator._checked(np.asarray(X)), y
-    # scipy.sparse has no half floats
-    rows = sp.csr_matrix(X.astype(np.float32) if isinstance(X, np.ndarray) and X.dtype == np.float16 else X)
+    if isinstance(X, np.ndarray):  # scipy.sparse has no half floats, and the machine's order of bytes alone
+        own = X.dtype.newbyteorder("=")
+        X = X.astype(np.float32 if own == np.float16 else own, copy=False)
+    rows = sp.csr_matrix(X)
     if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
         what = "Negative values" if invalid[1] < 0 else "Too large values"
         raise ValueError(
