@@ -27,6 +27,7 @@ LAYOUTS = {
     "rows of C": lambda X: X.toarray(),
     "rows of Fortran": lambda X: np.asfortranarray(X.toarray()),
     "every other row": lambda X: np.repeat(X.toarray(), 2, axis=0)[::2],
+    "other byte order": lambda X: X.toarray().astype(X.dtype.newbyteorder("S")),
     "indices of 64 bits": lambda X: sp.csr_array(
         (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), X.shape
     ),
