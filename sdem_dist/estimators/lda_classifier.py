@@ -16,7 +16,7 @@ from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import Merge, counting_steps, margin_steps, paper_steps
+from sdem_dist.learners.rules import Merge, StepSizes, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
 from sdem_dist.models import lda
@@ -137,7 +137,9 @@ class LDAClassifier(WithTopics, JointClassifier):
             weight = float(np.dot(weights, source.class_counts))
         sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
         if nll and of_margin:
-            sizes, unused = counting_steps(weight), p.unused_steps(self, ("step", "step_decay"))
+            # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
+            sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
+            unused = p.unused_steps(self, ("step", "step_decay"))
         elif of_margin:
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])

@@ -70,11 +70,6 @@ def paper_steps(decay: float = DECAY) -> StepSizes:
     return StepSizes(decay=decay, correction=True, floor=0.0, class_floor=0.0)
 
 
-def counting_steps(n_documents: float) -> StepSizes:
-    """Return steps with which NLL counts: every pass adds the documents and the prior once; the start adds it, too."""
-    return StepSizes(correction=True, correct_from=n_documents, floor=0.0, class_floor=0.0)
-
-
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, decay: float = DECAY) -> StepSizes:
     """Return steps; the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
 

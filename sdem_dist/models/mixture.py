@@ -261,14 +261,14 @@ class PosteriorMixture(Model):
     """Classes that are mixtures of log-linear components, of which only p(y | x) is learned.
 
     `n_components`, `n_inputs`: components of all classes together; features after the transform.
-    `owners`: the class of each component, ascending; empty: all classes share all components.
+    `component_class`: the class of each component, ascending; empty: all classes share all components.
     `dtype`: "float64" or "float32": of products and posteriors; parameters and sums are float64.
     """
 
     head: PosteriorClasses
     n_components: int
     n_inputs: int
-    owners: tuple[int, ...] = ()
+    component_class: tuple[int, ...] = ()
     transform: RowTransform = AS_IS
     dtype: str = "float64"
 
@@ -276,8 +276,8 @@ class PosteriorMixture(Model):
     tempered = True
 
     def __post_init__(self) -> None:
-        if self.owners and Classes(self.n_classes, self.owners).n_columns != self.n_components:
-            raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
+        if self.component_class and Classes(self.n_classes, self.component_class).n_columns != self.n_components:
+            raise ValueError(f"component_class has {len(self.component_class)} entries, not {self.n_components}")
         if self.dtype not in ("float64", "float32"):
             raise ValueError(f"the dtype {self.dtype!r} is not one that training allows")
 
@@ -306,8 +306,8 @@ class PosteriorMixture(Model):
     def init(self, n_documents: float = 0.0, seed: int = 0) -> MultiplicativeState:
         """Return W = 1 where a component is the class's, theta = 0: a start needs examples, see `start`."""
         log_weights = np.zeros((self.n_classes, self.n_components))
-        if self.owners:
-            log_weights[np.asarray(self.owners) != np.arange(self.n_classes)[:, None]] = -np.inf
+        if self.component_class:
+            log_weights[np.asarray(self.component_class) != np.arange(self.n_classes)[:, None]] = -np.inf
         return self.start(MixtureWeights(log_weights, np.zeros((self.n_components, self.n_inputs))))
 
     def start(self, weights: MixtureWeights) -> MultiplicativeState:

@@ -58,19 +58,19 @@ def read_lines(
             f"{path}: --{next(iter(roles))} names a column of the lines, so name that of the text, too (--text NUMBER)"
         )
     text, *more_texts = [1] if reading.text is None else [_number(path, name) for name in reading.texts(())]
-    label, whole = _number(path, reading.label or 0) if reading.labelled else None, text_lines and reading.text is None
+    label, plain = _number(path, reading.label or 0) if reading.labelled else None, text_lines and reading.text is None
     n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
-    if keep and not whole and isinstance(keep, tuple):
+    if keep and not plain and isinstance(keep, tuple):
         n_columns = len(keep)
-    needed = [column for column in (label, None if whole else text, *roles.values(), *more_texts) if column is not None]
+    needed = [column for column in (label, None if plain else text, *roles.values(), *more_texts) if column is not None]
     n_before, is_start = 0, part is None or part[0] == 0
     for block in blocks:
         start, data = 0, block.data
         while start < len(data):
-            n_lines, start = lines(data, start, label or 0, 0 if whole else text, bounds)
+            n_lines, start = lines(data, start, label or 0, 0 if plain else text, bounds)
             own = bounds[:n_lines].copy()
             widths, good = own[:, _N_COLUMNS], own[:, _GOOD] == 1
-            if not whole:
+            if not plain:
                 for column in needed:
                     good &= widths >= (-column if column < 0 else column + 1)
                 for row in np.flatnonzero(good & (widths == 1)).tolist():
@@ -87,13 +87,13 @@ def read_lines(
                         "document: such files have none; remove the line, or say that there is one (--header)",
                         stacklevel=2,
                     )
-            is_start, first = False, 0 if whole else _TEXT
+            is_start, first = False, 0 if plain else _TEXT
             texts, numbers = Texts(data, own[:, first], own[:, first + 1]), np.arange(n_before, n_before + n_lines) + 1
             batch = RecordBatch([texts], {}, numbers, escaped=block.escaped, are_valid=True)
             n_before += n_lines
             for row in np.flatnonzero(~good).tolist():
                 line = block.text(*own[row, :2].tolist())
-                batch.problems[row] = _problem_of(line, None if whole else needed, n_columns, labelled=reading.labelled)
+                batch.problems[row] = _problem_of(line, None if plain else needed, n_columns, labelled=reading.labelled)
             if reading.labelled:
                 batch.roles["label"] = [block.raw[a:b] for a, b in own[:, _LABEL : _LABEL + 2].tolist()]
             if roles or more_texts:
@@ -101,7 +101,7 @@ def read_lines(
                 fits = list(zip(rows, good.tolist(), strict=True))
                 batch.texts += [[row[i] if ok else None for row, ok in fits] for i in more_texts]
                 batch.roles |= {role: [row[i] if ok else None for row, ok in fits] for role, i in roles.items()}
-            if keep and not whole and n_columns:  # unknown before a good line has told
+            if keep and not plain and n_columns:  # unknown before a good line has told
                 places, fields = np.flatnonzero(good), np.zeros((2, n_columns, n_lines), np.int64)
                 if len(places):
                     of_rows = np.empty((2, n_columns, len(places)), np.int64)
