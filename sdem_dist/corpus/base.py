@@ -202,8 +202,8 @@ class BaseCorpus(ABC):
     @property
     def class_weights(self) -> tuple[float, ...]:
         """Documents of each class, by weight."""
-        labels, weights = self.labels(), self.weights
-        if labels is None or weights is None:
+        labels = None if (weights := self.weights) is None else self.labels()  # which may be damaged, and take time
+        if weights is None or labels is None:
             return tuple(map(float, self.header.class_counts))
         return tuple(np.bincount(labels[labels >= 0], weights[labels >= 0], len(self.header.classes)).tolist())
 

@@ -16,8 +16,8 @@ from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
-from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult, few_documents, first_loss, share_held_out
+from sdem_dist.fitting import defaults, holdout, plans
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult, first_loss, share_held_out
 from sdem_dist.fitting.plans import PriorStart, fixed_log_prior, sample, weights_of_classes, with_frequencies
 from sdem_dist.fitting.running import CALLER, executor_for
 from sdem_dist.fitting.starts import train_with_unlabelled
@@ -267,9 +267,8 @@ class MultinomialNB(LaneNB, JointClassifier):
             end, weighed_source = train_with_unlabelled(self, trainer, source)
             self._describe(weighed_source)
             return end._replace(warnings=tuple(messages))
-        candidates = [partial(self._candidate, source, loss or first_loss(source))]
-        if loss is None:
-            candidates.append(partial(self._candidate, source, "ncll"))
+        losses = [loss or first_loss(source), *(["ncll"] if loss is None else [])]
+        candidates = [partial(self._candidate, source, one) for one in losses]
         share, few, n = 0.0, False, source.n_documents
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT)
@@ -280,11 +279,11 @@ class MultinomialNB(LaneNB, JointClassifier):
             return end._replace(warnings=tuple(messages))
 
         def classes_overlap(first: HoldoutResult) -> bool:
-            wrong = 1.0 - first.draws[0].accuracy.item()
-            return len(source.classes) > 2 and not few_documents(source) and wrong > defaults.MANY_WRONG
+            many, enough = len(source.classes) > 2, n >= defaults.DOCUMENTS_A_CLASS * len(source.classes)
+            return many and enough and 1.0 - first.draws[0].accuracy.item() > defaults.MANY_WRONG
 
         n_draws = 1 if share * n >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
-        patience = self._patience_of_choice if share else None
+        patience = self._patience_of_choice if holdout.can_choose_epochs(source, share) else None
         policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=classes_overlap)
         result = policy.choose(candidates) if share else policy.choose_by_folds(candidates)
         temperature = result.temperature if self.calibrate else 1.0
@@ -309,8 +308,8 @@ class MultinomialNB(LaneNB, JointClassifier):
             epochs = 1 if self.unlabelled is None else self._n_epochs
             lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_TASK_DOCUMENTS)
             return Plan(n, epochs, 1, lanes, seed, n_blocks=n_blocks)
-        choosing = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT) > 0
-        most = defaults.MAX_EPOCHS if choosing else defaults.FEW_EPOCHS
+        share = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT)
+        most = defaults.MAX_EPOCHS if holdout.can_choose_epochs(source, share) else defaults.FEW_EPOCHS
         plan = plans.plan_of_steps(self, n, most if self.n_epochs == "auto" else int(self.n_epochs), seed)
         growth = 0
         if self.merge == "sum" and self.steps == "margin":

@@ -13,6 +13,7 @@ MANY_WRONG = 0.2  # share of held-out documents that the hinge loss has to get w
 LOSS_DRAWS, ENOUGH_FOR_LOSSES = 5, 5_000  # held-out draws that have to agree on NCLL, unless one has so many documents
 DOCUMENTS_A_CLASS = 30  # in the mean, under which they are few: their loss is chosen by the sizes of classes
 EVEN_CLASSES = 1.25  # times the median that the largest of even classes has at most
+TELLING = 10  # held-out documents of all classes but the largest, without which they choose no training time
 RARE_CLASS = 0.05  # share of the largest class under which a class is rare: macro-F1 is shown beside accuracy
 
 # Documents without a label: unlabelled.py.

@@ -248,27 +248,27 @@ def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HEL
     return share if share * n_documents >= least else 0.0
 
 
+def can_choose_epochs(source: Source, share: float) -> bool:
+    """Whether held-out documents tell one class from another: those of one class alone are right from the start."""
+    return share * source.n_documents * (1.0 - max(source.class_counts) / sum(source.class_counts)) >= defaults.TELLING
+
+
 def has_rare_classes(source: Source) -> bool:
     """Whether some classes are so rare that accuracy hides how they fare."""
     sizes = np.array([n for n in source.class_counts if n > 0])
     return len(sizes) > 1 and source.members is None and bool(sizes.min() < defaults.RARE_CLASS * sizes.max())
 
 
-def few_documents(source: Source) -> bool:
-    return source.n_documents < defaults.DOCUMENTS_A_CLASS * len(source.classes)
-
-
 def first_loss(source: Source) -> str:
     """Return the default loss before any document is held out: NCLL of few documents of three or more even classes."""
     # Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, NCLL
     # all of them. But NCLL finds a larger class too often, since each of its documents moves all the others.
-    if not few_documents(source):
+    if source.n_documents >= defaults.DOCUMENTS_A_CLASS * len(source.classes):
         return "hinge"
     sizes = np.array([n for n in source.class_counts if n > 0])
     largest = sizes.max() / np.median(sizes)
     loss = "ncll" if len(sizes) > 2 and largest <= defaults.EVEN_CLASSES else "hinge"
-    message = "few documents of %d classes, the largest %.3g times the median: the loss is %s"
-    _log.info(message, len(sizes), largest, loss)
+    _log.info("few documents of %d classes, the largest %.3g times the median: loss %s", len(sizes), largest, loss)
     return loss
 
 
