@@ -44,9 +44,9 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
     "top level, docs": (("docs", "*.py"), 1_947, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (169, 190), (130, 130), (450, 450), (21_546, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (169, 190), (130, 130), (450, 450), (21_545, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (29_389, 24_000), (18_413, 16_500)
+TEST_LINES, TEST_STATEMENTS = (29_385, 24_000), (18_413, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905

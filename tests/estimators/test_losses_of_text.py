@@ -63,8 +63,7 @@ def test_costs_move_predictions_towards_the_class_that_is_dear_to_miss():
 
 
 def test_losses_of_users_take_sums():
-    model = sd.MultinomialNB(loss=Squared(), merge="sum", n_epochs=4).fit(X, Y)
-    assert model.score(X, Y) > 0.6
+    assert sd.MultinomialNB(loss=Squared(), merge="sum", n_epochs=4).fit(X, Y).score(X, Y) > 0.6
     for refused in (sd.MultinomialNB(loss=Squared()), sd.LDAClassifier(loss=Squared())):
         with pytest.raises(ValueError, match="a loss of your own"):
             refused.fit(X, Y)
