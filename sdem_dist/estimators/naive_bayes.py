@@ -208,7 +208,7 @@ class MultinomialNB(LaneNB, JointClassifier):
     )
     n_epochs: int | str = p.param(
         "auto",
-        'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
+        'Passes over documents; with hidden classes, iterations of EM. "auto": 6, or, where held-out documents can choose, to 20.',
         p.AUTO,
     )
     steps: str = "margin"
