@@ -208,7 +208,7 @@ class MultinomialNB(LaneNB, JointClassifier):
     )
     n_epochs: int | str = p.param(
         "auto",
-        'Passes over documents; with hidden classes, iterations of EM. "auto": 6, or, where held-out documents can choose, to 20.',
+        'Passes over documents; with hidden classes, iterations of EM. "auto": held-out documents choose up to 20, or it is 6.',
         p.AUTO,
     )
     steps: str = "margin"
