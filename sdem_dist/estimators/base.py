@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,9 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     evaluate_every: int = 1
     n_jobs: int | None = None
     verbose: bool | int = False
+
+    _learned: ClassVar[str] = ""
+    """What fitting adds beside properties, as entries of `parameters.entries`."""
 
     if not TYPE_CHECKING:
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -58,10 +57,9 @@ class ClusterMixture(WithDensity, Clustering):
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
     _monitor = "nll"
-    _learned: ClassVar[Mapping[str, str]] = {
-        "lower_bound_": "float\n"
-        "The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it."
-    }
+    _learned = """
+    lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
+    """
 
     def _check(self) -> None:
         starts.check_em(self)
@@ -186,7 +184,7 @@ class MultinomialMixture(ClusterMixture):
     True
     """
 
-    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.", p.real())
+    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.", "float")
     weight_alpha: float = p.param(1.0, "Pseudo-count of each cluster in their weights: 0 for maximum likelihood.")
     vectorizer: VectorizerSettings | None = None
 
@@ -301,10 +299,10 @@ class KMeans(Clustering, Transforming):
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
     _monitor = "distance"
-    _learned: ClassVar[Mapping[str, str]] = {
-        "inertia_": "float\nSum of squared distances of the training documents to their nearest centre, by weight.",
-        "history_": "list of dict\n``distance`` is the mean squared distance to the nearest centre.",
-    }
+    _learned = """
+    inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
+    history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
+    """
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -65,11 +64,10 @@ class GaussianRegressor(EngineRegressor):
     n_epochs: int = p.param(30, 'With features missing: passes for EM and, for "ncll", for the steps after it.')
     n_lanes: int | None = None
 
-    _learned: ClassVar[Mapping[str, str]] = {
-        "history_": "list of dict\n"
-        "One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means per row, of standardised\n"
-        "columns)."
-    }
+    _learned = """
+    history_ : list of dict -- One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means
+        per row, of standardised columns).
+    """
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
     @property

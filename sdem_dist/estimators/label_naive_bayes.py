@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -55,10 +55,9 @@ class ManyClassNB(WordNB, JointClassifier):
     ['number 38', 'number 76']
     """
 
-    loss: str = p.param(
+    loss: Literal["hinge", "nll"] = p.param(
         "hinge",
         'The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.',
-        p.one_of("hinge", "nll"),
     )
     n_epochs: int = p.param(3, 'Passes over the documents; "nll" needs one.')
     step: float | None = p.param(
@@ -159,12 +158,11 @@ class MultiLabelNB(LaneNB, LabelSets):
     (['money', 'sport'], [[1, 0]])
     """
 
-    loss: str | Loss = p.param(
+    loss: Literal["hinge", "ncll"] | Loss = p.param(
         "hinge",
         "Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with a\n"
         "margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
-        p.a_loss("hinge", "ncll"),
     )
     step: float | None = p.param(
         None,

@@ -64,27 +64,25 @@ class LDAClassifier(WithTopics, JointClassifier):
         1.0, "eta: pseudo-count of a word, shared by the topics of a class; the paper: 0.1."
     )
     doc_topic_prior: float | None = p.param(None, "alpha, of a document's topic proportions. None: 1 / n_components.")
-    inference: str = p.param(
+    inference: Literal["map", "gibbs"] = p.param(
         "map",
         "Of topics given the class: the most probable proportions, fast; or Gibbs sampling (equation 18).",
-        p.one_of(*lda.INFERENCE),
     )
-    occurrences: str = p.param(
+    occurrences: Literal["shared", "paper", "each"] = p.param(
         "shared",
         'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
         "each has its own, which needs whole counts.",
-        p.one_of(*lda.OCCURRENCES),
     )
     n_sweeps: int = p.param(10, "Sweeps over a document.")
     burn_in: int | None = p.param(
-        None, "First sweeps of which sampling keeps nothing. None: 3, or all but one.", p.integer(0, optional=True)
+        None, "First sweeps of which sampling keeps nothing. None: 3, or all but one.", "int in [0, inf) | None"
     )
     n_particles: int = p.param(
         0,
         "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow. With\n"
         '``occurrences="shared"`` all occurrences of a word have one topic. 0: classes are told apart by what inference\n'
         "gives; with sampling that is the plug-in estimate.",
-        p.integer(0),
+        "int in [0, inf)",
     )
     init_noise: float = p.param(0.1, "The start is multiplied by ``exp(init_noise * normal)``: topics can part.")
     n_epochs: int = 10

@@ -40,7 +40,7 @@ class Components(EngineClassifier):
     """How many components each class has."""
 
     n_components: Any = p.param(
-        4, "Components of each class.", p.checked_later("int, sequence of int or dict of class to int"), positional=True
+        4, "Components of each class.", "int, sequence of int or dict of class to int", positional=True
     )
     class_weight: object = None
     validation_fraction: float = p.param(
@@ -49,7 +49,7 @@ class Components(EngineClassifier):
         "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
         "0, or where it would be under 20 documents: none, and half the time. With `patience` the history is of scores that\n"
         "no temperature divides.",
-        p.real(0, 0.5),
+        "float in [0, 0.5]",
     )
     vectorizer: VectorizerSettings | None = None
     patience: int | None = None

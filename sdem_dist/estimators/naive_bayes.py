@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
@@ -122,8 +121,8 @@ def is_unnormalised(source: Source) -> bool:
 class LaneNB(WordNB):
     """What naive Bayes has whose lanes run through their documents, and that holds documents out."""
 
-    n_epochs: int | str = p.param(
-        "auto", 'Passes over the documents. "auto": held-out documents choose, 20 at most.', p.AUTO
+    n_epochs: Literal["auto"] | int = p.param(
+        "auto", 'Passes over the documents. "auto": held-out documents choose, 20 at most.'
     )
     merge: str = "mean"
     n_lanes: int | None = None
@@ -133,14 +132,13 @@ class LaneNB(WordNB):
     validation_fraction: float = 0.1
     calibrate: bool = True
 
-    _learned: ClassVar[Mapping[str, str]] = {
-        "history_": "list of dict\n"
-        "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
-        "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
-        "tried first, the last entry alone has their figures; all have ``unlabelled_weight``. If evaluated:\n"
-        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
-        "documents with the prefix ``validation_``."
-    }
+    _learned = """
+    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
+        ``held_out_log_loss`` (at the best temperature) of the held-out documents, by the training without them. Where
+        folds or documents without labels were tried first, the last entry alone has their figures; all have
+        ``unlabelled_weight``. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and
+        ``perplexity`` (per word); for `validation` documents with the prefix ``validation_``.
+    """
 
     def _check(self) -> None:
         p.check_steps(self, closed_form=self.loss == "nll")
@@ -194,7 +192,7 @@ class MultinomialNB(LaneNB, JointClassifier):
     ['late', 'goal']
     """
 
-    loss: str | Loss = p.param(
+    loss: Literal["auto", "hinge", "ncll", "nll"] | Loss = p.param(
         "auto",
         'What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``.\n'
         '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
@@ -204,12 +202,10 @@ class MultinomialNB(LaneNB, JointClassifier):
         "Where it learns from documents without labels: the hinge loss.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
-        p.a_loss("auto", "hinge", "ncll", "nll"),
     )
-    n_epochs: int | str = p.param(
+    n_epochs: Literal["auto"] | int = p.param(
         "auto",
         'Passes over documents; with hidden classes, iterations of EM. "auto": held-out documents choose up to 20, or it is 6.',
-        p.AUTO,
     )
     steps: str = "margin"
     step: float | None = p.param(
@@ -220,13 +216,12 @@ class MultinomialNB(LaneNB, JointClassifier):
     fit_prior: bool = True
     class_weight: object = None
     unlabelled: object = None
-    unlabelled_weight: float | str = p.param(
+    unlabelled_weight: Literal["auto"] | float = p.param(
         "auto",
         'Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1. With another loss\n'
         'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight. "auto": the weight\n'
         "at which the classes of the median document are a fifth of the margin apart, or 0 (labelled documents alone) where\n"
         "held-out documents are clearly better that way. Training takes 6 epochs unless `n_epochs` is given.",
-        p.either(p.one_of("auto"), p.real()),
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)

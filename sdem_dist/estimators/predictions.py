@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +45,7 @@ FAR = -float(np.log(np.finfo(float).eps))
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """What classifiers answer; they define how documents are scored."""
 
-    _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
+    _learned = "classes_ : ndarray of shape (n_classes,) --"
 
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
@@ -362,10 +361,10 @@ class WithDensity(EngineEstimator):
 class Clustering(ClusterMixin, EngineEstimator):
     """Which cluster documents are in. Labels play no part: `fit` ignores `y`."""
 
-    _learned: ClassVar[Mapping[str, str]] = {
-        "labels_": "ndarray of shape (n_samples,)\n"
-        "Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files."
-    }
+    _learned = """
+    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; a corpus is passed to
+        `predict`. Not kept in files.
+    """
 
     @abstractmethod
     def _clusters(self, X: object) -> np.ndarray:

@@ -73,13 +73,13 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
         "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
     )
-    gamma: float = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.", p.real(above=True))
+    gamma: float = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.", "p.Positive")
     output_rate: float = p.param(3.0, *p.OUTPUT_RATE)
     class_weight: object = None
     unlabelled: object = p.param(
         None,
         "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
-        p.checked_later("label"),
+        "label",
     )
 
     spec = Spec(

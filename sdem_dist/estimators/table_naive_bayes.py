@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -73,10 +73,10 @@ class FeatureNB(WithDensity, JointClassifier):
     random_state: object = 0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    _learned: ClassVar[Mapping[str, str]] = {
-        "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
-        "history_": "list of dict\nOne entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
-    }
+    _learned = """
+    class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
+    history_ : list of dict -- One entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
+    """
 
     _kind = "gaussian"  # of all columns
 
@@ -291,7 +291,7 @@ class BernoulliNB(FeatureNB):
 
     alpha: float = p.param(1.0, "Pseudo-count of each of the two values.")
     binarize: float | None = p.param(
-        0.0, "Values above it count as 1, others as 0; None: values are 0 and 1.", p.or_none(p.real(-np.inf))
+        0.0, "Values above it count as 1, others as 0; None: values are 0 and 1.", "float in (-inf, inf) | None"
     )
 
     spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
@@ -321,7 +321,7 @@ class CategoricalNB(FeatureNB):
     min_categories: object = p.param(
         None,
         "Least categories of a column; None: as many as training shows.",
-        p.checked_later("int or array-like of shape (n_features,)"),
+        "int or array-like of shape (n_features,)",
     )
 
     spec = replace(FeatureNB.spec, positive=True)
@@ -380,18 +380,17 @@ class MixedNB(FeatureNB):
     ['new']
     """
 
-    _learned: ClassVar[Mapping[str, str]] = {
-        "categories_": "dict of int to ndarray\n"
-        "Categories of the columns that do not hold numbers, in the order of the numbers that stand for them in `sample`.\n"
-        "Other categories met in prediction are missing values."
-    }
+    _learned = """
+    categories_ : dict of int to ndarray -- Categories of the columns that do not hold numbers, in the order of the
+        numbers that stand for them in `sample`. Other categories met in prediction are missing values.
+    """
 
     kinds: Mapping[Any, str | Family] | None = p.param(
         None,
         'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
         '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
         "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
-        p.Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
+        "mapping | None",
     )
     alpha: float = p.param(1.0, "Pseudo-count of each category or value, as in `CategoricalNB`.")
     var_smoothing: float = p.param(1e-9, "As in `GaussianNB`.")

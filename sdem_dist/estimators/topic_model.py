@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,16 +25,10 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
-from sdem_dist.models.topics import METHODS, MirrorDescent
+from sdem_dist.models.topics import MirrorDescent
 from sdem_dist.models.topics import TopicModel as LearnedTopics
 from sdem_dist.models.word_counts import entries, lengths
 from sdem_dist.text.vectorizer import VectorizerSettings
-
-
-def _are_positive(value: object) -> bool:
-    if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1:
-        return False
-    return len(value) > 0 and all(p.real(above=True).allows(number) for number in value)
 
 
 @p.estimator
@@ -47,20 +40,17 @@ class TopicModel(WithTopics):
         1.001,
         "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
         'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
-        p.either(
-            p.one_of("learned"),
-            p.real(above=True),
-            p.Constraint("sequence of float", "a sequence of positive numbers", _are_positive),
-        ),
+        'Literal["learned"] | p.Positive | p.Positives',
     )
-    beta: float = p.param(1.0, "Of the Dirichlet prior of words. Above 1 every batch moves every word.", p.real(1.0))
+    beta: float = p.param(
+        1.0, "Of the Dirichlet prior of words. Above 1 every batch moves every word.", "float in [1, inf)"
+    )
     n_layers: int = p.param(10, "L, steps of mirror descent towards a document's topics.")
     inference_step: p.Positive = p.param(1.0, "Length T of a step, times a document's words and pseudo-counts.")
-    inference: str = p.param(
+    inference: Literal["mirror-descent", "accelerated", "line-search", "line-search-l1"] = p.param(
         "mirror-descent",
         "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
         "whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29) of Chen et al.",
-        p.one_of(*METHODS),
     )
     topic_rate: float | None = p.param(
         None,
@@ -68,7 +58,7 @@ class TopicModel(WithTopics):
         "None: 0.05, less from 25,000 documents on.",
     )
     n_epochs: int = 4
-    average_from: int = p.param(1, "The model is the mean over batches from this epoch on, from 0.", p.integer(0))
+    average_from: int = p.param(1, "The model is the mean over batches from this epoch on, from 0.", "int in [0, inf)")
     merge: Literal["mean", "sum"] = p.param(
         "mean", '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.'
     )
@@ -82,11 +72,11 @@ class TopicModel(WithTopics):
     random_state: object = 0
 
     _topic_rate = 0.05
-    _learned: ClassVar[Mapping[str, str]] = {
-        "topic_shares_": "ndarray of shape (n_components,)\n"
-        "Share of the training documents' words that each topic is expected to explain.",
-        "history_": "list of dict\nOne entry per epoch, see ``sdem_dist/models/topic_heads.py``.",
-    }
+    _learned = """
+    topic_shares_ : ndarray of shape (n_components,) -- Share of the training documents' words that each topic is
+        expected to explain.
+    history_ : list of dict -- One entry per epoch, see ``sdem_dist/models/topic_heads.py``.
+    """
 
     @abstractmethod
     def _head(self, source: Source, summary: WordSummary) -> TopicHead:
