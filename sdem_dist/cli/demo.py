@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -14,7 +14,7 @@ from sdem_dist.cli.console import table
 from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted
 
-LOSSES = ("nll", "ncll", "hinge")
+LOSSES: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
 HELD_OUT = 0.2
 
 
