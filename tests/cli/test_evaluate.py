@@ -1,6 +1,5 @@
 """``sdem evaluate``, ``explain``, ``report``, ``inspect`` and ``log``: figures, errors, pages, texts of corpora."""
 
-import csv
 import json
 import re
 import shutil
@@ -15,11 +14,13 @@ from cli.conftest import MARKUP, TOPICS
 
 import sdem_dist as sd
 from sdem_dist import load_model, open_corpus, write_corpus
+from sdem_dist.cli.inspect import epochs
+from sdem_dist.counted import visible
 from sdem_dist.glossary import metric
 from sdem_dist.reports import reporting
 
 
-def test_evaluate_names_its_figures(shelf):
+def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
     expected = load_model("posts.model").evaluate(open_corpus("test.zarr"))
     assert json.loads(ok("evaluate posts.model test.zarr --json")) == expected
     shown = ok("evaluate posts.model test.zarr")
@@ -27,16 +28,16 @@ def test_evaluate_names_its_figures(shelf):
     assert all(metric(name).name in shown for name in set(expected) - unsaid)
     assert "perplexity" in expected and "perplexity" not in shown and "By class" not in shown
     assert f"{expected['accuracy']:.4f}" in shown
-
-
-def test_the_report_of_a_source_is_that_of_its_corpus(shelf):
     source, corpus = (ok(f"evaluate posts.model test.{kind} --report").splitlines()[1:] for kind in ("tsv", "zarr"))
-    assert source == corpus
     shown = "\n".join(source)
-    assert "By class, lowest F1 first" in shown and "Most frequent confusions" in shown and "\x1b" not in shown
+    assert source == corpus and "\x1b" not in shown
+    assert "By class, lowest F1 first" in shown and "Most frequent confusions" in shown
     found = json.loads(ok("evaluate posts.model test.zarr --report --json"))
     assert {c["class"] for c in found["classes"]} == set(TOPICS)
     assert sum(c["documents"] for c in found["classes"]) == found["documents"] == 120
+    said = run("evaluate posts.model bad.tsv --on-error skip").output
+    for words in ("2 documents", "1 line left out", "1 document without a word that the model knows"):
+        assert words in said
 
 
 def test_likelihoods_of_words_are_shown_where_they_mean_something(desk):
@@ -45,6 +46,9 @@ def test_likelihoods_of_words_are_shown_where_they_mean_something(desk):
         shown = ok(f"evaluate {loss} plain.tsv")
         assert ("perplexity" in shown) == ("NLL " in shown) == (loss == "nll")
         assert json.loads(ok(f"evaluate {loss} plain.tsv --json"))["perplexity"] > 0
+    Path("each.tsv").write_text("".join(f"c{i}\tword{i} goal\n" for i in range(20)))
+    ok("train each.tsv each --epochs 1 --quiet")
+    assert "Warning" not in run("evaluate each each.tsv --report").stderr, "as many classes as documents"
     Path("unknown.tsv").write_text("sport\tzzz\n")
     found = json.loads(ok("evaluate nll unknown.tsv --json"), parse_constant=pytest.fail)
     assert found["perplexity"] is None
@@ -60,72 +64,41 @@ def test_topics_are_measured_by_particles(shelf):
     assert "topic 0" in inspected and "topic 2" in inspected and "topic 3" not in inspected
 
 
-def test_bad_lines_are_left_out_and_unknown_words_are_told(desk):
-    said = run("evaluate posts.model bad.tsv --on-error skip")
-    assert said.exit_code == 0
-    for words in ("2 documents", "1 line left out", "1 document without a word that the model knows"):
-        assert words in said.output
-
-
-@pytest.mark.parametrize("kind", ["tsv", "zarr"])
-def test_documents_of_the_training_are_named_as_such(shelf, kind):
-    said = run(f"evaluate posts.model posts.{kind}").stderr
-    if kind == "zarr":
-        assert f"posts.{kind} is what posts.model was trained on: new documents will do worse" in said
-    assert "trained on" not in run(f"evaluate posts.model test.{kind}").stderr
-
-
-def test_errors_are_written_in_every_format(desk):
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_errors_are_written_in_every_format(desk, suffix):
     model, test = load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
     predicted = model.predict([text for _, text in test])
-    wrong = {i for i, (label, _) in enumerate(test) if label != predicted[i]}
-    rows = {}
-    for suffix in ("csv", "jsonl", "parquet"):
-        ok(f"evaluate posts.model test.tsv --errors errors.{suffix}")
-        rows[suffix] = rows_of(f"errors.{suffix}")
-        assert wrong == {int(row["id"]) for row in rows[suffix]} != set()
-        for row in rows[suffix]:
-            i = int(row["id"])
-            assert (row["label"], row["prediction"]) == (test[i][0], predicted[i])
-            assert set(row["words_for"].split()) <= set(model.vocabulary_)
-    assert "\x1b" not in Path("errors.csv").read_text() and rows["jsonl"] == rows["parquet"]
-    assert [row["text"] for row in rows["jsonl"]] == [test[row["id"]][1] for row in rows["jsonl"]]
-    probabilities = [row["probability"] for row in rows["jsonl"]]
+    assert "their ids count the documents from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
+    rows = rows_of(f"e.{suffix}")
+    assert {int(row["id"]) for row in rows} == {i for i in range(len(test)) if test[i][0] != predicted[i]} != set()
+    for row in rows:
+        label, text = test[int(row["id"])]
+        assert (row["label"], row["prediction"]) == (label, predicted[int(row["id"])])
+        assert set(row["words_for"].split()) <= set(model.vocabulary_)
+        assert row["text"] == (visible(text) if suffix == "csv" else text)
+    probabilities = [float(row["probability"]) for row in rows]
     assert probabilities == sorted(probabilities, reverse=True)
-    assert "their ids count the documents from 0" in run("evaluate posts.model test.tsv --errors e.csv").stderr
-    assert "count" not in run("evaluate posts.model test.tsv --errors f.csv --id 0").stderr
-
-
-def test_kept_texts_of_a_corpus_are_shown(desk):
     ok("ingest test.tsv kept.zarr --vocabulary-from posts.zarr --keep-text")
-    errors = []
-    for documents in ("kept.zarr", "test.tsv"):
-        ok(f"evaluate posts.model {documents} --errors {documents}.jsonl")
-        errors.append({row["id"]: row["text"] for row in rows_of(f"{documents}.jsonl")})
-    assert errors[0] == errors[1]
-    ok("report posts.model kept.zarr -o r.html")
-    assert "&lt;img src=x" in Path("r.html").read_text()
-    ok("ingest test.tsv texts.zarr --keep-text")
-    said = ok("suspects texts.zarr -n 3")
-    assert "the" in said and "--keep-text" not in said
+    ok(f"evaluate posts.model kept.zarr --errors k.{suffix}")
+    assert {row["id"]: row["text"] for row in rows_of(f"k.{suffix}")} == {row["id"]: row["text"] for row in rows}
+    assert "--keep-text" not in ok("suspects kept.zarr -n 3")
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
 def test_errors_are_found_again_in_their_source(desk, suffix):
     """By their places among the documents that are read, or by ids where the source has some."""
-    lines = ["sport\tgoal match", "no such class\tbread", "sport\tbread oven bread salt", "sport\tgoal team"]
-    rows = [(*line.split("\t"), f"D{line.split(chr(9))[1][0]}") for line in lines]
-    source = Path(f"source.{suffix}")
-    if suffix == "jsonl":
-        source.write_text("".join(json.dumps(dict(zip(("label", "text", "key"), r, strict=True))) + "\n" for r in rows))
-    else:
-        with source.open("w", newline="") as file:
-            heads = [] if suffix == "tsv" else [("label", "text", "key")]
-            csv.writer(file, delimiter="\t" if suffix == "tsv" else ",", lineterminator="\n").writerows([*heads, *rows])
+    rows = [("sport", "goal match", "Da"), ("no such class", "bread", "Dn"), ("sport", "bread oven salt", "Db")]
+    named, source = [dict(zip(("label", "text", "key"), row, strict=True)) for row in rows], f"source.{suffix}"
+    contents = {
+        "jsonl": map(json.dumps, named),
+        "tsv": map("\t".join, rows),
+        "csv": map(",".join, [("label", "text", "key"), *rows]),
+    }
+    Path(source).write_text("\n".join(contents[suffix]) + "\n")
     columns = "--label 0 --text 1" if suffix == "tsv" else ""
     for more, expected in (("", 1), ("--id 2" if suffix == "tsv" else "--id key", "Db")):
-        ok(f"evaluate posts.model {source} --on-error skip --errors e.jsonl --overwrite {columns} {more}")
-        assert [row["id"] for row in rows_of("e.jsonl")] == [expected]
+        said = run(f"evaluate posts.model {source} --on-error skip --errors e.jsonl --overwrite {columns} {more}")
+        assert [row["id"] for row in rows_of("e.jsonl")] == [expected] and ("count" in said.stderr) == (more == "")
 
 
 def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
@@ -139,10 +112,13 @@ def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
 
 
 def test_errors_of_several_labels(desk):
-    lines = (
-        "money|sport\ta late goal wins\nmoney\trates fall\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
-    )
-    Path("wrong.tsv").write_text(lines)
+    rows = [
+        "money|sport\ta late goal wins",
+        "money\trates fall",
+        "money\tthe club buys shares",
+        "sport\tthe weather is fine",
+    ]
+    Path("wrong.tsv").write_text("\n".join(rows) + "\n")
     ok("evaluate several.model wrong.tsv --errors wrong.jsonl")
     rows, clf = rows_of("wrong.jsonl"), load_model("several.model")
     assert {row["text"]: (row["labels"], row["predictions"], row["wrong_label"]) for row in rows} == {
@@ -163,15 +139,19 @@ def test_errors_of_several_labels(desk):
 
 
 def test_reports_of_several_labels(desk):
-    Path("wrong.tsv").write_text(
-        "money|sport\ta late goal wins\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
-    )
-    ok("report several.model wrong.tsv -o page.html")
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert "Examples of errors" in page and ", not sport " in page
-    assert "sport is wrongly given" in page and "sport is missing" in page and "money is missing" in page
-    ok("report several.model several.tsv -o right.html")
-    assert "Examples of errors" not in Path("right.html").read_text(encoding="utf-8")
+    lines = "money|sport\ta late goal wins\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
+    Path("wrong.tsv").write_text(lines)
+    for source in ("wrong", "several"):
+        ok(f"report several.model {source}.tsv -o {source}.html")
+    page, right = (Path(f"{source}.html").read_text(encoding="utf-8") for source in ("wrong", "several"))
+    for words in (
+        "Examples of errors",
+        ", not sport ",
+        "sport is wrongly given",
+        "sport is missing",
+        "money is missing",
+    ):
+        assert words in page and words not in right
     said = ok("evaluate several.model several.tsv --report")
     assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
     assert "By label" in said and "60 documents, 2 labels" not in said
@@ -253,13 +233,6 @@ def test_models_that_explain_nothing_still_list_their_errors(desk):
     ok("report m c -o r.html")
 
 
-def test_a_report_of_as_many_classes_as_documents_does_not_warn(desk):
-    Path("each.tsv").write_text("".join(f"c{i}\tword{i} goal\n" for i in range(20)))
-    ok("train each.tsv each --epochs 1 --quiet")
-    found = run("evaluate each each.tsv --report")
-    assert found.exit_code == 0 and "Warning" not in found.stderr
-
-
 def inspected(path, *options, code=0):
     found = run("inspect", path, *options)
     assert found.exit_code == code, found.output
@@ -276,7 +249,7 @@ def table(tmp_path):
     return write_corpus(tmp_path / "c", frame, labels, dense=True, unlabelled="?", shard_documents=15)
 
 
-def test_inspect_of_a_table(table):
+def test_inspect_of_tables(table, tmp_path):
     shown = inspected(table.path)
     assert shown["documents"] == "40, 10 without a label"
     assert shown["features"] == "3, with names"
@@ -290,52 +263,40 @@ def test_inspect_of_a_table(table):
     shutil.rmtree(Path(table.path) / "shards" / "00001")
     shown = inspected(table.path, code=1)
     assert "column 0" in shown["missing"] and "damaged:" in shown
-
-
-def test_inspect_of_numbers_without_names(tmp_path):
     X = np.eye(6)
     shown = inspected(write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
     assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
     assert not {"text", "categories"} & set(shown)
-    X[2, 1] = np.nan
-    gaps = inspected(write_corpus(tmp_path / "g", X, np.arange(6) % 2, dense=True).path)
-    assert gaps["missing"] == "1 of 36 values, 2.8%; most in column 1 16.7%"
-    assert inspected(write_corpus(tmp_path / "s", np.eye(6), np.arange(6) % 2).path)["text"] == "to words not recorded"
+    assert inspected(write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "said", "metric"),
-    [
-        ("MixedNB", "--epochs 2", {"model": "MixedNB, loss ncll", "features": "3, columns of a table with names",
-                                   "classes": "2"}, "accuracy"),
-        ("GaussianRegressor", "", {"model": "GaussianRegressor, loss nll", "features": "2, columns of a table"}, "(NCLL)"),
-        ("MultinomialMixture", "--set n_components=2 --set n_init=2 --epochs 2", {"model": "MultinomialMixture"},
-         "purity"),
-        ("MultiplicativeMixtureClassifier", "--set n_components=2 --epochs 3",
-         {"model": "MultiplicativeMixtureClassifier", "classes": "2"}, "accuracy"),
-        ("SdemMixtureClassifier", "--set components=multinomial --epochs 2",
-         {"model": "SdemMixtureClassifier, loss ncll", "classes": "2"}, "accuracy"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.endswith(("NB", "or", "er", "ture")) else "",
-)  # fmt: skip
-def test_models_are_trained_inspected_and_measured(name, options, said, metric, table, tmp_path, monkeypatch):
+COUNTS = np.random.default_rng(0).poisson(1.0 + 4.0 * (np.arange(60)[:, None] % 2 == np.arange(6) % 2))
+TRAINED = {  # of which corpus, with which options, how its model is shown, and a figure that it has
+    "MixedNB": ("table", "--epochs 2", {"model": "MixedNB, loss ncll", "classes": "2",
+                                        "features": "3, columns of a table with names"}, "accuracy"),
+    "GaussianRegressor": ("numbers", "", {"model": "GaussianRegressor, loss nll", "features": "2, columns of a table"},
+                          "(NCLL)"),
+    "MultinomialMixture": ("counts", "--set n_components=2 --epochs 2", {"model": "MultinomialMixture"}, "purity"),
+    "MultiplicativeMixtureClassifier": ("counts", "--set n_components=2 --epochs 3", {"classes": "2"}, "accuracy"),
+    "SdemMixtureClassifier": ("counts", "--set components=multinomial --epochs 2", {"classes": "2"}, "accuracy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_models_are_trained_inspected_and_measured(name, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    y = np.arange(60) % 2
-    counts = np.random.default_rng(0).poisson(1.0 + 4.0 * (y[:, None] == np.arange(6) % 2))
-    corpora = {"MixedNB": lambda: table, "GaussianRegressor": lambda: write_corpus("d", np.eye(9)[:, :3], dense=True)}
-    corpus = corpora.get(name, lambda: write_corpus("d", counts, y))()
-    done = run(f"train {corpus.path} m --estimator {name} {options}")
-    assert done.exit_code == 0, done.output
+    kind, options, said, figure = TRAINED[name]
+    of_numbers = {"table": lambda: table, "numbers": lambda: write_corpus("d", np.eye(9)[:, :3], dense=True)}
+    corpus = of_numbers.get(kind, lambda: write_corpus("d", COUNTS, np.arange(60) % 2))()
+    ok(f"train {corpus.path} m --estimator {name} {options}")
     shown = inspected("m")
-    assert said.items() <= {key: shown[key] for key in said}.items()
-    assert not (name in corpora and {"raw", "The"} & set(shown)) and ("clusters" in shown) == (metric == "purity")
+    assert said.items() <= {key: shown[key] for key in said}.items() and name in shown["model"]
+    assert not (kind != "counts" and {"raw", "The"} & set(shown)) and ("clusters" in shown) == (figure == "purity")
     scored = ok(f"evaluate m {corpus.path}")
-    assert metric in scored and "(weighted)" not in scored
-    assert ("perplexity" in scored) == (metric == "purity")
-    if metric == "purity":  # of clusters, where labels are known
-        model = load_model("m")
-        known, documents = model.report(corpus).figures, corpus.read(0, 60).to_csr()
-        found = model.evaluate(corpus)
+    assert figure in scored and "(weighted)" not in scored and ("perplexity" in scored) == (figure == "purity")
+    if figure == "purity":  # of clusters, where labels are known
+        model, documents = load_model("m"), corpus.read(0, 60).to_csr()
+        known, found = model.report(corpus).figures, model.evaluate(corpus)
         assert {name: found[name] for name in ("purity", "nmi", "ari")} == known
         assert "purity" not in model.evaluate(documents)
         assert model.evaluate(documents, corpus.labels())["nmi"] == known["nmi"]
@@ -366,14 +327,8 @@ def test_a_log_says_where_time_went(desk):
     assert events[-3]["path"].endswith(".sdem")
     shown = ok("log logs/run.jsonl")
     assert "documents/s" in shown and "of " in shown and "3 checkpoints" in shown
-
-
-def test_a_resumed_run_goes_on_in_its_log(desk):
-    for n in (1, 2):
-        where = "--log run.jsonl --checkpoint ck --resume --set validation_fraction=0 --overwrite"
-        ok(f"train posts.zarr m --epochs {n} {where}")
-    assert load_model("m").n_iter_ == 2
-    assert [e["epoch"] for e in events_of() if e["event"] == "EpochEnded"] == [0, 1]
+    ok("train posts.zarr m --epochs 4 --rounds 2 --lanes 2 --set validation_fraction=0 --resume --overwrite " + log)
+    assert [e["epoch"] for e in events_of("logs/run.jsonl") if e["event"] == "EpochEnded"] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("lost", [1, 30, 10_000])
@@ -389,44 +344,21 @@ def test_a_run_that_was_killed_while_it_wrote_its_log_goes_on_in_it(lost, desk):
 
 LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
 ROUND = {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5}
+EPOCH = {"wall": 5.0, "documents": 20, "worker_seconds": 15.0, "read": 2.0, "map": 8.0, "merge": 1.0, "transfer": 0.75,
+         "wait": 2.25}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("stages", "expected"),
-    [
-        ([("train", 1, True)], [("train", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25)]),
-        (  # the epochs of a stage that is not monitored are one row
-            [("survey", 1, False), ("start", 3, False), ("train", 2, True)],
-            [("survey", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25),
-             ("start", 1, 3, 15.0, 60, 45.0, 6.0, 24.0, 3.0, 2.25, 6.75),
-             ("train", 1, 1, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25),
-             ("train", 2, 2, 5.0, 20, 15.0, 2.0, 8.0, 1.0, 0.75, 2.25)],
-        ),
-    ],
-    ids=["one epoch", "stages"],
-)  # fmt: skip
-def test_parts_of_an_epoch_add_up(stages, expected):
-    from sdem_dist.cli.inspect import epochs
-
-    events = []
-    for stage, n_epochs, monitored in stages:
+def test_parts_of_an_epoch_add_up_and_a_stage_that_is_not_monitored_is_one_row():
+    events, expected = [], []
+    for stage, n_epochs, monitored in (("survey", 1, False), ("start", 3, False), ("train", 2, True)):
         events.append({"event": "StageStarted", "monitored": monitored})
         for epoch in range(n_epochs):
             events += [LANE, LANE, ROUND, {"event": "EpochEnded", "stage": stage, "epoch": epoch, "transfer": 0.75}]
-    names = [
-        "stage",
-        "first",
-        "epoch",
-        "wall",
-        "documents",
-        "worker_seconds",
-        "read",
-        "map",
-        "merge",
-        "transfer",
-        "wait",
-    ]
-    assert [tuple(row[name] for name in names) for row in epochs(events)] == expected
+        rows = [(k + 1, k + 1, 1) for k in range(n_epochs)] if monitored else [(1, n_epochs, n_epochs)]
+        for first, last, times in rows:
+            parts = {name: times * value for name, value in EPOCH.items()}
+            expected.append({"stage": stage, "first": first, "epoch": last, **parts})
+    assert [{name: row[name] for name in expected[0]} for row in epochs(events)] == expected
 
 
 def test_inspect_says_in_words_what_numbers_are_and_keeps_paths_in_one_piece(tmp_path):

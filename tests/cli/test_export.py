@@ -17,33 +17,22 @@ from sdem_dist.text import VectorizerSettings
 
 RNG = np.random.default_rng(3)
 WORDS = [f"word{i}" for i in range(40)] + ["naïve", "a_b", "Über"]
-TEXTS = [" ".join(RNG.choice(WORDS, 1 + i % 30, p=RNG.dirichlet(np.full(len(WORDS), 0.2)))) for i in range(90)] + [
-    "",
-    "!",
-]
+TEXTS = [" ".join(RNG.choice(WORDS, 1 + i % 30, p=RNG.dirichlet(np.full(len(WORDS), 0.2)))) for i in range(90)]
+TEXTS += ["", "!"]
 LABELS = np.array(["ant", "bee", "cow"])[np.arange(92) % 3]
 NEW = ["naïve naïve WORD3 word3 word3 unknown", "", "über A_B word1", *TEXTS[:20]]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"loss": "nll"},
-        {"weighting": "log"},
-        {"weighting": "binary", "min_df": 3},
-        {"weighting": "counts"},
-        {"weighting": "tfidf", "norm": None, "loss": "ncll"},
-        {"weighting": "log", "norm": None, "min_df": 2},
-        {
-            "vectorizer": VectorizerSettings(ngram_range=(1, 2), stop_words=("word1",), lowercase=False),
-            "ngram_range": (2, 2),
-        },
-        {"vectorizer": VectorizerSettings(kind="hashing", n_features=64, strip_accents="unicode")},
-        {"vectorizer": VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3))},
-    ],
-    ids=str,
-)
+SETTINGS = [
+    {}, {"loss": "nll"}, {"weighting": "log"}, {"weighting": "binary", "min_df": 3}, {"weighting": "counts"},
+    {"weighting": "tfidf", "norm": None, "loss": "ncll"}, {"weighting": "log", "norm": None, "min_df": 2},
+    {"vectorizer": VectorizerSettings(ngram_range=(1, 2), stop_words=("word1",), lowercase=False), "ngram_range": (2, 2)},
+    {"vectorizer": VectorizerSettings(kind="hashing", n_features=64, strip_accents="unicode")},
+    {"vectorizer": VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3))},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_pipeline_and_an_onnx_file_predict_alike(settings, n_classes, tmp_path):
     ort = pytest.importorskip("onnxruntime")
@@ -77,31 +66,22 @@ def test_onnx_cuts_texts_as_the_model_does(tmp_path):
     model = MultinomialNB(n_epochs=1).fit([" ".join(words[i::2]) for i in (0, 1)] * 2, ["a", "b"] * 2)
     save_onnx(model, tmp_path / "m.onnx")
     session = ort.InferenceSession(tmp_path / "m.onnx")
-    for start in range(0, len(letters), 40_000):
-        part = letters[start : start + 40_000]
-        texts = [" ".join(f"A{letter} b{letter}{letter}c {letter}" for letter in part[i::4]) for i in range(4)]
-        (found,) = session.run(["probabilities"], {"texts": np.array(texts, object)})
-        np.testing.assert_allclose(found, model.predict_proba(texts), rtol=0, atol=1e-7)
-    for texts in ([""], ["", "!"], ["a"], ["", words[0], ""]):
+    parts = (letters[start : start + 40_000] for start in range(0, len(letters), 40_000))
+    every = ([" ".join(f"A{c} b{c}{c}c {c}" for c in part[i::4]) for i in range(4)] for part in parts)
+    for texts in (*every, [""], ["", "!"], ["a"], ["", words[0], ""]):
         (found,) = session.run(["probabilities"], {"texts": np.array(texts, object)})
         np.testing.assert_allclose(found, model.predict_proba(texts), rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"stem": "english"}, "stems"),
-        ({"kind": "hashing", "n_features": 8}, "hashes"),
-        ({"analyzer": "char_wb", "ngram_range": (2, 3)}, "characters"),
-        ({"strip_accents": "unicode"}, "accents"),
-        ({"token_pattern": r"\w+"}, "token pattern"),
-        ({"stop_words": "english", "ngram_range": (1, 2)}, "stop words"),
-        (None, "trained on counts"),
-        ({"stop_words": "english"}, ""),
-        ({"ngram_range": (2, 3), "lowercase": False}, ""),
-    ],
-    ids=str,
-)
+REASONS = [
+    ({"stem": "english"}, "stems"), ({"kind": "hashing", "n_features": 8}, "hashes"), ({"strip_accents": "unicode"}, "accents"),
+    ({"analyzer": "char_wb", "ngram_range": (2, 3)}, "characters"), ({"token_pattern": r"\w+"}, "token pattern"),
+    ({"stop_words": "english", "ngram_range": (1, 2)}, "stop words"), (None, "trained on counts"),
+    ({"stop_words": "english"}, ""), ({"ngram_range": (2, 3), "lowercase": False}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "reason"), REASONS, ids=str)
 def test_onnx_says_why_it_takes_counts(settings, reason, tmp_path):
     X = TEXTS if settings is not None else RNG.poisson(1.0, (len(TEXTS), 5))
     vectorizer = {} if settings is None else {"vectorizer": VectorizerSettings(**settings)}
@@ -193,13 +173,6 @@ def test_the_command(tmp_path, monkeypatch):
     }.items():
         assert said in ok(f"export m {arguments}")
     assert "PoissonNB" in refused("export p e.skops")
-    assert sorted(os.listdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]
-
-
-def test_a_model_too_large_for_onnx_is_refused(tmp_path, monkeypatch):
-    pytest.importorskip("onnx")
     monkeypatch.setattr("sdem_dist.export.LARGEST", 1000)
-    model = MultinomialNB(n_epochs=1).fit(TEXTS, LABELS)
-    with pytest.raises(ModelError, match="an ONNX file holds"):
-        save_onnx(model, tmp_path / "m.onnx")
-    assert not list(tmp_path.iterdir())
+    assert "an ONNX file holds" in refused("export m large.onnx")
+    assert sorted(os.listdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]

@@ -18,21 +18,14 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(result.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import sdem_dist",
-        "import sdem_dist; dir(sdem_dist); sdem_dist.__version__",
-        "from sdem_dist.cli import main",
-        "import sdem_dist.cli.ingest, sdem_dist.cli.inspect",
-        """from click.testing import CliRunner
+def test_nothing_heavy():
+    code = """
+import sdem_dist, sdem_dist.cli.ingest, sdem_dist.cli.inspect
+dir(sdem_dist), sdem_dist.__version__
+from click.testing import CliRunner
 from sdem_dist.cli import main
-for command in ("train", "predict", "evaluate", "demo"):
-    assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
-assert CliRunner().invoke(main, ["--help"]).exit_code == 0""",
-    ],
-)
-def test_nothing_heavy(code):
+for command in ([], ["train"], ["predict"], ["evaluate"], ["demo"]):
+    assert CliRunner().invoke(main, [*command, "--help"]).exit_code == 0"""
     assert not modules_after(code) & set(HEAVY)
 
 
@@ -56,17 +49,21 @@ def test_training_in_this_process_needs_no_dask():
 UNNEEDED = ["dask", "distributed", "zarr", "pandas", "pyarrow", "matplotlib", "scipy.stats", "numpy.f2py"]
 
 
-@pytest.mark.parametrize("command", ["predict MODEL latin.txt --on-error skip", "inspect MODEL",
-                                     "evaluate MODEL plain.tsv", "explain MODEL goal"])  # fmt: skip
-def test_a_command_with_a_model_imports_what_it_needs(command, shelf):
+COMMANDS = ["predict plain.model latin.txt --on-error skip", "inspect plain.model", "evaluate plain.model plain.tsv",
+            "explain plain.model goal"]  # fmt: skip
+
+
+@pytest.mark.parametrize("commands", [COMMANDS[:1], COMMANDS], ids=["predict", "all"])
+def test_commands_with_a_model_import_what_they_need(commands, shelf):
     loaded = modules_after(
         "from click.testing import CliRunner\n"
         "from sdem_dist.cli import main\n"
-        f"result = CliRunner().invoke(main, {command.replace('MODEL', 'plain.model').split()!r})\n"
-        "assert result.exit_code == 0, result.output"
+        f"for command in {commands!r}:\n"
+        "    result = CliRunner().invoke(main, command.split())\n"
+        "    assert result.exit_code == 0, result.output"
     )
     assert {"numba", "sklearn"} <= loaded
-    assert not loaded & {*UNNEEDED, *(["rich.progress"] if command.startswith("predict") else [])}
+    assert not loaded & {*UNNEEDED, *(["rich.progress"] if len(commands) == 1 else [])}
 
 
 def test_names_that_modules_have_and_have_not():

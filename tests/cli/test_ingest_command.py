@@ -95,17 +95,6 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, monkeypatch):
     assert os.listdir() == ["docs.tsv"]
 
 
-def test_inspect_names_a_damaged_shard(folder):
-    ok("ingest docs.tsv c --shard-documents 20")
-    victim = next(p for p in sorted(Path("c/shards/00001/data").rglob("*")) if p.is_file() and p.name != "zarr.json")
-    content = bytearray(victim.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    victim.write_bytes(content)
-    said = refused("inspect c")
-    assert "damaged:" in said and "shard 1" in said
-    ok("inspect c --no-check")
-
-
 TEXTS = [f"Goal {i} by the naïve team" if i % 2 else f"  bank, share\x1b[31m <b>{i}</b>" for i in range(50)] + [""]
 LABELS = ["sport" if i % 2 else "money" for i in range(51)]
 
@@ -120,7 +109,7 @@ def corpus(tmp_path_factory):
     return open_corpus(folder / "c")
 
 
-def test_texts_stand_beside_their_counts(corpus):
+def test_texts_stand_beside_their_counts(corpus, tmp_path):
     held_out = open_corpus(f"{corpus.path}-held-out")
     assert len(corpus) + len(held_out) == 51 and len(held_out) > 3
     for part in (corpus, held_out):
@@ -134,6 +123,14 @@ def test_texts_stand_beside_their_counts(corpus):
     assert not plain.has_texts and corpus.has_texts
     with pytest.raises(CorpusError, match="holds no texts: they are kept by sdem ingest --keep-text"):
         plain.text(0)
+    shutil.copytree(corpus.path, tmp_path / "c")
+    files = (tmp_path / "c/shards/00000/texts_bytes").rglob("*")
+    next(path for path in files if path.is_file() and path.name != "zarr.json").unlink()
+    with pytest.raises(CorpusError, match="shard 0: array 'texts_bytes': .*a file of it is missing"):
+        open_corpus(tmp_path / "c").text(0)
+    said = refused("inspect", tmp_path / "c")
+    assert "damaged:" in said and "shard 0" in said and "texts_bytes" in said
+    ok("inspect", tmp_path / "c", "--no-check")
 
 
 def test_a_document_is_words_and_counts(corpus):
@@ -160,45 +157,25 @@ def test_nothing_in_a_document_steers_a_terminal(tmp_path, X, settings, shown):
     assert repr(write_corpus(tmp_path / "c", np.array(X), shuffle=False, **settings)[0]) == shown
 
 
-def test_damaged_texts_are_named(corpus, tmp_path):
-    shutil.copytree(corpus.path, tmp_path / "c")
-    files = (tmp_path / "c/shards/00000/texts_bytes").rglob("*")
-    next(path for path in files if path.is_file() and path.name != "zarr.json").unlink()
-    damaged = open_corpus(tmp_path / "c")
-    with pytest.raises(CorpusError, match="shard 0: array 'texts_bytes': .*a file of it is missing"):
-        damaged.text(0)
-    assert any("texts_bytes" in problem.message for problem in check_corpus(damaged))
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.tsv"])
 def test_ids_of_a_column_are_stored(folder, name):
     rows = [{"label": LABELS[i], "text": f"word{i} goal\u00e9", "key": f"k{i:03d}"} for i in range(30)]
-    contents = {
-        "t.csv": "label,text,key\n" + "".join(",".join(row.values()) + "\n" for row in rows),
-        "t.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
-        "t.tsv": "".join("\t".join(row.values()) + "\n" for row in rows),
-    }
+    lines = {"t.csv": ["label,text,key", *(",".join(row.values()) for row in rows)], "t.jsonl": map(json.dumps, rows),
+             "t.tsv": ("\t".join(row.values()) for row in rows)}  # fmt: skip
     if name == "t.parquet":
         pq.write_table(pa.Table.from_pylist(rows), name)
     else:
-        Path(name).write_text(contents[name])
+        Path(name).write_text("\n".join(lines[name]) + "\n")
     columns = "--id 2 --label 0 --text 1" if name == "t.tsv" else "--id key"
     ok(f"ingest {name} c {columns} --keep-text --shard-documents 7 --held-out 0.2")
     ok(f"ingest {name} d {columns}")
-    seen = []
-    for part in (open_corpus("c"), open_corpus("c-held-out")):
-        for i, id_ in enumerate(part.ids_of(0, len(part))):
-            row = rows[int(str(id_)[1:])]
-            seen.append(id_)
-            assert (part[i].label, part.text(i), part[i].id) == tuple(row.values()) and part[i].counts[
-                "goal\u00e9"
-            ] == 1
-    assert sorted(seen) == [row["key"] for row in rows] == sorted(open_corpus("d").ids_of(0, 30))
-    assert not open_corpus("d").has_texts
-
-
-def test_texts_lie_beside_documents_whatever_their_ids(folder):
-    (folder / "t.csv").write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
-    ok("ingest t.csv c --id key --keep-text")
-    documents = open_corpus("c")
+    parts = [(part, i) for part in (open_corpus("c"), open_corpus("c-held-out")) for i in range(len(part))]
+    found = {(part[i].label, part.text(i), part[i].id) for part, i in parts}
+    assert found == {tuple(row.values()) for row in rows} and all(
+        part[i].counts["goal\u00e9"] == 1 for part, i in parts
+    )
+    assert sorted(open_corpus("d").ids_of()) == [row["key"] for row in rows] and not open_corpus("d").has_texts
+    Path("same.csv").write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
+    ok("ingest same.csv e --id key --keep-text")
+    documents = open_corpus("e")
     assert {(documents[i].id, documents.text(i)) for i in range(2)} == {("1", "xx yy"), ("1", "zz ww")}

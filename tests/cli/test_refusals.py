@@ -1,7 +1,5 @@
 """What the command refuses, in which words, and that nothing is written or replaced: one table."""
 
-import os
-
 import pytest
 from cli.commands import ok, refused, run
 from cli.conftest import MARKUP
@@ -101,7 +99,6 @@ INGEST = [
     (1, "ingest posts.tsv posts.zarr --overwrite", "posts.zarr-held-out was held out from an earlier posts.zarr"),
     (1, "ingest posts.tsv posts.zarr --held-out 0.5", "posts.zarr and posts.zarr-held-out exist already"),
     (1, "ingest no-labels.tsv c.zarr --unlabelled ''", "no-labels.tsv: no document has a label"),
-    (1, "ingest no-labels.tsv c.zarr --unlabelled '' --workers 1", "no-labels.tsv: no document has a label"),
     (1, "ingest stars.tsv c --targets", "line 2: the label 'many' is not a finite number"),
     (1, "ingest numbers.svm c --keep-text", "keep_text is for sources of text"),
     (1, "ingest t.csv c --id nothing --label extra --text body", "no column 'nothing'"),
@@ -244,8 +241,8 @@ def test_what_is_refused_is_said_and_nothing_is_written(shelf, unchanged, code, 
         "three.tsv": False, "twice.csv": False, "list.jsonl": False, "body.jsonl": False, "cut.tsv.gz": False,
     }.items(),
 )  # fmt: skip
-def test_predict_is_named_where_a_label_is_missing(shelf, name, points):
-    for workers in ([], ["--workers", "1"]) if name == "no-label.jsonl" else ([],):
+def test_predict_is_named_where_a_label_is_missing(shelf, name, points, scheduler):
+    for workers in ([], ["--scheduler", scheduler]) if name == "no-label.jsonl" else ([],):
         said = refused(f"evaluate plain.model {name}", *workers)
         assert (f"documents without labels are for sdem predict MODEL {name}" in said) is points, said
 
@@ -290,14 +287,7 @@ def test_a_file_of_another_kind_is_left_alone(desk):
     content = (desk / "plain.csv").read_text()
     refused("calibrate posts.model test.tsv -o plain.csv --overwrite")
     assert (desk / "plain.csv").read_text() == content
-    for _ in range(2):
-        ok("calibrate posts.model test.tsv")  # the model itself
+    ok("calibrate posts.model test.tsv")  # the model itself
     ok("calibrate posts.model test.tsv -o", desk / "posts.model")  # by another name
     ok("train plain.csv n --epochs 1 --log plain.tsv --overwrite")
     assert "RunStarted" in (desk / "plain.tsv").read_text()
-
-
-def test_a_source_is_no_model_in_every_place(desk):
-    before = sorted(os.listdir())
-    assert "words" in refused("predict plain.model posts.zarr")
-    assert sorted(os.listdir()) == before

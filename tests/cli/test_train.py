@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -44,23 +43,18 @@ def test_every_option_reaches_the_estimator(desk, options, expected):
     assert ("validation_accuracy" in model.history_[0]) == ("--validation" in options)
 
 
-@pytest.mark.parametrize(
-    ("name", "loss"),
-    {
-        "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
-        "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
-    }.items(),
-)  # fmt: skip
-def test_a_loss_has_its_numbers_in_its_name(desk, name, loss):
-    for option in (f"--loss {name}", f"--set loss={name}"):
-        ok(f"train plain.tsv m --overwrite --quiet {option}")
+LOSSES = {
+    "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
+    "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
+}  # fmt: skip
+
+
+def test_a_loss_has_its_numbers_in_its_name_and_costs_are_of_classes_by_name(desk):
+    options = [(f"{option}{name}", loss) for name, loss in LOSSES.items() for option in ("--loss ", "--set loss=")]
+    for option, loss in (*options, ("--costs costs.csv", CostSensitiveHinge(((0.0, 3.0), (1.0, 0.0))))):
+        Path("costs.csv").write_text(",sport,money\nmoney,3,0\nsport,0,1\n")
+        ok(f"train plain.tsv m --overwrite --quiet --epochs 1 {option}")
         assert load_model("m").loss == loss
-
-
-def test_costs_are_of_classes_by_name(desk):
-    Path("costs.csv").write_text(",sport,money\nmoney,3,0\nsport,0,1\n")
-    ok("train plain.tsv m --quiet --costs costs.csv")
-    assert load_model("m").loss == CostSensitiveHinge(((0.0, 3.0), (1.0, 0.0)))
 
 
 def test_the_line_of_a_training_says_what_was_trained_and_what_of(desk):
@@ -111,27 +105,6 @@ def test_checkpoint_and_resume(desk):
     assert "other settings" in refused(f"{command} --resume --seed 3 --quiet")
 
 
-def test_a_warning_is_words_and_no_code(desk):
-    ok("ingest posts.tsv damaged --held-out 0.25 --jobs 1 --shard-documents 20")
-    next((desk / "damaged" / "shards").glob("*1/indices/c/0")).unlink()
-    result = run("train damaged m --epochs 1 --quiet --skip-damaged")
-    assert result.exit_code == 0
-    assert result.stderr.startswith(f"Warning: {desk}/damaged: 1 of") and "train.py" not in result.stderr
-
-
-@pytest.mark.parametrize("command", ["train posts.zarr m", "evaluate posts.model posts.zarr"])
-def test_a_scheduler_that_does_not_answer(shelf, command, monkeypatch):
-    from sdem_dist.cluster import client as cluster
-
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{s.getsockname()[1]}"
-    impatient = cluster._remote_client
-    monkeypatch.setattr(cluster, "_remote_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
-    assert address in refused(f"{command} --scheduler {address}")
-    assert not Path("m").exists()
-
-
 def test_on_worker_processes_of_this_machine_the_bits_are_the_same(desk):
     ok("train posts.zarr m --epochs 3 --quiet --workers 1")
     equal_states("m", "posts.model")
@@ -139,16 +112,14 @@ def test_on_worker_processes_of_this_machine_the_bits_are_the_same(desk):
 
 TSV = "".join(f"{line}\n" for line in PLAIN.splitlines() * 5)
 WAYS = {
-    "semicolons": ("d.csv", "label;text\n" + TSV.replace("\t", ";"), ""),
     "a delimiter": ("d.csv", "label#text\n" + TSV.replace("\t", "#"), "--delimiter #"),
     "no header": ("d.csv", TSV.replace("\t", ","), "--no-header --label 0 --text 1"),
     "TABs and a header": ("d.tsv", "label\ttext\n" + TSV, r"--header --delimiter '\t'"),
     "two columns": ("d.csv", "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","), "--text title,body"),
-    "names of columns": ("d.csv", "topic,body\n" + TSV.replace("\t", ","), "--label topic --text body"),
     "standard input": ("-", TSV, ""),
     "options of words": ("d.tsv", TSV, "--ngrams 1,2 --min-df 2 --stop-words english --encoding utf-8"),
-    **{encoding: (name, TSV if name == "w.tsv" else "label,text\n" + TSV.replace("\t", ","), f"--encoding {encoding}")
-       for encoding, name in (("utf-16", "w.tsv"), ("utf-16-le", "w.csv"), ("utf-32", "w.csv"), ("utf-32-be", "w.tsv"))},
+    "utf-16": ("w.tsv", TSV, "--encoding utf-16"),
+    "utf-32-be": ("w.csv", "label,text\n" + TSV.replace("\t", ","), "--encoding utf-32-be"),
     "utf-16-be": ("w.jsonl", "".join('{{"label": "{}", "text": "{}"}}\n'.format(*line.split("\t"))
                                      for line in TSV.splitlines()), "--encoding utf-16-be"),
 }  # fmt: skip
@@ -205,17 +176,16 @@ def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
         "\n".join(f"{1 + 4 * (i % 2)}\t{kinds[i % 2]} film number {i % 7}" for i in range(120))
     )
     assert "120 documents, targets" in ok("ingest stars.tsv stars.zarr --targets")
+    assert "targets" in ok("inspect stars.zarr")
     ok("ingest stars.tsv test.zarr --vocabulary-from stars.zarr")
     assert sorted(set(open_corpus("test.zarr").read(0, 120).targets[:, 0])) == [1.0, 5.0]
     options = "--estimator SupervisedLDARegressor --set n_components=3 --set batch_size=10 --epochs 30 --quiet"
     assert re.search(r"; held-out documents: .*R2 [.\d]+", ok(f"train stars.zarr m {options} --validation test.zarr"))
-    assert "R2" in ok("evaluate m test.zarr")
+    assert "R2" in ok("evaluate m test.zarr") and "for each topic" in ok("inspect m")
     Path("new.txt").write_text("good bright film\nbad dull film\n")
     high, low = (float(line) for line in ok("predict m new.txt").split())
     assert high > low + 1.0
-
-
-def test_targets_that_are_no_numbers_are_left_out(desk):
+    Path("stars.tsv").write_text("3\tgood\nmany\tbad\nnan\tbad\n-2.5\tfair\n")
     ok("ingest stars.tsv c.zarr --targets --on-error skip")
     corpus = open_corpus("c.zarr")
     assert sorted(corpus.read(0, 2).targets[:, 0]) == [-2.5, 3.0] and not corpus.header.classes
@@ -255,8 +225,20 @@ def half(tmp_path_factory):
     return path
 
 
-def test_half_labelled_both_ways_are_told_and_the_model_says_its_setting(half, tmp_path):
-    said = ok("train", half, tmp_path / "m", "--unlabelled", "")
+WHAT_CAME = {
+    "": "",
+    "--set unlabelled_weight=0.01": "the model learned from them, too, with unlabelled_weight 0.01",
+    "--set unlabelled_weight=0": "the model is of the 200 labelled documents alone",
+    "--loss nll": "the model learned from them, too",
+}
+
+
+@pytest.mark.parametrize("settings", WHAT_CAME)
+def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings):
+    said = ok(f"train {half} {tmp_path}/m --unlabelled '' {settings}")
+    if settings:
+        assert said.splitlines()[-1] == f"200 documents had no label: {WHAT_CAME[settings]}"
+        return
     figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
     assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
     assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
@@ -265,6 +247,11 @@ def test_half_labelled_both_ways_are_told_and_the_model_says_its_setting(half, t
     assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
     assert re.search(r"without a label +(learned from, with unlabelled_weight [\d.e-]+|not learned from)$", shown, re.M)
     assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)
+    words = {"sport": "goal match", "money": "bank share"}
+    lines = [f"{name if i < 300 else ''}\t{words[name]}\n" for i, name in enumerate(["sport", "money"] * 300)]
+    (tmp_path / "easy.tsv").write_text("".join(lines))
+    said = ok("train", tmp_path / "easy.tsv", tmp_path / "n", "--unlabelled", "", "--quiet")
+    assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
 
 
 def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_path, monkeypatch):
@@ -283,38 +270,16 @@ def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_
     equal_states("m", "n")
 
 
-@pytest.mark.parametrize(
-    ("settings", "came_of_it"),
-    [
-        ("--set unlabelled_weight=0.01", "the model learned from them, too, with unlabelled_weight 0.01"),
-        ("--set unlabelled_weight=0", "the model is of the 200 labelled documents alone"),
-        ("--loss nll", "the model learned from them, too"),
-    ],
-)
-def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings, came_of_it):
-    said = ok(f"train {half} {tmp_path}/m --unlabelled '' --quiet {settings}")
-    assert said.splitlines()[-1] == f"200 documents had no label: {came_of_it}"
-
-
-def test_a_tie_is_no_gain(tmp_path):
-    rng, words = np.random.default_rng(0), {"sport": ["goal", "match"], "money": ["bank", "share"]}
-    names = ["sport", "money"] * 300
-    lines = [f"{name if i < 300 else ''}\t{' '.join(rng.choice(words[name], 5))}\n" for i, name in enumerate(names)]
-    (tmp_path / "easy.tsv").write_text("".join(lines))
-    said = ok("train", tmp_path / "easy.tsv", tmp_path / "m", "--unlabelled", "", "--quiet")
-    assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
-
-
-def figures(model="several.model", source="several.tsv", *more):
+def figures(model, source, *more):
     return json.loads(ok(f"evaluate {model} {source} --json", *more))
 
 
-def test_a_model_remembers_what_stands_between_labels(desk):
+def test_a_model_remembers_what_stands_between_labels(desk, scheduler):
     assert load_model("several.model").label_separator_ == "|"
-    found = figures()
+    found = figures("several.model", "several.tsv")
     assert found["accuracy"] == 1.0
     assert figures("several.model", "several.tsv", "--label-separator", "|", "--on-error", "skip") == found
-    assert figures("several.model", "several.tsv", "--workers", "1") == pytest.approx(found)
+    assert figures("several.model", "several.tsv", "--scheduler", scheduler) == pytest.approx(found)
     Path("other.tsv").write_text((SEVERAL * 15).replace("|", ";"))
     assert figures("several.model", "other.tsv", "--label-separator", ";") == found
 
