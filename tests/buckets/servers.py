@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from email.utils import formatdate
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,3 +181,8 @@ def memory() -> Iterator[Server]:
 
 
 KINDS = {"s3": s3, "gs": gs, "abfs": abfs, "memory": memory}
+
+
+needs_obstore = pytest.mark.skipif(find_spec("obstore") is None, reason="URLs need obstore")
+everywhere = pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"], indirect=True)
+"""For tests of all kinds of buckets."""

@@ -1,18 +1,28 @@
-"""Damaged corpora are named, and sound parts are still read; what fails midway leaves nothing behind."""
+"""Damage to a corpus is named before its data is used, and sound parts are read; a run may go on without it, to the bit.
+
+What fails while a corpus is written leaves nothing behind.
+"""
 
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli.commands import ok, refused, run
+from faults.clusters import SETTINGS, is_end_of, local_cluster, model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reference.random_documents import random_counts
+from reference.trained_bits import bits
 
-from sdem_dist import GaussianNB
+from sdem_dist import load_model
+from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
+from sdem_dist.engine.events import ShardsLeftOut
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 
@@ -20,13 +30,32 @@ N, M = 60, 30
 RNG = np.random.default_rng(0)
 X = sp.csr_matrix(RNG.integers(0, 5, (N, M)) * (RNG.random((N, M)) < 0.4))
 Y = RNG.integers(0, 3, N)
+ARRAYS = ["data", "indices", "indptr", "labels", "targets", "weights"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """Corpora that tests damage copies of."""
+    folder, options = tmp_path_factory.mktemp("sound"), {"shard_documents": 20, "sample_weight": Y + 1}
+    write_corpus(folder / "c", X, Y, targets=Y * 0.5, vocabulary=[f"w{i}" for i in range(M)], **options)
+    write_corpus(folder / "table", RNG.normal(size=(N, 4)), Y, dense=True, **options)
+    write_corpus(folder / "many", *random_counts(600, 50, 3, seed=7), shard_documents=64)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_read():
+    shard_cache.clear()  # what a process has read and verified, it need not read again
 
 
 @pytest.fixture
-def path(tmp_path) -> Path:
-    beside = {"targets": Y * 0.5, "sample_weight": Y + 1, "vocabulary": [f"w{i}" for i in range(M)]}
-    write_corpus(tmp_path / "c", X, Y, shard_documents=20, **beside)
-    return tmp_path / "c"
+def path(written, tmp_path) -> Path:
+    return Path(shutil.copytree(written / "c", tmp_path / "c"))
+
+
+@pytest.fixture
+def copy(written, tmp_path) -> Path:
+    return Path(shutil.copytree(written / "many", tmp_path / "copy.zarr"))
 
 
 def chunk(path: Path, array: str, shard: int = 1) -> Path:
@@ -49,22 +78,14 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("array", ["data", "indices", "indptr", "labels", "targets", "weights"])
-def test_a_damaged_shard_is_named_and_the_others_are_read(path, array, how):
+@pytest.mark.parametrize("array", [*ARRAYS, "values"])
+def test_a_damaged_shard_is_named_and_the_others_are_read(written, tmp_path, array, how):
+    path = Path(shutil.copytree(written / ("table" if array == "values" else "c"), tmp_path / "d"))
     damage(chunk(path, array), how)
     with pytest.raises(CorpusError, match=rf"{path}: shard 1: .*{array}"):
         open_corpus(path).read(0, N)
     assert [p.shard for p in check_corpus(Corpus(path))] == [1]
     assert open_corpus(path).read(0, 20).n_documents == 20
-
-
-def test_a_damaged_table_is_named_and_left_out_where_that_is_allowed(tmp_path):
-    table = write_corpus(tmp_path / "d", RNG.normal(size=(N, 4)), Y, dense=True, shard_documents=20)
-    chunk(tmp_path / "d", "values", 2).unlink()
-    with pytest.raises(CorpusError, match=r"shard 2: array 'values'"):
-        table.read(0, N)
-    with pytest.warns(UserWarning, match="1 of 3 shards are damaged"):
-        assert len(GaussianNB(n_epochs=2).fit(table, skip_damaged=True).damaged_shards_) == 1
 
 
 def test_damaged_ids_vocabulary_and_document_frequencies(path):
@@ -181,3 +202,98 @@ def test_a_failing_source_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"page-2\.txt"):
         write_corpus(tmp_path / "c", source())
     assert os.listdir(tmp_path) == []
+
+
+def fit(copy, **more):
+    return model(n_jobs=1).fit(open_corpus(copy), **more)
+
+
+def test_a_manifest_of_another_corpus_or_altered(copy, tmp_path):
+    root = json.loads((copy / "zarr.json").read_text())
+    root["attributes"]["sdem_corpus"]["shards"][2]["checksums"]["data"] ^= 1
+    other = write_corpus(tmp_path / "other", *random_counts(600, 50, 3, seed=8), shard_documents=64)
+    (copy / "zarr.json").write_text(json.dumps(root))
+    for more in ({}, {"skip_damaged": True}):
+        with pytest.raises(CorpusError, match="manifest was altered"):
+            fit(copy, **more)
+    shutil.copy(Path(other.path, "zarr.json"), copy / "zarr.json")
+    with pytest.raises(CorpusError, match="array '.*(has shape|does not match its checksum|is u)"):
+        fit(copy)
+    with pytest.raises(CorpusError, match="every shard is damaged"):
+        fit(copy, skip_damaged=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*shards are damaged")
+def test_on_a_cluster_damage_is_named_at_once_or_left_out_with_the_same_bits(copy):
+    damage(chunk(copy, "data", 5), "flipped")
+    here = fit(copy, skip_damaged=True)
+    with local_cluster(2) as (_, client):
+        with pytest.raises(CorpusError, match="shard 5: .*data'"):
+            model().fit(open_corpus(copy), client=client)
+        assert len(client.nthreads()) == 2
+        there = model().fit(open_corpus(copy), skip_damaged=True, client=client)
+    assert bits(here) == bits(there) and here.damaged_shards_ == there.damaged_shards_
+
+
+def without(corpus, shards: set[int], path: Path):
+    """Write the documents of all other shards, in their order, as a corpus with the same borders."""
+    kept = [corpus.read_shard(i) for i in range(len(corpus.header.shards)) if i not in shards]
+    batches = [(d.to_csr(), np.array(corpus.header.classes)[d.labels]) for d in kept]
+    return write_corpus(path, batches, shuffle=False, shard_documents=64)
+
+
+def test_training_goes_on_without_damaged_shards(written, copy, tmp_path):
+    damage(chunk(copy, "labels", 0), "truncated")
+    damage(chunk(copy, "indices", 4), "missing")
+    events: list = []
+    counts = {"steps": "paper", "weighting": "counts"}  # else document frequencies are those of the whole corpus
+    said = r"2 of 10 shards are damaged, and .* 120 documents of 600: .*shard 0.*shard 4"
+    with pytest.warns(UserWarning, match=said):
+        fitted = model(n_jobs=1, **counts).fit(open_corpus(copy), skip_damaged=True, callbacks=[events.append])
+    assert events[0] == ShardsLeftOut(2, 120, tuple(fitted.damaged_shards_))
+    assert bits(fitted) == bits(
+        model(n_jobs=1, **counts).fit(without(open_corpus(written / "many"), {0, 4}, tmp_path / "without"))
+    )
+    fitted.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").damaged_shards_ == fitted.damaged_shards_
+
+
+def test_a_sound_corpus_is_trained_whole(copy, recwarn):
+    fitted = fit(copy, skip_damaged=True)
+    assert bits(fitted) == bits(fit(copy)) and fitted.damaged_shards_ == []
+    assert not [found for found in recwarn.list if "damaged" in str(found.message)]
+
+
+@pytest.mark.filterwarnings("ignore:.*shards are damaged")
+def test_resuming_needs_the_same_damage(copy, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(event):
+        if is_end_of(event, 1, 0):
+            raise Stop
+
+    damage(chunk(copy, "data", 7), "flipped")
+    kept = {"skip_damaged": True, "checkpoint": tmp_path / "kept", "resume": True}
+    with pytest.raises(Stop):
+        fit(copy, callbacks=[stop], **kept)
+    assert bits(fit(copy, **kept)) == bits(fit(copy, skip_damaged=True))
+    damage(chunk(copy, "data", 8), "flipped")
+    with pytest.raises(ValueError, match="another corpus"):
+        fit(copy, **kept)
+
+
+def test_the_command_leaves_out_what_it_is_allowed_to(copy, tmp_path):
+    damage(chunk(copy, "data", 3), "flipped")
+    command = f"train {copy} {tmp_path / 'model'} --epochs 1 --quiet --lanes {SETTINGS['n_lanes']}"
+    assert "shard 3" in refused(command) and not (tmp_path / "model").exists()
+    allowed = run(f"{command} --skip-damaged --log {tmp_path / 'log'}")
+    assert allowed.exit_code == 0, allowed.output
+    assert (
+        allowed.output.startswith("Warning: ")
+        and "train.py" not in allowed.output
+        and "1 of 10 shards are damaged" in allowed.output
+    )
+    assert "shard 3" in " ".join(ok("inspect", tmp_path / "model").split())
+    assert '"ShardsLeftOut"' in (tmp_path / "log").read_text() and ok("log", tmp_path / "log")

@@ -6,17 +6,14 @@ import pickle  # noqa: TID251  as Dask sends corpora
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from cli.commands import ok, refused
 from distributed.protocol import deserialize, serialize
 
 import sdem_dist as sd
 from sdem_dist import CorpusError, GaussianNB, MultinomialNB, concat, open_corpus, write_corpus
-from sdem_dist.corpus import MemoryCorpus, check_corpus
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.text import Reading, splits
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -147,39 +144,99 @@ def test_training_does_not_see_the_fold(corpus, tmp_path, settings):
     assert np.array_equal(state.words, model.fit(one.folds(3).train(0)).state_.words)
 
 
-def test_folds_of_tables(tmp_path):
-    y = RNG.integers(2, size=200)
-    table = RNG.normal(y[:, None], 1.0, (200, 3)).astype(np.float32)
-    corpus = write_corpus(tmp_path / "table.zarr", table, y, dense=True, shuffle=False)
-    inside = corpus.folds(4).numbers != 0
-    part, alone = (
-        GaussianNB(loss="nll").fit(corpus.folds(4).train(0)),
-        GaussianNB(loss="nll").fit(table[inside], y[inside]),
-    )
+def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
+    y = RNG.integers(0, 3, N)
+    table = RNG.normal(y[:, None] * 0.7, 1.0, (N, 4))
+    table[RNG.random(table.shape) < 0.1] = np.nan
+    corpus = write_corpus(tmp_path / "dense.zarr", table, y, dense=True, shard_documents=64)
+    stored, memory = (GaussianNB(n_epochs=8).fit(*where) for where in ((corpus,), (table, y)))
+    np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-5)
+    assert stored.evaluate(corpus)["ncll"] == pytest.approx(memory.evaluate(table, y)["ncll"], rel=1e-6)
+    GaussianNB(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run")
+    resumed = GaussianNB(n_epochs=8).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.theta_.tobytes() == stored.theta_.tobytes()
+    part, inside = corpus.folds(4).train(0), corpus.folds(4).numbers != 0
+    rows = np.array(corpus.ids_of())[inside]
+    part, alone = GaussianNB(loss="nll").fit(part), GaussianNB(loss="nll").fit(table[rows], y[rows])
     assert part.predict_proba(table) == pytest.approx(alone.predict_proba(table), abs=1e-6)
+    some = np.where(np.arange(N) % 2, y, -1)
+    half = write_corpus(tmp_path / "half.zarr", table, some, dense=True, unlabelled=-1)
+    memory, stored = GaussianNB(unlabelled=-1, n_epochs=5).fit(table, some), GaussianNB(n_epochs=5).fit(half)
+    np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-6)
+    sparse = write_corpus(tmp_path / "s.zarr", X, Y)
+    for estimator, documents, said in (
+        (MultinomialNB(), corpus, "holds dense documents, and MultinomialNB takes sparse"),
+        (GaussianNB(), sparse, "holds sparse documents, and GaussianNB takes dense ones: write_corpus.*dense=True"),
+        (sd.EMMixtureClassifier(), sparse, 'takes dense ones: choose components="multinomial"'),
+    ):
+        with pytest.raises(CorpusError, match=said):
+            estimator.fit(documents)
 
 
 def together(numbers, groups):
     return all(len(set(numbers[groups == group])) == 1 for group in np.unique(groups))
 
 
-@pytest.mark.parametrize("groups", [GROUPS, np.array([f"author {group}" for group in GROUPS])], ids=["int", "str"])
-def test_folds_keep_groups_whole_and_classes_even(tmp_path, groups):
-    corpus = write_corpus(tmp_path / "c.zarr", X, Y, groups=groups, shard_documents=150)
-    of_stored, labels = groups[corpus.ids_of()], corpus.labels()
-    numbers = corpus.folds(4).numbers
-    assert together(numbers, of_stored) and together(corpus.all_groups(), of_stored)
+def grouped(path, groups=GROUPS, y=Y, **more):
+    return write_corpus(path / "c.zarr", X[: len(y)], y, groups=groups, shard_documents=150, **more)
+
+
+def labelled(path):
+    corpus = grouped(path, y=np.where(np.arange(N) % 2, Y, ""), unlabelled="")
+    part = corpus.labelled()
+    assert np.array_equal(part.all_groups(), corpus.all_groups()[part.rows]) and part.n_documents == N // 2
+    return Folds(part, 4).numbers, GROUPS[np.array(corpus.ids_of())[part.rows]]
+
+
+def joined(path, kept):
+    """Documents of the part without groups are each a group of its own."""
+    names = [np.array([f"{part}{i // 3}" for i in range(12)]) if kept[part] else None for part in (0, 1)]
+    parts = [
+        write_corpus(path / str(i), np.ones((12, 3), int), ["a", "b"] * 6, groups=names[i], shuffle=False)
+        for i in (0, 1)
+    ]
+    groups = concat(parts).all_groups()
+    for own, name in zip(np.split(groups, 2), names, strict=True):
+        assert len(set(own)) == 12 if name is None else len(set(own)) == 4
+    return concat(parts).folds(4).numbers, groups
+
+
+def searched(path):
+    search = sd.CorpusSearchCV(MultinomialNB(), {"step": [0.1]}, cv=4, n_jobs=1, refit=False)
+    assert not together(search.fit(X, Y).oof_folds_, GROUPS)
+    return search.fit(X, Y, groups=GROUPS).oof_folds_, GROUPS
+
+
+def of_a_column(path):
+    with (path / "posts.csv").open("w", newline="") as file:
+        texts = [" ".join(f"w{w}" for w in np.flatnonzero(row)) for row in X]
+        csv.writer(file).writerows(
+            [("label", "author", "text"), *zip(Y, (f"a{g}" for g in GROUPS), texts, strict=True)]
+        )
+    ok("ingest", path / "posts.csv", path / "c", "--group", "author")
+    corpus = open_corpus(path / "c")
+    assert together(corpus.all_groups(), GROUPS[corpus.ids_of()]) and len(set(corpus.all_groups())) == len(set(GROUPS))
+    return corpus.folds(4).numbers, GROUPS[corpus.ids_of()]
+
+
+def stored(path, groups):
+    corpus = grouped(path, groups)
+    of_stored, labels, numbers = groups[corpus.ids_of()], corpus.labels(), corpus.folds(4).numbers
+    assert together(corpus.all_groups(), of_stored)
     counts = np.array([np.bincount(labels[numbers == fold], minlength=3) for fold in range(4)])
-    assert max(*np.ptp(counts, axis=0), np.ptp(counts.sum(axis=1))) <= np.bincount(GROUPS).max()
+    assert max(*np.ptp(counts, axis=0), np.ptp(counts.sum(axis=1))) <= np.bincount(GROUPS).max(), "classes are even"
     assert not np.array_equal(numbers, corpus.folds(4, seed=1).numbers)
-    plain = write_corpus(tmp_path / "plain.zarr", X, Y, shard_documents=150)
-    assert plain.header.uid != corpus.header.uid and not together(plain.folds(4).numbers, of_stored)
-    given = plain.folds(4, groups=of_stored)
+    return numbers, of_stored
+
+
+def given_to_folds(path):
+    plain = write_corpus(path / "plain.zarr", X, Y, shard_documents=150)
+    groups = GROUPS[plain.ids_of()]
+    assert not together(plain.folds(4).numbers, groups) and plain.labelled().all_groups() is None
+    given = plain.folds(4, groups=groups)
     again = pickle.loads(pickle.dumps(given))  # noqa: S301
-    assert together(given.numbers, of_stored) and np.array_equal(again.numbers, given.numbers)
+    assert np.array_equal(again.numbers, given.numbers)
     assert again.train(0).cache_key == given.train(0).cache_key != plain.folds(4).train(0).cache_key
-    parts = [(X[i:j], Y[i:j], None, None, None, groups[i:j]) for i, j in ((0, 130), (130, N))]
-    assert write_corpus(tmp_path / "parts.zarr", parts, shard_documents=150).header.uid == corpus.header.uid
     for act, message in (
         (lambda: plain.groups(0), "--group"),
         (lambda: plain.folds(4, groups=groups[:5]), f"{N} documents"),
@@ -187,78 +244,29 @@ def test_folds_keep_groups_whole_and_classes_even(tmp_path, groups):
     ):
         with pytest.raises((CorpusError, ValueError), match=message):
             act()
+    return given.numbers, groups
 
 
-def test_one_large_group_takes_a_fold_for_itself(tmp_path):
+def large(path):
     groups = np.r_[np.zeros(60, int), np.arange(1, 61)]
-    corpus = write_corpus(tmp_path / "c", np.ones((120, 2)), np.arange(120) % 2, groups=groups, shuffle=False)
-    numbers = corpus.folds(2).numbers
-    assert sorted(np.bincount(numbers)) == [60, 60] and len(set(numbers[:60])) == 1
+    numbers = grouped(path, groups, np.arange(120) % 2, shuffle=False).folds(2).numbers
+    assert sorted(np.bincount(numbers)) == [60, 60] and len(set(numbers[:60])) == 1, "it takes a fold for itself"
+    return numbers, groups
 
 
-def test_a_search_in_memory_keeps_groups(corpus):
-    search = sd.CorpusSearchCV(MultinomialNB(), {"step": [0.1]}, cv=4, n_jobs=1, refit=False)
-    assert together(search.fit(X, Y, groups=GROUPS).oof_folds_, GROUPS)
-    assert not together(search.fit(X, Y).oof_folds_, GROUPS)
+GROUPED = {
+    "integers": lambda path: stored(path, GROUPS),
+    "texts": lambda path: stored(path, np.array([f"author {group}" for group in GROUPS])),
+    "of two corpora": lambda path: joined(path, (True, True)),
+    "of one of two": lambda path: joined(path, (False, True)),
+    **{made.__name__: made for made in (labelled, searched, of_a_column, given_to_folds, large)},
+}
 
 
-def test_labelled_documents_keep_their_groups(tmp_path):
-    hidden = np.where(RNG.random(N) < 0.5, Y, "")
-    corpus = write_corpus(tmp_path / "c.zarr", X, hidden, unlabelled="", groups=GROUPS, shard_documents=150)
-    labelled = corpus.labelled()
-    numbers, names = Folds(labelled, 4).numbers, corpus.all_groups()[labelled.rows]
-    assert len(numbers) == labelled.n_documents < N and np.array_equal(labelled.all_groups(), names)
-    assert together(numbers, names) and len(set(names)) > 4
-    assert write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled="").labelled().all_groups() is None
-
-
-@pytest.mark.parametrize("grouped", [(True, True), (True, False), (False, True)])
-def test_joined_corpora_keep_their_groups(tmp_path, grouped):
-    names = [[f"{part}{i // 3}" for i in range(12)] if kept else None for part, kept in enumerate(grouped)]
-    options = {"unlabelled": "", "shuffle": False}
-    parts = [
-        write_corpus(tmp_path / str(i), np.ones((12, 3), int), ["a", "b", ""] * 4, groups=groups, **options)
-        for i, groups in enumerate(names)
-    ]
-    joined = concat(parts)
-    groups = joined.all_groups()
-    for part, kept, own in zip(parts, grouped, np.split(groups, 2), strict=True):
-        assert np.array_equal(own, part.all_groups()) if kept else len(set(own)) == 12  # each is a group of its own
-    assert together(joined.folds(4).numbers, groups)
-    labelled = joined.labelled()
-    assert np.array_equal(labelled.all_groups(), groups[labelled.rows])
-
-
-def test_the_command_keeps_a_column_of_groups(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with Path("posts.csv").open("w", newline="") as file:
-        texts = [" ".join(f"w{w}" for w in np.flatnonzero(row)) for row in X]
-        rows = zip(Y, (f"a{g}" for g in GROUPS), texts, strict=True)
-        csv.writer(file).writerows([("label", "author", "text"), *rows])
-    ok("ingest posts.csv c.zarr --group author")
-    corpus = open_corpus("c.zarr")
-    assert together(corpus.all_groups(), GROUPS[corpus.ids_of()]) and len(set(corpus.all_groups())) == len(set(GROUPS))
-    Path("posts.tsv").write_text("a\tb\n")
-    for command, said in (
-        ("ingest posts.csv x --group nobody", "no column 'nobody'; the columns are"),
-        ("ingest posts.tsv x --group who", "it has no header"),
-        ("ingest posts.tsv x --group 7", "2 columns, so there is no column 7 (from 0)"),
-    ):
-        message = refused(command)
-        assert said in message and "column_" not in message
-
-
-@pytest.mark.parametrize(
-    "name", ["MultinomialNB", "LDAClassifier", "MultinomialMixture", "KMeans", "SdemMixtureClassifier"]
-)
-def test_weights_of_0_and_1_are_a_subset(tmp_path, name):
-    dense = name == "SdemMixtureClassifier"
-    counts = X.astype(float)[:, :5] if dense else X
-    plain = write_corpus(tmp_path / "plain", counts, Y, dense=dense)
-    zeros = write_corpus(tmp_path / "weighted", counts, Y, sample_weight=INSIDE.astype(float), dense=dense)
-    equal_states(
-        *(getattr(sd, name)(random_state=0).fit(part) for part in (zeros, plain.subset(INSIDE[plain.ids_of()])))
-    )
+@pytest.mark.parametrize("name", GROUPED)
+def test_folds_keep_groups_whole(name, tmp_path):
+    numbers, groups = GROUPED[name](tmp_path)
+    assert len(numbers) == len(groups) and together(numbers, groups) and len(set(groups)) >= 4
 
 
 def test_weights_of_a_corpus_are_those_of_its_matrix(tmp_path, weighted):
@@ -273,38 +281,15 @@ def test_weights_of_a_corpus_are_those_of_its_matrix(tmp_path, weighted):
     np.testing.assert_allclose(stored.predict_proba(table), here.predict_proba(table))
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
-def test_a_file_with_weights_is_cut_and_workers_write_the_same(tmp_path, monkeypatch, form, client):
-    rows = [("ab"[i % 2], f"word{i % 9} all", i % 7) for i in range(300)]
-    source, reading = tmp_path / f"s.{form}", Reading(weight="w")
-    if form == "parquet":
-        columns = dict(zip(("label", "text", "w"), zip(*rows, strict=True), strict=True))
-        pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), source, row_group_size=50)
-    else:
-        lines = ["label,text,w"] if form == "csv" else []
-        separator = "," if form == "csv" else "\t"
-        source.write_text("\n".join([*lines, *(separator.join(map(str, row)) for row in rows)]) + "\n")
-        reading = reading if form == "csv" else Reading(weight=2, label=0, text=1)
-    monkeypatch.setattr(splits, "INGEST_BYTES", 900)
-    for name, how in (("here", {}), ("there", {"client": client})):
-        sd.ingest(source, tmp_path / name, reading=reading, held_out=0.2, **how)
-    for end in ("", "-held-out"):
-        ours, theirs = (open_corpus(tmp_path / f"{name}{end}") for name in ("here", "there"))
-        assert ours.header.uid == theirs.header.uid and list(check_corpus(theirs)) == []
-        np.testing.assert_array_equal(theirs.weights, [i % 7 for i in theirs.ids_of()])
-
-
-def test_weights_in_the_shell(tmp_path, monkeypatch):
+def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{"label": "ab"[i % 2], "text": f"word{i % 9} all {'x' * (i % 2)}", "w": i % 3} for i in range(90)]
     Path("s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("bad.csv").write_text("label,text,w\na,b,-3\n")
-    ok("ingest s.jsonl c --weight w")
-    ok("ingest s.jsonl d --weight w --vocabulary-from c")
-    ok("train c m --quiet")
-    ok("train s.jsonl m2 --weight w --quiet")
-    ok("train c d m3 --quiet")
-    ok("train s.jsonl s.jsonl m4 --weight w --quiet")
+    Path("bad.tsv").write_text("a\tb\n")
+    for command in ("ingest s.jsonl c --weight w", "ingest s.jsonl d --weight w --vocabulary-from c", "train c m --quiet",
+                    "train s.jsonl m2 --weight w --quiet", "train c d m3 --quiet"):  # fmt: skip
+        ok(command)
     assert "weights of documents" in ok("inspect c")
     equal_states(sd.load_model("m"), sd.load_model("m2"))
     equal_states(sd.load_model("m3"), MultinomialNB().fit(concat([open_corpus("c"), open_corpus("d")])))
@@ -313,5 +298,9 @@ def test_weights_in_the_shell(tmp_path, monkeypatch):
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),
         ("evaluate m s.jsonl --weight w", 2, "--weight is for sdem ingest"),
         ("train c s.jsonl m5", 2, "is a source, and others are corpora"),
+        ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
+        ("ingest bad.tsv x --group who", 1, "it has no header"),
+        ("ingest bad.tsv x --group 7", 1, "2 columns, so there is no column 7 (from 0)"),
     ):
-        assert said in refused(command, code=code)
+        message = refused(command, code=code)
+        assert said in message and "column_" not in message

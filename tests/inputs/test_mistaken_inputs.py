@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from corpus.test_bad_input import BROKEN
 
 import sdem_dist as sd
+from sdem_dist import GaussianNB, LDAClassifier, MultinomialNB
 from sdem_dist.text import VectorizerSettings
 
 X = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
@@ -119,36 +120,21 @@ def test_calls_that_cannot_be_are_refused(call, message, model, tmp_path):
 MANY = ["the only text", "a second text", "the third", "and one more"] * 500
 
 
-@pytest.mark.parametrize(
-    ("estimator", "advice", "texts"),
-    [
-        *(
-            (estimator, "one column of texts", [[t] for t in MANY])
-            for estimator in (
-                sd.MultinomialNB(),
-                sd.LDAClassifier(),
-                sd.LatentDirichletAllocation(),
-                sd.SupervisedLDARegressor(),
-            )
-        ),
-        *(
-            (estimator, "tables of numbers", texts)
-            for estimator in (sd.GaussianNB(), sd.GaussianRegressor())
-            for texts in (MANY, np.array(MANY), np.array(MANY, object), pd.Series(MANY), [[t] for t in MANY])
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+OF_TEXTS = (sd.MultinomialNB, sd.LDAClassifier, sd.LatentDirichletAllocation, sd.SupervisedLDARegressor)
+COLUMN = [[text] for text in MANY]
+RAW = [
+    *((kind(), "one column of texts", COLUMN) for kind in OF_TEXTS),
+    *((kind(), "tables of numbers", texts) for kind in (sd.GaussianNB, sd.GaussianRegressor)
+      for texts in (MANY, np.array(MANY), np.array(MANY, object), pd.Series(MANY), COLUMN)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("estimator", "advice", "texts"), RAW, ids=lambda value: str(value)[:30])
 def test_texts_are_not_trained_on_nor_echoed(texts, estimator, advice):
     with pytest.raises(ValueError, match=rf"X holds raw text \('the only text'\): .*{advice}") as caught:
         estimator.fit(texts, np.arange(len(texts)) % 2)
     assert "second" not in str(caught.value)
     assert caught.value.__suppress_context__  # whose message would hold them all
-
-
-@pytest.mark.parametrize("mixture", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
-def test_mixtures_of_multinomials_take_texts(mixture):
-    assert list(mixture(components="multinomial", n_components=1).fit(FOUR, Y).predict(FOUR)) == list(Y)
 
 
 @pytest.mark.parametrize(("entry", "what"), [(-1.0, "Negative"), (1e300, "Too large")])
@@ -240,6 +226,7 @@ def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(TEXTS, MARKS)
+        assert model.score(TEXTS, MARKS) > 0.9
         hashed = sd.MultinomialNB(vectorizer=VectorizerSettings(kind="hashing", n_features=2**18))
         hashed.partial_fit(TEXTS, MARKS, classes=["n", "p"])
         sd.MultinomialNB().partial_fit(X, Y, classes=["a", "b"])
@@ -262,3 +249,63 @@ def test_texts_and_labels_that_are_swapped_are_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sd.MultinomialNB(n_epochs=1).fit(texts, labels).evaluate(texts[:3], ["sport", "money", "sport"])
+
+
+X4 = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
+NAN_LABEL = float("nan")
+GONE, NONE = r"position 2 \(from 0\) but None: .*", ["a", "b", None, "b"]
+REFUSED = [
+    (MultinomialNB(), NONE, GONE + "set unlabelled='', and None and NaN count as no label"),
+    (MultinomialNB(), [0, 1, None, 1], GONE + "unlabelled=-1"),
+    (GaussianNB(), NONE, GONE + "unlabelled=''"),
+    (MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "set unlabelled=-1"),
+    (MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "set unlabelled=''"),
+    (LDAClassifier(), NONE, GONE + "leave such documents out"),
+    *((MultinomialNB(), y, r"no label at position 1 \(from 0\) but (nan|<NA>): set unlabelled=")
+      for missing in (NAN_LABEL, pd.NA) for y in (["a", missing, "b", "b"], [1, missing, 2, 2])),
+    *((MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y has none but {name!r}")
+      for missing, name in ((-1, -1), ("", ""), (None, ""), (NAN_LABEL, -1))),
+    (MultinomialNB(), ["a", "b", -1, "b"], "y mixes texts with others, first -1 at position 2 .* or name what stands for"),
+    (MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes texts with others, first 3 at position 3"),
+    (LDAClassifier(), ["a", "b", 1, "b"], "y mixes texts with others.*make all of one kind$"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("estimator", "y", "said"), REFUSED, ids=str)
+def test_labels_that_are_none_or_of_two_kinds_are_named(estimator, y, said):
+    for labels in (y, np.array(y, object), pd.Series(y, dtype=object)):
+        with pytest.raises(ValueError, match=said):
+            estimator.fit(X4, labels)
+
+
+@pytest.mark.parametrize("missing", [None, NAN_LABEL, pd.NA])
+@pytest.mark.parametrize(
+    ("y", "unlabelled"),
+    [(["a", "b", "?", "b"], ""), (["a", "b", "?", "b"], -1), ([1, 0, "?", 1], -1), ([1.0, 0.0, "?", 1.0], -1)],
+)
+def test_missing_labels_are_what_unlabelled_names(y, unlabelled, missing):
+    named = [unlabelled if label == "?" else label for label in y]
+    gone = [missing if label == "?" else label for label in y]
+    expected = MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, named)
+    kinds = [gone, pd.Series(gone), np.array(gone, object)]
+    if isinstance(y[0], str):  # among which a number may stand for no label
+        kinds += [np.array(named, object), pd.Series(named)]
+    elif isinstance(missing, float):
+        kinds.append(np.array(gone))
+        assert kinds[-1].dtype == np.float64
+    for labels in kinds:
+        model = MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, labels)
+        assert model.classes_.tolist() == expected.classes_.tolist() == sorted({*y} - {"?"}, key=str)
+        np.testing.assert_array_equal(model.feature_log_prob_, expected.feature_log_prob_)
+        assert model.score(X4, labels) == expected.score(X4, named)
+        assert model.evaluate(X4, labels) == expected.evaluate(X4, named)
+    assert any(value is missing for value in gone)
+
+
+def test_nor_are_documents_scored_by_labels_that_are_none():
+    model = MultinomialNB(n_epochs=1).fit(X4, ["a", "b", "a", "b"])
+    for method in (model.score, model.evaluate, model.partial_fit):
+        with pytest.raises(ValueError, match=r"position 1 \(from 0\) but None"):
+            method(X4, ["a", None, "a", "b"])
+    known = MultinomialNB(loss="nll", unlabelled=-1).fit(X4, ["a", "b", "a", "b"])
+    assert known.classes_.tolist() == ["a", "b"], "a number may stand for no label among texts"

@@ -98,12 +98,6 @@ def test_weights_of_a_corpus_on_disk_are_relative_too(name, tmp_path):
     assert (models[0] != models[2]).any()
 
 
-def test_documents_of_weight_zero_are_in_no_document_frequency(tmp_path):
-    weights = np.where(np.arange(N) % 3, 1.0, 0.0)
-    corpus = sd.write_corpus(tmp_path / "c", COUNTS, Y, sample_weight=weights)
-    np.testing.assert_array_equal(corpus.document_frequency, (COUNTS[weights > 0] > 0).sum(axis=0))
-
-
 def test_boosting_which_weighs_documents_by_shares_is_no_worse_than_one_model():
     one = sd.MultinomialNB(random_state=0)
     boosted = AdaBoostClassifier(one, n_estimators=3, random_state=0).fit(COUNTS[:80], Y[:80])

@@ -1,15 +1,20 @@
-"""Arrays and groups are those of zarr, and damage to any of their files is an error."""
+"""Arrays are those of zarr, strings survive in them, damage is an error; names that places have and have not."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from buckets.needs import needs_obstore
+from buckets.servers import needs_obstore
+from hypothesis import given
+from hypothesis import strategies as st
 from zarr.codecs import BloscCodec
 
-from sdem_dist.errors import CorpusError
+from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
+from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import arrays
-from sdem_dist.storage.buckets import place
-from sdem_dist.storage.encoding import crc32c
+from sdem_dist.storage.buckets import is_url, place, refuse_url
+from sdem_dist.storage.encoding import crc32c, decode_strings, encode_strings
 
 KINDS = ["bool", "uint8", "uint16", "int32", "int64", "uint64", "float32", "float64", ">i4"]
 SHAPES = [(0,), (7,), (300, 5), (4, 0)]
@@ -38,6 +43,8 @@ def test_round_trip(folder, chunk_bytes, monkeypatch):
         np.testing.assert_array_equal(array, values[name])
         assert array.dtype == kinds[name][1] and array.flags.writeable
     assert arrays.stored_bytes(folder) > 0
+    if isinstance(folder, Path):
+        np.testing.assert_array_equal(zarr.open_array(folder / "child" / "int64 2", mode="r")[:], values["int64 2"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,14 +63,6 @@ def test_files_are_those_of_zarr(kind, shape, tmp_path):
         for folder in (tmp_path / "ours", tmp_path / "theirs")
     )
     assert ours == theirs
-
-
-def test_zarr_reads_arrays_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "WHOLE_BYTES", 100)
-    monkeypatch.setattr(arrays, "CHUNK_BYTES", 100)
-    array = np.arange(77.0).reshape(11, 7)
-    arrays.write_array(tmp_path / "a", array)
-    np.testing.assert_array_equal(zarr.open_array(tmp_path / "a", mode="r")[:], array)
 
 
 DAMAGES = {
@@ -108,3 +107,58 @@ def test_checksum_ignores_layout_and_byte_order():
     assert crc32c(np.frombuffer(b"123456789", np.uint8)) == 0xE3069283  # the check value of CRC-32C
     assert crc32c(np.zeros(0)) == 0
     assert crc32c(np.array(1.0)) == crc32c(np.ones(1))
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_strings_survive(strings):
+    joined, offsets = encode_strings(strings)
+    assert (joined.dtype, offsets.dtype) == (np.uint8, np.int64) and decode_strings(joined, offsets) == strings
+
+
+@given(st.binary(max_size=12), st.lists(st.integers(-3, 15), max_size=5))
+def test_any_arrays_decode_or_raise_value_error(raw, offsets):
+    try:
+        strings = decode_strings(np.frombuffer(raw, np.uint8), np.array(offsets, np.int64))
+    except ValueError:
+        return
+    assert "".join(strings).encode() == raw and len(strings) == len(offsets) - 1
+
+
+def test_what_no_string_is_is_named():
+    with pytest.raises(UnicodeEncodeError):
+        encode_strings(["\ud800"])
+    with pytest.raises(TypeError, match="element 1 is a int"):
+        encode_strings(["a", 3])
+    with pytest.raises(UnicodeDecodeError, match="string 1"):
+        decode_strings(np.array([97, 255], np.uint8), np.array([0, 1, 2]))
+
+
+@pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
+def test_urls_are_refused_also_as_paths(where):
+    with pytest.raises(SdemError, match="is a URL, and a table is a file: give a path of this machine"):
+        refuse_url(where, "a table is a file")
+    assert is_url(where)
+    assert where == "file:///m" or str(place(where)).startswith(str(where).split(":")[0] + "://")
+
+
+@pytest.mark.parametrize("name", ["../x", "./x", "a/..", "a\nb"])
+@pytest.mark.parametrize("bucket", ["s3://b/", "gs://b/", "memory://"])
+def test_names_that_objects_cannot_have_are_refused(bucket, name, tmp_path):
+    for use in (open_corpus, load_model, lambda url: ingest(url, tmp_path / "c"), lambda url: ingest(tmp_path, url)):
+        with pytest.raises(BucketError, match="the name of an object"):
+            use(f"{bucket}{name}")
+
+
+@pytest.mark.parametrize("where", ["m", "a/b", "/tmp/m", "C:/m", "s3:x", "", "-", Path("a:b/c").name])
+def test_paths_pass(where):
+    refuse_url(where, "a model is a file")
+    assert not is_url(where) and str(place(where)) == str(Path(where))
+
+
+def test_urls_that_lead_nowhere_are_named(tmp_path):
+    model = MultinomialNB(n_epochs=1).fit(np.eye(4), [0, 1] * 2)
+    for use in (model.save, load_model, lambda url: ingest([url], tmp_path / "c"),
+                lambda url: MultinomialNB().fit(np.eye(4), [0, 1] * 2, checkpoint=url)):  # fmt: skip
+        with pytest.raises(BucketError, match="URLs begin with s3://"):
+            use("https://b/m")
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from text.sources import DOCUMENTS, compressed, rows_in_source_order, table, texts_in_source_order, written
+from text.sources import DOCUMENTS, compressed, table, texts_in_source_order, written
 
 from sdem_dist import IngestError, MultiLabelNB, MultinomialNB, open_corpus
 from sdem_dist.text import Reading, VectorizerSettings, ingest
@@ -52,10 +52,7 @@ FORMS = {
     "blank lines.tsv": (lines("{}\t{}\r\n\r\n  ".format, end="\r\n"), {}),
     "crlf.csv": (rows(NAMED, end="\r\n"), {}),
     "mark.csv": (rows(NAMED, encoding="utf-8-sig"), {}),
-    "mark.tsv": (
-        lambda path: path.write_bytes(b"\xef\xbb\xbf" + "".join("{}\t{}\n".format(*r) for r in ROWS).encode()),
-        {},
-    ),
+    "mark.tsv": (lines("{}\t{}".format, [("\ufeff" + ROWS[0][0], ROWS[0][1]), *ROWS[1:]]), {}),
     "utf-16.csv": (rows(NAMED, encoding="utf-16"), {"encoding": "utf-16"}),
     "semicolon.csv": (rows(NAMED, ";"), {}),
     "tab.csv": (rows(NAMED, "\t"), {}),
@@ -64,10 +61,8 @@ FORMS = {
     "no header.csv": (rows(ROWS), {"header": False}),
     "no header of three.csv": (rows(SWAPPED[1:]), {"header": False, "label": 2, "text": 1}),
     "UPPER.NDJSON": (objects(lambda label, text: {"label": label, "text": text}), {}),
-    "nested.jsonl": (
-        objects(lambda label, text: {"post": {"body": {"en": text}}, "tags": {"first": label}}),
-        {"label": "tags.first", "text": "post.body.en"},
-    ),
+    "nested.jsonl": (objects(lambda label, text: {"post": {"body": {"en": text}}, "tags": {"first": label}}),
+                     {"label": "tags.first", "text": "post.body.en"}),
     "dots.jsonl": (objects(lambda label, text: {"a.label": label, "text": text}), {"label": "a.label"}),
     "s.dat": (lines("{}\t{}".format), {"format": "tsv"}),
     "s.parquet": (parquet(), {}),
@@ -76,12 +71,10 @@ FORMS = {
     "titles.csv": (rows(TITLED), {"text": "title,body"}),
     "titles.tsv": (lines("{}\t{}\t{}".format, TITLES), {"text": "1,2", "label": 0}),
     "titles.jsonl": (objects(lambda *row: dict(zip(TITLED[0], row, strict=True)), TITLES), {"text": "title,body"}),
-    "nested titles.jsonl": (
-        objects(lambda label, a, b: {"label": label, "post": {"title": a, "body": b}}, TITLES),
-        {"text": "post.title,post.body"},
-    ),
+    "nested titles.jsonl": (objects(lambda label, a, b: {"label": label, "post": {"title": a, "body": b}}, TITLES),
+                            {"text": "post.title,post.body"}),
     "titles.parquet": (parquet(TITLED), {"text": "title,body"}),
-}
+}  # fmt: skip
 UNLABELLED = {
     "lines.txt": (lines("{1}".format), {"format": "lines"}),
     "s.txt": (lines("{1}".format), {"labelled": False}),
@@ -92,16 +85,11 @@ UNLABELLED = {
     "s.parquet": (parquet(), {"labelled": False}),
 }
 HALF = [(label if i % 3 == 0 else None, text) for i, (label, text) in enumerate(ROWS)]
+NONE = {"unlabelled": ""}
 HALF_LABELLED = {
-    **{
-        f"s.{form}": (lambda path: written(path, HALF), {"unlabelled": ""})
-        for form in ("tsv", "csv", "jsonl", "parquet")
-    },
+    **{f"s.{form}": (lambda path: written(path, HALF), NONE) for form in ("tsv", "csv", "jsonl", "parquet")},
     "marks.tsv": (lambda path: written(path, [(a or "?", b) for a, b in HALF]), {"unlabelled": "?"}),
-    "fields.jsonl": (
-        objects(lambda label, text: {"text": text} | ({"label": label} if label else {}), HALF),
-        {"unlabelled": ""},
-    ),
+    "fields.jsonl": (objects(lambda a, b: {"text": b} | ({"label": a} if a else {}), HALF), NONE),
 }
 KINDS = {"labels": FORMS, "no labels": UNLABELLED, "some labels": HALF_LABELLED}
 
@@ -166,12 +154,6 @@ def test_blocks_of_any_size_give_the_same_documents(tmp_path, form, size, monkey
     assert texts_in_source_order(tmp_path / "c") == documents
 
 
-def test_labels_of_json_are_texts(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"y": 1.0, "x": "one two"}\n{"y": true, "x": "two"}\n{"y": 1, "x": "one"}\n')
-    ingest(tmp_path / "a.jsonl", tmp_path / "c", reading=Reading(label="y", text="x"))
-    assert rows_in_source_order(tmp_path / "c")[1] == ["1", "true", "1"]
-
-
 @pytest.mark.parametrize("form", ["s.tsv", "s.csv", "s.jsonl", "s.parquet", "folder"])
 def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(form, tmp_path, client):
     a, b = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
@@ -189,23 +171,17 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
 
 
 CHINESE, JAPANESE, THAI = "我昨天在商店买了一本新书", "昨日お店で新しい本を買いました", "เมื่อวานฉันซื้อหนังสือใหม่ที่ร้าน"
+WITHOUT_SPACES = [
+    *((text, {}, True) for text in (CHINESE, JAPANESE, THAI)),
+    (f"{CHINESE}。{CHINESE} C++", {"kind": "hashing", "n_features": 64}, True),
+    (CHINESE, {"analyzer": "char", "ngram_range": (1, 2)}, False),
+    (CHINESE, {"token_pattern": "."}, False),
+    *((text, {}, False) for text in ("我 昨天 在 商店 买 了 一本 新书", "나는 어제 가게에서 새 책을 샀다",
+                                     "yesterday I bought a new book", f"a new book that is called {CHINESE[:4]}")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "settings", "warned"),
-    [
-        (CHINESE, {}, True),
-        (JAPANESE, {}, True),
-        (THAI, {}, True),
-        (f"{CHINESE}。{CHINESE} C++", {"kind": "hashing", "n_features": 64}, True),
-        (CHINESE, {"analyzer": "char", "ngram_range": (1, 2)}, False),
-        (CHINESE, {"token_pattern": "."}, False),
-        ("我 昨天 在 商店 买 了 一本 新书", {}, False),
-        ("나는 어제 가게에서 새 책을 샀다", {}, False),
-        ("yesterday I bought a new book", {}, False),
-        (f"yesterday I bought a new book called {CHINESE[:4]}", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("text", "settings", "warned"), WITHOUT_SPACES)
 def test_text_without_spaces_is_named_with_what_to_set(text, settings, warned, tmp_path, client):
     vectorizer, texts = VectorizerSettings(**settings), [text, text + text]
     source = written(tmp_path / "s.tsv", [("0", texts[0]), ("1", texts[1])])
@@ -218,3 +194,11 @@ def test_text_without_spaces_is_named_with_what_to_set(text, settings, warned, t
             warnings.simplefilter("always")
             train()
         assert any("no spaces between the words" in str(one.message) for one in caught) == warned
+
+
+def test_labels_of_json_are_texts(tmp_path):
+    lines = [{"y": label, "x": "some words"} for label in (1, 1.0, True, 2, "x")]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = ingest(str(tmp_path / "a.jsonl"), f"{tmp_path}/c/", reading=Reading(label="y", text="x"), held_out=0.25)
+    assert report.classes == ["1", "2", "true", "x"] and report.held_out_path == f"{tmp_path}/c-held-out"
+    assert open_corpus(report.held_out_path).n_documents == report.n_held_out > 0

@@ -74,18 +74,6 @@ def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, settings):
     assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
 
 
-def test_threads_and_blocks_do_not_change_a_bit(tmp_path):
-    source = written(tmp_path / "docs.txt", DOCUMENTS * 20)
-    settings = VectorizerSettings(ngram_range=(1, 2), max_features=9)
-    uids = set()
-    for n_jobs, block in ((1, 1000), (1, 7), (2, 13)):
-        path, held = tmp_path / f"c{n_jobs}-{block}", tmp_path / f"h{n_jobs}-{block}"
-        split = {"held_out": 0.3, "held_out_path": held, "random_state": 5}
-        ingest([source], path, settings, n_jobs=n_jobs, block_documents=block, **split)
-        uids.add((open_corpus(path).header.uid, open_corpus(held).header.uid))
-    assert len(uids) == 1
-
-
 @pytest.mark.parametrize("limits", [{}, {"min_df": 2}, {"max_df": 0.3}, {"max_features": 9}])
 @pytest.mark.parametrize("most", [1, 40, 300])
 def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monkeypatch, limits, most):
@@ -227,3 +215,21 @@ def test_r8_has_the_published_size(tmp_path, corpora):
     settings = VectorizerSettings(token_pattern=r"\S+")
     report = ingest([corpora / "cachopo" / "r8-train-stemmed.txt.xz"], tmp_path / "c", settings)
     assert (report.n_documents, report.n_features, len(report.classes)) == (5485, 14_575, 8)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
+def test_who_is_held_out(fraction, tmp_path):
+    """A share of the documents, neighbours, seeds and sources independently, however the source is cut."""
+    for name in ("s.tsv", "t.tsv"):
+        (tmp_path / name).write_text("".join(f"{'ab'[i % 2]}\tgoal w{i % 9}\n" for i in range(4000)))
+    masks = []
+    for seed, block in ((0, 10_000), (0, 77), (1, 10_000)):
+        how = {"random_state": seed, "block_documents": block, "overwrite": True, "held_out": fraction}
+        ingest([tmp_path / "s.tsv", tmp_path / "t.tsv"], tmp_path / "c", **how)
+        held = open_corpus(tmp_path / "c-held-out")
+        masks.append(np.isin(np.arange(8000), held.ids_of(0, held.n_documents)))
+    np.testing.assert_array_equal(masks[0], masks[1])
+    first, second = masks[0][:4000], masks[0][4000:]
+    assert abs(masks[0].mean() - fraction) < 0.03
+    for one, other in ((first[1:], first[:-1]), (first, second), (masks[0], masks[2])):
+        assert abs((one & other).mean() - fraction**2) < 0.03

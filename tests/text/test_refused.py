@@ -1,7 +1,5 @@
 """What no corpus is made of: bad records, which are named or left out, and sources, arguments and settings."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from text.sources import DOCUMENTS, compressed, rows_in_source_order, texts_in_source_order, written
 
-from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
+from sdem_dist import MultinomialNB, ingest, write_corpus
 from sdem_dist.errors import CorpusError, IngestError
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
 
@@ -46,17 +44,13 @@ def test_a_bad_record_is_named_or_left_out(tmp_path, name, form, bad, place, sai
     assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (2, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("1 2:x", "not svmlight"),
-        ("1 3:1 2:1", "sorted"),
-        ("1 2:-1", "negative"),
-        ("1 2:nan", "the value nan: .* are finite"),
-        ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
-        ("x 1:1", ""),
-    ],
-)
+NUMBERS = [
+    ("1 2:x", "not svmlight"), ("1 3:1 2:1", "sorted"), ("1 2:-1", "negative"), ("x 1:1", ""),
+    ("1 2:nan", "the value nan: .* are finite"), ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "said"), NUMBERS)
 def test_a_bad_line_of_numbers_is_named_or_left_out(tmp_path, line, said):
     (tmp_path / "s.svm").write_text(f"# made by hand\n1 1:2\n{line}\n-1 2:1\n")
     with pytest.raises(IngestError, match=rf"s\.svm, line 3: .*{said}"):
@@ -182,18 +176,10 @@ def test_arguments_that_are_none_or_contradict_each_other(folder, monkeypatch, c
             write_corpus("c", np.eye(3), **changed)
 
 
-LABELLED = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}]
+ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
 
 
-@pytest.mark.parametrize(
-    "reading",
-    [
-        *({"labelled": False, **about} for about in LABELLED),
-        *({"format": "lines", **about} for about in LABELLED),
-        {"unlabelled": "", "label_separator": ","},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("reading", [*(a | b for a in NONE for b in ABOUT), ABOUT[0] | ABOUT[2]], ids=str)
 def test_what_has_no_labels_says_nothing_of_them(reading):
     with pytest.raises(ValueError, match="have none|unlabelled is for documents of one label"):
         Reading(**reading)
@@ -215,32 +201,25 @@ TEXTS = [
 @pytest.mark.parametrize("texts", TEXTS)
 def test_a_text_that_is_none_is_named(texts):
     model = MultinomialNB(n_epochs=1).fit(["good fine", "bad sad"] * 5, ["a", "b"] * 5)
-    for use in (
-        lambda: count_texts(texts, VectorizerSettings()),
-        lambda: model.vectorize(texts),
-        lambda: model.predict(texts),
-    ):
+    for use in (lambda texts: count_texts(texts, VectorizerSettings()), model.vectorize, model.predict):
         with pytest.raises(ValueError, match=r"text \d \(from 0\) is .*, not a text"):
-            use()
+            use(texts)
     with pytest.raises(ValueError, match="a list of texts"):
         count_texts("good", VectorizerSettings(), ["bad", "good"])
 
 
 DAYS = np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")
+NO_CLASSES = [
+    ({"y": np.array(["b", None], np.dtypes.StringDType(na_object=None))}, "document 1: None cannot be a class"),
+    *(({"y": y}, "label") for y in (DAYS - DAYS[0], DAYS.astype(object), list(DAYS), list(DAYS.astype("M8[ns]")))),
+    *(({"y": y}, "dates and times") for y in (DAYS, DAYS.astype("M8[ns]"))),
+    ({"y": ["a", "\ud800"]}, r"'\\ud800' cannot be a class label"),
+    ({"y": ["a", "b"], "classes": ["a", "b", "\ud800"]}, r"'\\ud800' cannot be a class label"),
+    ({"y": np.array(["money\0", "money"], object)}, "it ends with a NUL, which NumPy drops"),
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"y": np.array(["b", None], np.dtypes.StringDType(na_object=None))}, "document 1: None cannot be a class"),
-        *[({"y": y}, "label") for y in (DAYS - DAYS[0], DAYS.astype(object), list(DAYS), list(DAYS.astype("M8[ns]")))],
-        *[({"y": y}, "dates and times") for y in (DAYS, DAYS.astype("M8[ns]"))],
-        ({"y": ["a", "\ud800"]}, r"'\\ud800' cannot be a class label"),
-        ({"y": ["a", "b"], "classes": ["a", "b", "\ud800"]}, r"'\\ud800' cannot be a class label"),
-        ({"y": np.array(["money\0", "money"], object)}, "it ends with a NUL, which NumPy drops"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize(("options", "problem"), NO_CLASSES, ids=str)
 def test_what_no_class_can_be_called(tmp_path, options, problem):
     with pytest.raises(CorpusError, match=problem):
         write_corpus(tmp_path / "d", np.eye(2), **options)
@@ -252,12 +231,3 @@ def test_reviews_are_no_categories(tmp_path, recwarn):
     assert not recwarn
     with pytest.warns(UserWarning, match=r"column 'text' has 30 different texts in 30 rows.*sdem ingest"):
         write_corpus(tmp_path / "c", frame, [0, 1] * 15, dense=True)
-
-
-def test_labels_of_json_that_are_numbers_and_texts(tmp_path):
-    lines = [{"label": label, "text": "some words"} for label in (1, 1.0, 2, "x")]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert ingest(tmp_path / "a.jsonl", tmp_path / "c").classes == ["1", "2", "x"]
-    report = ingest(str(tmp_path / "a.jsonl"), f"{tmp_path}/d/", held_out=0.25)
-    assert report.held_out_path == f"{tmp_path}/d-held-out"
-    assert open_corpus(report.held_out_path).n_documents == report.n_held_out > 0
