@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -30,24 +31,19 @@ BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge a
 @cache
 def of_this_process() -> int:
     """Return the bytes that this process may use: the machine's memory, its control groups' or its own limit."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for line in read_text(Path("/proc/self/cgroup")).splitlines():
+    limits, groups = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")], ""
+    with suppress(OSError):
+        groups = Path("/proc/self/cgroup").read_text(encoding="ascii")
+    for line in groups.splitlines():
         _, controllers, group = line.split(":", 2)
         inside = Path(group).relative_to("/")
         name = "memory/{}/memory.limit_in_bytes" if "memory" in controllers.split(",") else "{}/memory.max"
         for folder in (inside, *inside.parents):  # limits of the groups around it hold, too; of versions 1 and 2
-            limit = read_text(Path("/sys/fs/cgroup", name.format(folder))).strip()
-            limits += [int(limit)] if limit.isdigit() else []
+            with suppress(OSError):
+                limit = Path("/sys/fs/cgroup", name.format(folder)).read_text(encoding="ascii").strip()
+                limits += [int(limit)] if limit.isdigit() else []
     own = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
     return min([*limits, *([own] if own != resource.RLIM_INFINITY else [])])
-
-
-def read_text(path: Path) -> str:
-    """Return what a file of the system holds; nothing where it cannot be read from here."""
-    try:
-        return path.read_text(encoding="ascii")
-    except OSError:
-        return ""
 
 
 def state_bytes(state: Any) -> int:
@@ -83,7 +79,10 @@ MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of th
 
 
 class Executor(Protocol):
-    """Runs pure functions whose arguments may be results still to come; no bit depends on the number of workers."""
+    """Runs pure functions whose arguments may be results still to come; no bit depends on the number of workers.
+
+    What it does here is right for one process.
+    """
 
     n_workers: int  # how many tasks run at once
     max_pending_rounds: int = 0  # rounds submitted before the current one ends, so that workers do not wait
@@ -97,22 +96,28 @@ class Executor(Protocol):
         """
 
     def result(self, handle: Handle[Value]) -> Value: ...  # wait for it; raise what its task raised
-    def wait(self, handle: Handle[Any]) -> None: ...  # the same, leaving the value where it is
-    def drain_events(self) -> list[Event]: ...  # what has happened to workers and tasks since this was last called
-    def transfer_seconds(self, since: float) -> float: ...  # of workers' fetching from each other, since a `time.time`
+    def wait(self, handle: Handle[Any]) -> None:
+        """Do the same, leaving the value where it is."""
+        self.result(handle)
+
+    def drain_events(self) -> list[Event]:
+        """Return what has happened to workers and tasks since this was last called."""
+        return []
+
+    def transfer_seconds(self, since: float) -> float:
+        """Return the seconds of workers' fetching from each other, since a `time.time`."""
+        return 0.0
+
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Return ``function(*args)`` of every process: of one of each machine first, whose files others then find.
 
         Those that failed or were lost are left out; empty if one does not answer.
         """
+        return [function(*args)]
 
     def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
-        return self.submit(_identity, value)
-
-
-def _identity(value: Value) -> Value:
-    return value
+        return self.submit(copy, value)  # a shallow one
 
 
 class InProcess(Executor, AbstractContextManager["InProcess"]):
@@ -149,17 +154,6 @@ class InProcess(Executor, AbstractContextManager["InProcess"]):
 
     def result(self, handle: Handle[Value]) -> Value:
         return handle.result()
-
-    wait = result
-
-    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        return [function(*args)]
-
-    def drain_events(self) -> list[Event]:
-        return []
-
-    def transfer_seconds(self, since: float) -> float:
-        return 0.0
 
     def __exit__(self, *error: object) -> None:
         """End the threads; a task that runs as soon as it checks."""

@@ -13,6 +13,7 @@ import numpy as np
 from sdem_dist.documents import CorpusLike
 from sdem_dist.learners.protocol import AnyLearner, Lane, Learner, Prepared, State, Statistics
 
+History = list[dict[str, float]]  # one entry an epoch
 LANES_COMBINED = 4  # neighbouring lanes whose statistics are combined at once; part of the bits
 Part = TypeVar("Part")
 
@@ -136,12 +137,11 @@ class StageResult(NamedTuple, Generic[State]):
     """What a stage gives."""
 
     state: State
-    history: list[dict[str, float]]  # one entry an epoch
+    history: History
 
 
 AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage; only its learner looks into its states and statistics
 VALIDATION = "validation_"  # before the names of metrics of validation documents
-History = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,6 @@ class Monitoring:
 
     def should_evaluate(self, epoch: int, n_epochs: int) -> bool:
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
-
-    def continued(self, history: Sequence[dict[str, float]], n_epochs: int, best_epoch: int) -> History:
-        """Return the history of a run that goes on: its last epoch was evaluated because it was the last."""
-        last = len(history) - 1
-        if last < 0 or self.every == 0 or last == best_epoch or self.should_evaluate(last, n_epochs):
-            return list(history)
-        return [*history[:-1], {name: history[-1][name] for name in ("epoch", "seconds")}]
 
     def is_best(self, history: History, best_epoch: int) -> bool:
         """Whether the last entry of a history is lower than that of the best epoch before it."""

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,8 +33,7 @@ SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
 
 Value = TypeVar("Value")
-AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]
-"""Only the learner looks into its states, statistics and prepared documents; wide if the plan has several blocks."""
+AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # only it looks into states, statistics and prepared documents
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
 _compiled: set[object] = set()  # what `kernels_of` says of the learners that this process has run
 
@@ -104,11 +104,10 @@ class TaskInput(NamedTuple):
             return prepared_cache.get((*names, start, stop), lambda: prepare(read(start, stop)))
 
         prefetched: Future[Any] | None = None
-        for i, span in enumerate(spans):
+        for span, following in zip_longest(spans, spans[1:]):
             documents = load(*span) if prefetched is None else prefetched.result()
-            following = spans[i + 1 : i + 2]
-            absent = bool(following) and (*names, *following[0]) not in prepared_cache
-            prefetched = _read_ahead(os.getpid()).submit(load, *following[0]) if absent else None
+            absent = following is not None and (*names, *following) not in prepared_cache
+            prefetched = _read_ahead(os.getpid()).submit(load, *following) if absent else None
             yield documents
 
 
@@ -134,7 +133,6 @@ def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
 
 
 def initial_block(learner: AnyWideLearner, block: int, n_blocks: int) -> Any:
-    """Return a block of the state before the first document."""
     return learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks)
 
 
@@ -186,11 +184,6 @@ def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskR
     return TaskResult(state.value, tuple(timings))
 
 
-def timings_behind(block: TaskResult) -> tuple[TaskTiming, ...]:
-    """Return what the rounds behind a block of a state took, without moving it to the driver."""
-    return block.timings
-
-
 @contextmanager
 def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any, lane: Lane) -> Iterator[None]:
     """Raise DocumentError, with the first document that fails alone, for errors not of storage or this package."""
@@ -210,15 +203,13 @@ def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any,
                 return True
             return False
 
-        start, stop = lane.start, lane.stop
-        failing = (start, stop) if fails(start, stop) else None
-        while failing and stop - start > 1:
-            middle = (start + stop) // 2
-            failing = next((half for half in ((start, middle), (middle, stop)) if fails(*half)), None)
-            start, stop = failing or (start, stop)
+        failing: tuple[int, int] | None = (lane.start, lane.stop) if fails(lane.start, lane.stop) else None
+        while failing and failing[1] - failing[0] > 1:
+            middle = sum(failing) // 2
+            failing = next((half for half in ((failing[0], middle), (middle, failing[1])) if fails(*half)), None)
         span = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
         raise DocumentError(
-            f"{corpus.place(start) if failing else span} cannot be trained on: {type(error).__name__}: {error} (in lane "
+            f"{corpus.place(failing[0]) if failing else span} cannot be trained on: {type(error).__name__}: {error} (in lane "
             f"{lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0)"
         ) from error
 
@@ -241,11 +232,10 @@ class TaskSizes:
     """
 
     def __init__(self, plan: Plan, executor: Executor) -> None:
-        self._plan, self._executor = plan, executor  # its workers may come and go
+        self._plan, self._executor, self._n_rounds = plan, executor, 1  # its workers may come and go
         self._load_seconds = 0.0  # of a round, what reading and preparing took lately
         self._shared_seconds = 0.0  # what the last round took that was dealt out to all workers
         self._work_seconds = float("inf")  # what one worker needs for a round
-        self._n_rounds = 1
 
     def measured(self, n_rounds: int, timings: Sequence[TaskTiming], seconds: float) -> None:
         """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
@@ -288,9 +278,8 @@ def submit_rounds(
         return [submit(run_rounds, inputs, rounds, *blocks, affinity=lanes[0].lane / plan.n_lanes)]
     mapped = []
     for i in range(0, len(lanes), bundle):
-        affinity = lanes[i].lane / plan.n_lanes
         arguments = inputs, lanes[i : i + bundle], bundle >= LANES_COMBINED, *blocks
-        mapped.append(submit(map_lanes, *arguments, affinity=affinity))
+        mapped.append(submit(map_lanes, *arguments, affinity=lanes[i].lane / plan.n_lanes))
     after: Blocks = []
     for b, block in enumerate(blocks):
         parts = mapped if n == 1 else [submit(block_of, learner, part, b, n) for part in mapped]
@@ -322,8 +311,8 @@ def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
 
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
     """Return what tasks score of the training corpus: the ranges that lanes have cached, where they were mapped."""
-    lanes_a_task = max(1, SCORED_DOCUMENTS // max(1, plan.lane_documents * plan.n_rounds))
-    size, groups = max(1, SCORED_DOCUMENTS // max(plan.lane_documents, 1)), list[ScoredRanges]()
+    lane_documents, groups = max(1, plan.lane_documents), list[ScoredRanges]()
+    lanes_a_task, size = (max(1, SCORED_DOCUMENTS // n) for n in (lane_documents * plan.n_rounds, lane_documents))
     for first in range(0, plan.n_lanes, lanes_a_task):
         lanes = range(first, min(first + lanes_a_task, plan.n_lanes))
         ranges = [r for lane in lanes for r in plan.ranges(lane) if r[1] > r[0]]
@@ -344,4 +333,4 @@ def evaluate(inputs: TaskInput, groups: Sequence[ScoredRanges], executor: Execut
     parts = [executor.submit(evaluation_sums, inputs, ranges, *blocks, affinity=place) for place, ranges in groups]
     while len(parts) > SCORES_ADDED:
         parts = [executor.submit(add, *parts[i : i + SCORES_ADDED]) for i in range(0, len(parts), SCORES_ADDED)]
-    return inputs.learner.metrics(add(*(executor.result(part) for part in parts)))
+    return inputs.learner.metrics(add(*map(executor.result, parts)))

@@ -50,7 +50,7 @@ class Trainer:
             self.checkpoints.refuse_earlier_run()
         self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
         # Shared with what `changed` returns.
-        self._numbers, self._compiled = itertools.count(), set[object]()
+        self._numbers, self.compiled = itertools.count(), set[object]()
         # Of the last stage and the scorings after it, not yet in the folder: what `Checkpoints.write_result` takes.
         self.unsaved: list[tuple[Json, int, Any, object]] = []
 
@@ -76,23 +76,6 @@ class Trainer:
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
         """Load a finished stage, go on from its checkpoint, or begin it; ModelError: another run's, or too large."""
         return StageRun(self, self._change(stage), next(self._numbers)).run()
-
-    def compile_once(self, stage: AnyStage, inputs: TaskInput) -> None:
-        """Compile the learner's kernels in every process, once a run; warn where they are other than this process's."""
-        if (kernels := rounds.kernels_of(stage.learner)) in self._compiled:
-            return
-        started, here = time.perf_counter(), compile_target()
-        targets = self.executor.run_on_all_workers(rounds.compile_kernels, inputs, stage.plan.n_blocks)
-        for other in set() if self._compiled else {*targets} - {here}:
-            warnings.warn(
-                "a worker compiles its kernels for another processor than this process "
-                f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
-                "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
-                "them the same, and slower",
-                stacklevel=2,
-            )
-        self._compiled.add(kernels)
-        self.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
     def score(self, name: str, learner: AnyLearner, state: Any) -> dict[str, float]:
         """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
@@ -136,13 +119,7 @@ class StageRun:
         """The state before each round under way, of which what a lost worker held is computed again, and the last."""
 
     def run(self) -> StageResult[Any]:
-        trainer, stage, plan, monitoring, record = (
-            self._trainer,
-            self._stage,
-            self._plan,
-            self._monitoring,
-            self._record,
-        )
+        trainer, stage, plan, record = self._trainer, self._stage, self._plan, self._record
         checkpoints, unsaved, progress, saved = trainer.checkpoints, trainer.unsaved, Progress(), None
         if checkpoints is not None:
             for result in unsaved:
@@ -155,18 +132,39 @@ class StageRun:
                 if (latest := checkpoints.latest(record, plan.n_epochs)) is not None:
                     progress, saved, self._best = latest
                 del latest  # a wide state must not be kept twice
-        self._best_epoch, self._seconds = progress.best_epoch, progress.seconds
-        self._history = monitoring.continued(progress.history, plan.n_epochs, progress.best_epoch)
+        self._best_epoch, self._seconds, self._history = progress.best_epoch, progress.seconds, [*progress.history]
+        last, monitoring = len(self._history) - 1, self._monitoring
+        if not (last < 0 or last == self._best_epoch or monitoring.every == 0):
+            if not monitoring.should_evaluate(last, plan.n_epochs):  # it was evaluated because it was the last
+                self._history[-1] = {name: self._history[-1][name] for name in ("epoch", "seconds")}
         metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
         sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
         first_round, end = plan.number(progress.epoch, progress.round), plan.number(plan.n_epochs, 0)
         begins = *plan.place(first_round), first_round, end
         trainer.emit(events.StageStarted(stage.name, record.number, stage.monitored, metrics, *sizes, *begins))
-        trainer.compile_once(stage, self._inputs)
+        self._compile()
         ended = self._run_rounds(saved, first_round, end)
         if checkpoints is not None:
             unsaved.append((self._finished, record.number, *ended))
         return ended
+
+    def _compile(self) -> None:
+        """Compile the learner's kernels in every process, once a run; warn where they are other than this process's."""
+        compiled, stage, started = self._trainer.compiled, self._stage, time.perf_counter()
+        if (kernels := rounds.kernels_of(stage.learner)) in compiled:
+            return
+        here, n_blocks = compile_target(), self._plan.n_blocks
+        targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, n_blocks)
+        for other in set() if compiled else {*targets} - {here}:
+            warnings.warn(
+                "a worker compiles its kernels for another processor than this process "
+                f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
+                "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
+                "them the same, and slower",
+                stacklevel=2,
+            )
+        compiled.add(kernels)
+        self._trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
     def _run_rounds(self, saved: SavedState | None, number: int, end: int) -> StageResult[Any]:
         """Run the rounds from `number` to `end`, going on from a saved state if there is one.
@@ -244,8 +242,9 @@ class StageRun:
             make = partial(rounds.initial_block, learner) if initial is None else initial.block
         else:
             state = initial() if callable(initial) else initial
+            one = n == 1
             return rounds.blocks_from_driver(
-                executor, n, lambda b: state if n == 1 else learner.block_of_state(state, b, n)
+                executor, n, lambda b: state if one else learner.block_of_state(state, b, n)
             )
         # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
         return [executor.submit(rounds.start_block, make, b, n) for b in range(n)]
@@ -260,8 +259,9 @@ class StageRun:
         blocks, timings = self._states[-1], []
         if lanes:  # otherwise there are more rounds than documents
             blocks = rounds.submit_rounds(self._inputs, self._plan, self._executor, blocks, lanes, bundle)
-            # Submitted before the tasks of later rounds, so that they run first, each where its block is.
-            timings = [self._executor.submit(rounds.timings_behind, block) for block in blocks]
+            # Submitted before the tasks of later rounds, so that they run first, each where its block is: only what the
+            # rounds behind a state took moves to the driver.
+            timings = [self._executor.submit(getattr, block, "timings") for block in blocks]
         n_rounds = max(1, len(lanes))
         self._states.append(blocks)
         self._pending.append((epoch, numbers[:n_rounds], timings))

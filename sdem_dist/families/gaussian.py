@@ -6,10 +6,8 @@ from scipy.special import digamma, gammaln
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
 
-_SMALLEST = 1e-10
-"""Smallest variance, or eigenvalue of the covariance, next to ``1 + mean ** 2``."""
-LARGEST = 1e100
-"""Largest number that a column may hold, so that sums of squares stay finite."""
+_SMALLEST = 1e-10  # smallest variance, or eigenvalue of the covariance, next to ``1 + mean ** 2``
+LARGEST = 1e100  # largest number that a column may hold, so that sums of squares stay finite
 
 
 @record

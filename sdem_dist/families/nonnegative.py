@@ -8,8 +8,7 @@ from scipy.special import digamma, expit, gammaln, logit
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
 
-_MARGIN = 1e-10
-"""Least probability or mean."""
+_MARGIN = 1e-10  # least probability or mean
 _LARGEST = 1e100
 
 

@@ -8,8 +8,7 @@ from numba import types
 
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 
-PADDING = 16
-"""Bytes that may be read past the end of a text."""
+PADDING = 16  # bytes that may be read past the end of a text
 
 
 @intrinsic(lambda data, position: data[position : position + 8].view(np.uint64)[0])
@@ -100,8 +99,7 @@ class Rules(NamedTuple):
     """What becomes of code points."""
 
     lower: bool  # ASCII is turned to lower case
-    entry_of: np.ndarray
-    """Of every code point below its length: the number of its entry, 0 if it stays as it is, uint16. Others stay."""
+    entry_of: np.ndarray  # of every code point below its length: the number of its entry, 0 if it stays; uint16
     entry_offsets: np.ndarray  # Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``
     entries: np.ndarray
     stop_at: int  # A code point at which to give up

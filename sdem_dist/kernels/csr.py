@@ -59,8 +59,7 @@ def add_statistics(data, indices, indptr, loss_weights, out):
             add_row(data[j], loss_weights[d], out[indices[j]])
 
 
-SECOND = 5e8
-"""What a run of documents may cost."""
+SECOND = 5e8  # what a run of documents may cost
 
 
 class Counted(NamedTuple):

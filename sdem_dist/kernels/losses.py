@@ -14,8 +14,7 @@ class LossForm(NamedTuple):
 
     kind: int  # `NLL`, `NCLL` or `HINGE`
     margin: float  # Margin of the hinge loss: by how much the label is to win
-    costs: np.ndarray
-    """Where confusions cost differently, the hinge margin of each class against each, float64; else shape (0, 0)."""
+    costs: np.ndarray  # hinge margin of each class against each, float64; shape (0, 0) where all are `margin`
     share: float  # Weight of NLL in a blend with it; 0 where there is none
 
 
@@ -158,8 +157,7 @@ class Objective(NamedTuple):
 
     loss: LossForm
     tolerance: float  # Documents whose largest loss weight is not above it ask for no step
-    component_class: np.ndarray
-    """Where columns are components of classes: the class of each, ascending, int64; else shape (0,)."""
+    component_class: np.ndarray  # the class of each component, ascending, int64; shape (0,) without components
 
 
 class Schedule(NamedTuple):

@@ -12,28 +12,22 @@ import numpy as np
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import log, log_single
 
-ENTRIES = 2_048
-"""Entries of lists that are looked at for rivals, about: the words of a document with the shortest lists come first."""
-CANDIDATES = 4
-"""Candidates for the rival where not all words could be looked at; their scores are then taken from all words."""
-BLOCK = 64
-"""Classes of a block: one bound on the score of all those that share no word with a document."""
-EMPTY = np.uint64(2**64 - 1)
-"""The key of a free slot."""
+ENTRIES = 2_048  # entries of lists that are looked at for rivals, about, those of rare words first
+CANDIDATES = 4  # candidates for the rival where not all words were looked at: all words score them
+BLOCK = 64  # classes of a block: one bound on the score of all those that share no word with a document
+EMPTY = np.uint64(2**64 - 1)  # the key of a free slot
 _HASH, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(1)
 
 
 class Lists(NamedTuple):
     """The counts of a word that are not the prior's, by word; changed in place."""
 
-    starts: np.ndarray
-    """Where the list of each word starts, shape (n_features,), int64: behind it is room for all that a lane adds."""
+    starts: np.ndarray  # where the list of each word starts, int64: behind it is room for what a lane adds
     used: np.ndarray  # Length of each list, shape (n_features,), int64
     classes: np.ndarray  # shape (n_entries,), int32
     counts: np.ndarray  # N, float32
     rises: np.ndarray  # ln(N / alpha_w), float32
-    keys: np.ndarray
-    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where none is."""
+    keys: np.ndarray  # of pairs ``word * n_classes + class`` in a hash table, uint64; `EMPTY` where none is
     places: np.ndarray  # Where the pair of each key stands in the lists, int32
     prior: np.ndarray  # alpha_w, shape (n_features,), float32
 

@@ -7,21 +7,16 @@ import numpy as np
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.rows import add_rows_at
 
-FLOOR = 1e-12
-"""Neither a topic's share nor a word's probability falls below it."""
-SHRINKAGE = 0.5
-"""eta of Algorithm 1."""
+FLOOR = 1e-12  # neither a topic's share nor a word's probability falls below it
+SHRINKAGE = 0.5  # eta of Algorithm 1
 STEEPEST = 1.0
 """ln of the factor by which a topic may gain on the mean in one step of given length.
 
 A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the
 other, and the gradient grows from layer to layer, to 1e60 and more.
 """
-TRIALS = 40
-"""Steps that a line search tries before it stays where it is."""
-MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3
-"""How layers follow each other: by steps of given length, with momentum, or by steps that a line search finds, whose
-bound has the divergence of Algorithm 1 or the squared 1-norm of equation 29."""
+TRIALS = 40  # steps that a line search tries before it stays where it is
+MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3  # how layers follow each other
 
 
 class Descent(NamedTuple):
@@ -45,8 +40,7 @@ class Words(NamedTuple):
 class Layers(NamedTuple):
     """What `infer` leaves of every layer."""
 
-    thetas: np.ndarray
-    """Where gradients are taken, and last what is found, shape (n_layers + 1, n_topics): theta_0 to theta_L."""
+    thetas: np.ndarray  # theta_0 to theta_L, where gradients are taken: shape (n_layers + 1, n_topics)
     points: np.ndarray  # What steps lead to, of the same shape: the same array, but with `ACCELERATED`
     steps: np.ndarray  # shape (n_layers,)
     masses: np.ndarray  # Phi theta, shape (n_layers + 1, n_words)

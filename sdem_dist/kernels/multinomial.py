@@ -12,15 +12,11 @@ from sdem_dist.kernels.losses import HINGE, advanced, component_weights, loss_we
 from sdem_dist.kernels.rows import add_row, clip_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
-NEGLIGIBLE = 0.01
-"""Classes whose loss weight is below this share of the largest are left alone; it is less where classes are many."""
+NEGLIGIBLE = 0.01  # classes whose loss weight is a smaller share of the largest are left alone; see below
 
-AT_ONCE = 2_048
-"""Logarithms of this many counts are taken at once: they stay in the fastest cache."""
-NEAR = 1 << 20
-"""Bytes of a table that fits in the second cache: its rows arrive sooner than they could be asked for."""
-MANY = 4
-"""Whole rows are changed where more than one class in this many asks for a step."""
+AT_ONCE = 2_048  # logarithms of this many counts are taken at once: they stay in the fastest cache
+NEAR = 1 << 20  # bytes of a table that fits in the second cache: its rows arrive sooner than they could be asked for
+MANY = 4  # whole rows are changed where more than one class in this many asks for a step
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:

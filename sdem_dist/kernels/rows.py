@@ -5,8 +5,7 @@ import numpy as np
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import log
 
-OFTEN = 65_535
-"""Occurrences from which on words count as equally frequent."""
+OFTEN = 65_535  # occurrences from which on words count as equally frequent
 
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
@@ -117,8 +116,7 @@ COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3
 FORMS = {"counts": COUNTS, "log": LOG, "binary": BINARY, "tfidf": TFIDF}
 
 
-SMALL = 256
-"""Counts below it are looked up."""
+SMALL = 256  # counts below it are looked up
 
 
 @jit_inline

@@ -8,8 +8,7 @@ from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import prefetch
 
-MANY, AHEAD = 1 << 18, 48
-"""Nodes whose columns do not stay in the second cache, and how many entries before its own one of them is fetched."""
+MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
 
 
 @jit
@@ -113,8 +112,7 @@ def arrange(indptr, nodes, counts, columns, rows):
     return n
 
 
-NONE = -1
-"""Number of no node."""
+NONE = -1  # number of no node
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD6E8FEB86659FD93)

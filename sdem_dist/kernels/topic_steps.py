@@ -11,20 +11,16 @@ from sdem_dist.kernels.lda import digamma
 from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
-SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5
-"""A class, real numbers, nothing but the words, counts, a level of a scale, or several labels."""
-MOST = 20.0
-"""ln of the largest mean of a count, in units of the mean of all."""
-WIDEST = 30.0
-"""ln of the largest gap between two thresholds, and minus ln of the smallest."""
+SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5  # what is predicted
+MOST = 20.0  # ln of the largest mean of a count, in units of the mean of all
+WIDEST = 30.0  # ln of the largest gap between two thresholds, and minus ln of the smallest
 
 
 class Response(NamedTuple):
     """How outputs follow from topics, and what the words count beside them."""
 
     kind: int
-    gamma: float
-    """Factor of U theta; for ``GAUSSIAN`` the precision of the targets, for ``POISSON`` the weight of their loss."""
+    gamma: float  # factor of U theta; precision of numbers, weight of the counts' loss
     words: float = 0.0  # What a document's ``-ln p(words | theta)`` is multiplied by in its loss
     labelled: float = 1.0  # For how many documents one with a label stands, in the gradient by Phi
 
@@ -149,10 +145,8 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
 
 
 NO_EVIDENCE = np.zeros(0)
-EPSILON = 1e-12
-"""epsilon of Algorithm 2, line 9."""
-STEEPEST = 1.0
-"""No probability of a word changes by more than a factor of e in one step."""
+EPSILON = 1e-12  # epsilon of Algorithm 2, line 9
+STEEPEST = 1.0  # no probability of a word changes by more than a factor of e in one step
 LARGE = 1e50
 
 
@@ -173,8 +167,7 @@ class Topics(NamedTuple):
     topics: np.ndarray  # Phi, each column times its entry of `totals`: shape (n_words, n_topics), float64
     totals: np.ndarray  # shape (n_topics,), float64
     output: np.ndarray  # U, shape (n_outputs, n_topics), float64
-    evidence: np.ndarray = NO_EVIDENCE
-    """Of sums: what documents say of the prior of topics (`sdem_dist.kernels.topic_steps`); empty unless learned."""
+    evidence: np.ndarray = NO_EVIDENCE  # of sums: what documents say of the prior of topics; empty unless learned
 
 
 class Rates(NamedTuple):
@@ -191,8 +184,7 @@ class Rates(NamedTuple):
 class Progress(NamedTuple):
     """What earlier batches left."""
 
-    squares: np.ndarray
-    """Sums over batches of the gradients' mean squares, see `step_topics`, shape (n_topics,), changed in place."""
+    squares: np.ndarray  # sums over batches of the gradients' mean squares (n_topics,), changed in place
     t: float  # Batches with documents of any weight
     seen: float  # Documents, by weight
 
@@ -318,8 +310,7 @@ class Run(NamedTuple):
     stamp: np.ndarray  # the last batch that had each word, shape (n_words,)
     last: np.ndarray  # the last batch that changed each word
     touched: np.ndarray  # room for the words of a batch
-    cumulated: np.ndarray
-    """Sums over batches of ``1 / totals``, shape (n_batches + 1, n_topics); no rows if nothing is averaged."""
+    cumulated: np.ndarray  # sums over batches of 1 / totals (n_batches + 1, n_topics); no rows: no averages
 
 
 def run_batches(documents, order, response, parameters, how, rates, progress, sums):

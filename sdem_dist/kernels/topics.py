@@ -13,14 +13,11 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.randomness import advanced, uniform
 from sdem_dist.kernels.vectors import log
 
-MAP, GIBBS = 0, 1
-"""Inference."""
+MAP, GIBBS = 0, 1  # inference
 SHARED, LITERAL, EACH = 0, 1, 2
 """How occurrences of a word draw topics: they share one, share one by equation 18 as printed, or draw one each."""
-MOST = 10_000
-"""Largest numbers of sweeps, layers and particles that are allowed: more would take for ever."""
-MOVES = 32
-"""Earlier words of a document whose topics are drawn again before each word, left to right."""
+MOST = 10_000  # largest numbers of sweeps, layers and particles that are allowed: more would take for ever
+MOVES = 32  # earlier words of a document whose topics are drawn again before each word, left to right
 _DIRECT = 16
 
 
@@ -34,8 +31,7 @@ class TopicInference(NamedTuple):
     """How the topics of a document are inferred."""
 
     method: int
-    occurrences: int
-    """With `LITERAL` a position of many occurrences draws by ``beta (S + alpha)``, else by its exact conditional."""
+    occurrences: int  # with `LITERAL` a position draws by ``beta (S + alpha)``, else by its exact conditional
     alpha: float  # Of the Dirichlet prior of a document's topics
     n_sweeps: int
     burn_in: int  # Sweeps of which nothing is kept when sampling; at least one is kept

@@ -8,12 +8,9 @@ from numba.core.errors import TypingError
 
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 
-WIDTH = 8
-"""Columns of a register of single precision."""
-LINE = 64
-"""Bytes of a line of cache."""
-AHEAD = 64
-"""Rows that are fetched before they are needed."""
+WIDTH = 8  # columns of a register of single precision
+LINE = 64  # bytes of a line of cache
+AHEAD = 64  # rows that are fetched before they are needed
 
 
 def _adder(n_eights):
@@ -138,8 +135,7 @@ def fetch_rows(words, rows, first):
             prefetch(rows, words[j], column)
 
 
-LEAST = float(np.finfo(np.float64).tiny)
-"""Below it, numbers are denormal."""
+LEAST = float(np.finfo(np.float64).tiny)  # below it, numbers are denormal
 LARGEST = float(np.finfo(np.float64).max)
 
 

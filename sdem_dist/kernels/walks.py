@@ -17,8 +17,7 @@ class Walks(NamedTuple):
 
     steps: np.ndarray  # Shape (n, 3), int32
     bounds: np.ndarray  # Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64
-    tallies: np.ndarray
-    """Shape (n, 2), int64: how many documents have the n-gram of each step, and how often. No rows if nobody asks."""
+    tallies: np.ndarray  # shape (n, 2), int64: documents that have the n-gram of a step, and how often; or no rows
 
 
 class Spelled(NamedTuple):
@@ -34,8 +33,7 @@ class Merged(NamedTuple):
     """One walk through all trees, overwritten."""
 
     numbers: np.ndarray  # Of every step of the walks: the number of its n-gram among those kept, -1 for others; int32
-    path: np.ndarray
-    """Shape (n, 2), int32: the place of the last word, and the number of words, negative if the n-gram is not kept."""
+    path: np.ndarray  # (n, 2), int32: place of the last word; number of words, negative if the n-gram is left out
     ends: np.ndarray  # Where the text of every n-gram that is kept begins, and where the last ends, int64
     totals: np.ndarray  # How often each of them occurs, int64; as long as `path`, or empty where nobody asks
 

@@ -12,8 +12,7 @@ import numpy as np
 from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
 
-UNKNOWN = -1
-"""Stands for a word that a table which may not grow does not hold."""
+UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD6E8FEB86659FD93)
@@ -27,8 +26,7 @@ _ALL_INSIDE = np.uint64(0x0101010101010101)
 class Splitting(NamedTuple):
     """Which runs of code points are words."""
 
-    kinds: np.ndarray
-    """Of every byte: 0 it separates words, 1 it belongs to one, 2 it begins a code point that is not ASCII; uint8."""
+    kinds: np.ndarray  # of every byte: 0 separates words, 1 belongs to one, 2 begins a code point beyond ASCII; uint8
     inside: np.ndarray  # Of every code point: it belongs to a word, bool
     shortest: int  # Code points of the shortest word that counts
 

@@ -12,16 +12,11 @@ from sdem_dist.models.topics import TopicState, TopicStatistics, on_the_simplex,
 from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 
-SETTLING = 1 / 3
-"""Share of the run before a prior is learned: while topics are alike, every document seems to have all of them."""
-GROWTH = 1.2
-"""Factor of the exponents after a pass in which the likelihood did not fall."""
-LARGEST_OF_WEIGHTS = 1.9
-"""Bound of the factor of W's exponent, which is near 1 by itself."""
-WEIGHTS_SHARE = 0.1
-"""c / eta of joint updates: W has the exponent c / (eta + c)."""
-ROUNDING = 1e-12
-"""How much the likelihood per document may fall; more where logits are large or their dtype is coarse."""
+SETTLING = 1 / 3  # share of the run before a prior is learned: alike topics seem to be in every document
+GROWTH = 1.2  # factor of the exponents after a pass in which the likelihood did not fall
+LARGEST_OF_WEIGHTS = 1.9  # bound of the factor of W's exponent, which is near 1 by itself
+WEIGHTS_SHARE = 0.1  # c / eta of joint updates: W has the exponent c / (eta + c)
+ROUNDING = 1e-12  # how much the likelihood per document may fall; more where logits are large or their dtype is coarse
 
 
 @record

@@ -62,10 +62,8 @@ class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statist
     def parameters(self, state: State) -> Any: ...  # what predicts, such as natural parameters (M-step)
 
 
-AnyLearner: TypeAlias = Learner[Any, Any, Any]
-"""A learner; only it looks into its states and statistics."""
-AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]
-"""The same of learners whose states are models."""
+AnyLearner: TypeAlias = Learner[Any, Any, Any]  # A learner; only it looks into its states and statistics
+AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]  # the same of learners whose states are models
 
 
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):

@@ -17,14 +17,10 @@ from sdem_dist.models.heads import Labels, Unit
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.records import record
 
-STEPS = {"hinge": 0.2, "ncll": 1.0}
-"""c by loss; chosen by tests/benchmarks/choose_defaults.py."""
-STEP_OF_COUNTS = 3.0
-"""c where documents keep their lengths: the longest hold the mean step back."""
-LEAST_COUNT = 1e-3
-"""Least expected count of a word or a class, as a share of its prior."""
-DECAY = 1e-5
-"""lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long."""
+STEPS = {"hinge": 0.2, "ncll": 1.0}  # c by loss; chosen by tests/benchmarks/choose_defaults.py
+STEP_OF_COUNTS = 3.0  # c where documents keep their lengths: the longest hold the mean step back
+LEAST_COUNT = 1e-3  # least expected count of a word or a class, as a share of its prior
+DECAY = 1e-5  # lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long
 
 
 @record
@@ -89,14 +85,10 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, deca
     )
 
 
-ROUNDING = 1e-9
-"""Relative rise of the objective that EM allows as rounding."""
-DAMPING = 30.0
-"""Damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up."""
-MEAN_DAMPING = 100.0
-"""The same for the score of the mean document, which all lanes correct alike."""
-LEAST_ENTRY = 1e-6
-"""Stands for a count of 0 where logarithms are compared."""
+ROUNDING = 1e-9  # relative rise of the objective that EM allows as rounding
+DAMPING = 30.0  # damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up
+MEAN_DAMPING = 100.0  # the same for the score of the mean document, which all lanes correct alike
+LEAST_ENTRY = 1e-6  # stands for a count of 0 where logarithms are compared
 
 
 @record

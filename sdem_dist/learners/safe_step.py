@@ -12,21 +12,14 @@ from sdem_dist.models.feature_classes import FeatureState, FeatureStatistics
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.records import record
 
-RADIUS = 1.0
-"""Largest KL divergence, of any variable in any class, that one safe step may go."""
-LANE_RADIUS = 0.1
-"""The same for steps inside a lane, whose batches are small and noisy."""
-GROWTH, SHRINKAGE = 2.0, 0.25
-"""Factors of the step after an accepted and after a rejected round."""
-HALVINGS = 40
-"""How often a step is halved at most."""
-LEAST_SHARE = 0.5
-"""What a safe step leaves of each class's count, at least."""
+RADIUS = 1.0  # largest KL divergence, of any variable in any class, that one safe step may go
+LANE_RADIUS = 0.1  # the same for steps inside a lane, whose batches are small and noisy
+GROWTH, SHRINKAGE = 2.0, 0.25  # factors of the step after an accepted and after a rejected round
+HALVINGS = 40  # how often a step is halved at most
+LEAST_SHARE = 0.5  # what a safe step leaves of each class's count, at least
 _ROUNDING = 1e-12
-_STALLED = 1e-3
-"""Size of steps after five rejected rounds."""
-Point = tuple[np.ndarray, np.ndarray]
-"""N of shape (n_components,) and mu of shape (n_components, n_statistics); or how N and S move."""
+_STALLED = 1e-3  # size of steps after five rejected rounds
+Point = tuple[np.ndarray, np.ndarray]  # N, shape (n_components,), and mu, or how N and S move
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ from sdem_dist.models.feature_classes import FeatureState, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.mixture import MixtureWeights, RowTransform
 
-MOST_CATEGORIES = 100_000
-"""Categories of a column: each takes a number for every row and class."""
-SURE = 0.99
-"""Share of a row that belongs to its cluster of k-means; all clusters share the rest, so that an empty one can grow."""
+MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
+SURE = 0.99  # share of a row that belongs to its cluster of k-means; all share the rest: an empty one can grow
 
 
 def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,7 @@ from sdem_dist.models.mixture import AS_IS, RowTransform, normalised_sum, row_su
 from sdem_dist.models.word_counts import entries
 from sdem_dist.records import Field, record
 
-_ROUNDING = 1e-13
-"""Standard deviation, next to the mean, up to which a column or a target counts as constant."""
+_ROUNDING = 1e-13  # standard deviation, next to the mean, up to which a column or a target counts as constant
 
 
 _Summary = TypeVar("_Summary")

@@ -13,14 +13,10 @@ from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
-COOLING = 0.8
-"""Factor of the temperature of annealing after each epoch, until it is 1."""
-DECAY = 0.7
-"""Steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, as stochastic approximation asks for."""
-TRIES = 10
-"""Starts of k-means on a sample; the best is kept."""
-ITERATIONS = 30
-"""Iterations of each, at most."""
+COOLING = 0.8  # factor of the temperature of annealing after each epoch, until it is 1
+DECAY = 0.7  # steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, for stochastic approximation
+TRIES = 10  # starts of k-means on a sample; the best is kept
+ITERATIONS = 30  # iterations of each, at most
 
 
 @record
@@ -33,8 +29,7 @@ class EmForm:
     M-step goes some way to its maximum. "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
     "variational": parameters have a posterior too (Attias 2000)."""
     step: float = 1.0  # of "generalised": the share of the way, above 0 and at most 1
-    annealing: float = 1.0
-    """Temperature of the first epoch; posteriors are raised to one over it (Ueda and Nakano 1998)."""
+    annealing: float = 1.0  # temperature of the first epoch: posteriors to the power 1 / it (Ueda and Nakano 1998)
 
     def __post_init__(self) -> None:
         if self.kind not in FORMS:
@@ -75,8 +70,7 @@ class EmForm:
         return shares, temperature * total
 
 
-EXACT = EmForm()
-"""Plain EM."""
+EXACT = EmForm()  # plain EM
 
 
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:

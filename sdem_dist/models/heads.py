@@ -32,8 +32,7 @@ class Model:
         return parts[0]._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
 
-TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "
-"""Before the number of a label: names of the metrics that held-out documents choose by."""
+TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
 
 
 @record
@@ -208,8 +207,7 @@ class Number:
         return {"nll": nll / weight, "ncll": ncll / weight}
 
 
-HELD_OUT = (1 << 32) - 1
-"""Stands where an epoch would in the keys that decide what is held out."""
+HELD_OUT = (1 << 32) - 1  # stands where an epoch would in the keys that decide what is held out
 
 
 def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:
@@ -225,8 +223,7 @@ class Unit(NamedTuple):
     mean_square: float  # squared Euclidean length
 
 
-ALIKE = 0.5
-"""Share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99."""
+ALIKE = 0.5  # share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:

@@ -19,12 +19,9 @@ from sdem_dist.kernels.many_classes import EMPTY, ENTRIES, ClassCounts, Lists, a
 from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
-MARGIN = 1.0
-"""Of the hinge loss."""
-FEWEST = 20
-"""Held-out documents under which they give no temperature."""
-SCORES = 1 << 22
-"""Scores that are held at a time, where documents are scored a few at a time."""
+MARGIN = 1.0  # of the hinge loss
+FEWEST = 20  # held-out documents under which they give no temperature
+SCORES = 1 << 22  # scores that are held at a time, where documents are scored a few at a time
 
 
 class ManyClassState(NamedTuple):

@@ -19,12 +19,9 @@ from sdem_dist.kernels.dense import add_transposed_products, normalise_rows, row
 from sdem_dist.models.heads import Classes, Model
 from sdem_dist.records import Field, record
 
-INNER_PRODUCT = 2.0
-"""Mean product of two scaled rows: about the size of the logits at a start from examples."""
-LARGEST_RATIO = 30.0
-"""Bound of the logarithms of the updates' ratios: a component without examples would have an infinite one."""
-BLOCK = 1024
-"""Documents that are worked on at once, so that their posteriors stay in cache."""
+INNER_PRODUCT = 2.0  # mean product of two scaled rows: about the size of the logits at a start from examples
+LARGEST_RATIO = 30.0  # bound of ln of the updates' ratios: infinite for a component without examples
+BLOCK = 1024  # documents that are worked on at once, so that their posteriors stay in cache
 POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
 """Metrics of a model that has no p(x)."""
 
@@ -101,8 +98,7 @@ class MixtureWeights(NamedTuple):
 class MixtureSums(NamedTuple):
     """What both updates need: sums over documents, all at one point (equations 11 to 14)."""
 
-    clamped: np.ndarray
-    """Sum of the posteriors of each component given the label, by label: shape (n_classes, n_components), float64."""
+    clamped: np.ndarray  # posteriors of each component given the label, by label: shape (n_classes, n_components)
     free: np.ndarray  # sum of the posteriors of each component, the class not given: shape (n_components,), float64
     clamped_features: np.ndarray  # features times the former, shape (n_components, n_features), float64
     free_features: np.ndarray  # features times the latter

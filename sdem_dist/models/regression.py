@@ -17,8 +17,7 @@ from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
 from sdem_dist.records import record
 
-_LEAST_NOISE = 1e-12
-"""Variance of a target that the features determine, of a standardised target."""
+_LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a standardised target
 
 
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
@@ -215,12 +214,9 @@ class JointGaussian(DenseModel):
         return rows.weights, *self.losses(state.best[1], rows)
 
 
-PENALTIES = np.logspace(-6, 6, 121)
-"""Penalties that are compared."""
-_PERFECT = 1e-12
-"""Share of the target's variance below which a fit counts as perfect, and variance below which a target is constant."""
-LEVEL = 0.05
-"""Smaller differences of log marginal likelihoods do not count."""
+PENALTIES = np.logspace(-6, 6, 121)  # penalties that are compared
+_PERFECT = 1e-12  # share of the target's variance that a perfect fit leaves; variance of a constant target
+LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count
 
 
 class Evidence(NamedTuple):

@@ -20,8 +20,7 @@ from sdem_dist.records import record
 class TopicParameters(NamedTuple):
     """Phi, U and alpha."""
 
-    topics: np.ndarray
-    """p(word | topic), shape (n_words, n_topics), float64; columns sum to 1 over the whole vocabulary."""
+    topics: np.ndarray  # p(word | topic), (n_words, n_topics), float64; columns sum to 1 over the vocabulary
     output: np.ndarray  # shape (n_outputs, n_topics), float64
     alpha: np.ndarray  # shape (n_topics,), float64
 

@@ -23,10 +23,8 @@ METHODS = {
     "line-search": mirror_descent.LINE_SEARCH,
     "line-search-l1": mirror_descent.LINE_SEARCH_L1,
 }
-START = 0.1
-"""Mean of the topics' pseudo-counts where a prior is learned."""
-LEAST = 1e-4
-"""Pseudo-counts that a topic keeps where a prior is learned."""
+START = 0.1  # mean of the topics' pseudo-counts where a prior is learned
+LEAST = 1e-4  # pseudo-counts that a topic keeps where a prior is learned
 
 
 @record
@@ -103,8 +101,7 @@ class TopicState(NamedTuple):
 
     topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
     output: np.ndarray  # U, shape (n_outputs, n_topics)
-    squares: np.ndarray
-    """Sum over batches of the weighted mean square of the gradient of each column of Phi, shape (n_topics,)."""
+    squares: np.ndarray  # sum over batches of each topic's weighted mean square gradient by Phi, shape (n_topics,)
     t: float  # batches, those of lanes side by side counted once
     seen: float  # documents, by weight
     mean_topics: np.ndarray  # running mean of Phi over batches; zeros before it begins
@@ -117,8 +114,7 @@ class TopicStatistics(NamedTuple):
     """Sums over lanes, by weight: where the parameters ended (merge "mean"), or gradients (merge "sum")."""
 
     words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
-    rows: np.ndarray
-    """Shape (n_words, n_topics). "mean": Phi less what the lane makes of words it did not meet. "sum": gradients."""
+    rows: np.ndarray  # (n_words, n_topics): gradients; or Phi less what the lane makes of words it did not meet
     mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
     decay: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
     mean_decay: np.ndarray
