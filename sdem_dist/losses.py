@@ -198,11 +198,6 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
     return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 
 
-def share_of_nll(loss: Loss, n_classes: int) -> float:
-    """Return the weight of ``-ln p(d)`` in a loss, what its weights sum to: 0 of p(y | d) alone, 1 of the NLL."""
-    return float(loss.weights(np.zeros((1, n_classes)), np.zeros(1, np.int32)).sum())
-
-
 def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
     """Return 1 in the column of each label, shape (n_documents, n_columns); none where it is -1."""
     weights = np.zeros((len(labels), n_columns))

@@ -30,7 +30,7 @@ _REMEDY = {
     CHECKPOINT: "remove a damaged checkpoint, and the run goes on from the one before it",
     RESULT: "remove the damaged result of a stage, and the run does this stage again",
 }
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)-\d+-\d+\.sdem")
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 
 
 class SavedState(NamedTuple):
@@ -46,18 +46,17 @@ class SavedState(NamedTuple):
 
     def block(self, number: int, n_blocks: int) -> Any:
         """Return one block of the state; raise OSError where the file cannot be read here, ModelError if damaged."""
+        seen = f"as {socket.gethostname()} sees it"
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
-                raise ModelError(
-                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SHARED_FOLDER_HINT}"
-                )
+                raise ModelError(f"{self.path} is not the checkpoint of this run, {seen}: {SHARED_FOLDER_HINT}")
             return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
-            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SHARED_FOLDER_HINT})"
             code = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
+            what = f"{cause.strerror or cause}, {seen} ({SHARED_FOLDER_HINT})"
             raise OSError(cause.errno or code, what, self.path) from None
 
 
@@ -114,13 +113,11 @@ class Checkpoints:
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
-        if self._of(lambda stage: True) or any(re.fullmatch(r"stage-\d+\.sdem", p.name) for p in self.folder.iterdir()):
-            raise ModelError(
-                f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
-            )
+        if any(re.fullmatch(r"(checkpoint-\d+-\d+|stage)-\d+\.sdem", path.name) for path in self.folder.iterdir()):
+            hint = "resume it (resume=True, --resume), or choose another folder"
+            raise ModelError(f"{self.folder} has checkpoints of an earlier run: {hint}")
 
     def should_write(self, rounds_done: int, end_of_epoch: bool) -> bool:
-        """Say whether a checkpoint is due after `rounds_done` rounds of a stage."""
         if self.every_seconds is not None:
             return time.monotonic() - self._last >= self.every_seconds
         return end_of_epoch if self.every_rounds is None else rounds_done % self.every_rounds == 0
@@ -151,10 +148,9 @@ class Checkpoints:
         except (KeyError, TypeError) as error:
             raise _mismatch(path, error) from error
         if progress.epoch > n_epochs:
-            raise ModelError(
-                f"the newest checkpoint in {self.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
-                f"{n_epochs} asked for: ask for as many, or choose another checkpoint folder"
-            )
+            done = f"has run {counted(progress.epoch, 'epoch')}, more than the {n_epochs} asked for"
+            hint = "ask for as many, or choose another checkpoint folder"
+            raise ModelError(f"the newest checkpoint in {self.folder} {done}: {hint}")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
     def write_result(self, run: Json, stage: int, state: Any, values: object) -> None:
@@ -178,8 +174,8 @@ class Checkpoints:
     def _of(self, accepts: Callable[[int], bool]) -> list[Path]:
         """Return the checkpoints of stages, the oldest first."""
         names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
-        paths = [path for name, path in names if name and accepts(int(name[1]))]
-        return sorted(paths, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)])
+        found = [([int(number) for number in name.groups()], path) for name, path in names if name]
+        return [path for numbers, path in sorted(found) if accepts(numbers[0])]
 
 
 def _remove(paths: list[Path]) -> None:
@@ -189,12 +185,10 @@ def _remove(paths: list[Path]) -> None:
 
 
 def _prefix(block: int, n_blocks: int) -> str:
-    """Return what the names of a block's arrays begin with."""
     return "state" if n_blocks == 1 else f"state_{block}"
 
 
 def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the fields of a state, or of a block of one, as arrays with names that begin with `prefix`."""
     for field, value in state._asdict().items():
         yield f"{prefix}_{field}", np.asarray(value)
 
@@ -236,15 +230,11 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
         return
     a, b = dict(leaves(run)), dict(leaves(before))
     differing = [name for name in sorted({*a, *b}) if (name in a, a.get(name)) != (name in b, b.get(name))]
-    texts = [
-        f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
-        for name in differing[:3]
-    ]
+    values = [[brief(tree[name]) if name in tree else "not set" for tree in (a, b)] for name in differing[:3]]
+    texts = [f"{name}: {now}, before {then}" for name, (now, then) in zip(differing, values, strict=False)]
     where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
-    raise OtherRunError(
-        f"{path} was written by a run with other settings or on another corpus{where}: "
-        "resume with the same ones, or choose another checkpoint folder"
-    )
+    what, hint = "other settings or on another corpus", "resume with the same ones, or choose another checkpoint folder"
+    raise OtherRunError(f"{path} was written by a run with {what}{where}: {hint}")
 
 
 def identity(**parts: object) -> Json:

@@ -1,7 +1,4 @@
-"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task. Scorings as tasks.
-
-What runs on workers are pure functions of a module, of (learner, corpus, state, place), safe to run twice.
-"""
+"""Rounds and scorings as tasks: pure functions of (learner, corpus, state, place), safe to run twice."""
 
 import os
 import socket
@@ -253,7 +250,6 @@ class TaskSizes:
         self._n_rounds = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
 
     def lanes_and_rounds(self) -> tuple[int, int]:
-        """Return how many lanes, and how many rounds, the next task should have at most."""
         n_lanes = self._plan.n_lanes
         # Threads of this process need no messages that could be saved.
         if self._executor.max_pending_rounds > 0 and self._plan.n_blocks == 1:

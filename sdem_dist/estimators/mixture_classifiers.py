@@ -19,8 +19,7 @@ from sdem_dist.fitting import defaults, plans, starts
 from sdem_dist.fitting.holdout import train_with_temperature
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
-from sdem_dist.learners.other_rules import Multiplicative
-from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, margin_steps
+from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, Multiplicative, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import Kind, rows_at, weights_at_examples, weights_of_features

@@ -20,7 +20,7 @@ from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.other_rules import MirrorSteps
+from sdem_dist.learners.rules import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
 from sdem_dist.models.lda import log_probability

@@ -128,8 +128,7 @@ class GaussianFull(Family):
 
     @property
     def _halves(self) -> np.ndarray:
-        rows, columns = self._upper
-        return np.where(rows == columns, 0.5, 1.0)
+        return np.where(np.equal(*self._upper), 0.5, 1.0)
 
     def from_moments(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         products = covariance + mean[..., :, None] * mean[..., None, :]

@@ -29,29 +29,26 @@ class Categorical(Family):
     n_categories: int
     alpha: float = 1.0
 
+    length = 1  # what counts sum to
+
     @property
     def n_statistics(self) -> int:
         return self.n_categories - 1
 
     @property
-    def trials(self) -> int:
-        return 1
-
-    @property
     def centre(self) -> np.ndarray:
-        return np.full(self.n_statistics, self.trials / self.n_categories)
+        return np.full(self.n_statistics, self.length / self.n_categories)
 
     @property
     def prior_weight(self) -> float:
-        """All pseudo-counts, in values."""
-        return self.alpha * self.n_categories / self.trials
+        return self.alpha * self.n_categories / self.length
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
         """Return which of categories 1, 2, ... each value is; a missing one is none of them."""
         return np.asarray(x == np.arange(1, self.n_categories), np.float64)
 
     def _probabilities(self, mu: np.ndarray) -> np.ndarray:
-        p = mu / self.trials
+        p = mu / self.length
         return np.concatenate([1.0 - p.sum(axis=-1, keepdims=True), p], axis=-1)
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
@@ -63,10 +60,10 @@ class Categorical(Family):
         return np.asarray(top + np.log(np.exp(-top) + np.exp(theta - top[..., None]).sum(axis=-1)))
 
     def to_expectation(self, theta: np.ndarray) -> np.ndarray:
-        return np.asarray(self.trials * np.exp(theta - self._log_sum(theta)[..., None]))
+        return np.asarray(self.length * np.exp(theta - self._log_sum(theta)[..., None]))
 
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
-        return np.asarray(self.trials * self._log_sum(theta))
+        return np.asarray(self.length * self._log_sum(theta))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Keep all probabilities off 0, taking from the others what that needs."""
@@ -75,7 +72,7 @@ class Categorical(Family):
         outside = np.asarray(p < _MARGIN / 2).any(axis=-1)
         spare = np.maximum(p - _MARGIN, 0.0)
         inside = _MARGIN + spare * (1.0 - _MARGIN * self.n_categories) / spare.sum(axis=-1, keepdims=True)
-        return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
+        return np.where(np.expand_dims(outside, -1), self.length * inside[..., 1:], mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
         valid = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
@@ -107,10 +104,6 @@ class Multinomial(Categorical):
     def width(self) -> int:
         return self.n_categories
 
-    @property
-    def trials(self) -> int:
-        return self.length
-
     def statistics(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x[..., 1:], np.float64)
 
@@ -125,8 +118,36 @@ class Multinomial(Categorical):
         return np.asarray(rng.multinomial(self.length, self._probabilities(self.to_expectation(theta))), np.float64)
 
 
+@dataclass(frozen=True)
+class Mean(Family):
+    """T(x) = x, one number, whose mean is mu; `alpha` observations of the centre are the conjugate prior."""
+
+    alpha: float = 1.0
+
+    largest = np.inf  # mean, or 1 where it is a probability
+
+    @property
+    def centre(self) -> np.ndarray:
+        return np.ones(1)
+
+    @property
+    def prior_weight(self) -> float:
+        return self.alpha
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x, np.float64)
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        inside = np.clip(mu, _MARGIN, self.largest - _MARGIN)
+        return inside, int(np.count_nonzero(inside != mu))
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return what is negative or too large to be summed; weighted counts need not be whole."""
+        return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
+
+
 @record
-class Bernoulli(Family):
+class Bernoulli(Mean):
     """Values 0 and 1; T(x) = x, mu is the probability of 1 and theta its logit.
 
     Attributes
@@ -137,8 +158,9 @@ class Bernoulli(Family):
         Take any number, as 1 where it is above the threshold and as 0 elsewhere.
     """
 
-    alpha: float = 1.0
     threshold: float | None = None
+
+    largest = 1.0
 
     @property
     def centre(self) -> np.ndarray:
@@ -160,10 +182,6 @@ class Bernoulli(Family):
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
         return np.asarray(np.logaddexp(0.0, theta[..., 0]))
 
-    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        inside = np.clip(mu, _MARGIN, 1.0 - _MARGIN)
-        return inside, int(np.count_nonzero(inside != mu))
-
     def unfit(self, x: np.ndarray) -> np.ndarray:
         """Return what is neither 0 nor 1; with a threshold, infinities."""
         if self.threshold is not None:
@@ -174,41 +192,12 @@ class Bernoulli(Family):
         return np.asarray(rng.random(theta.shape) < expit(theta), np.float64)
 
 
-@dataclass(frozen=True)
-class PositiveMean(Family):
-    """T(x) = x, and mu is the mean.
-
-    Attributes
-    ----------
-    alpha : float
-        Observations of the value 1 that the conjugate Gamma prior stands for.
-    """
-
-    alpha: float = 1.0
-
-    @property
-    def centre(self) -> np.ndarray:
-        return np.ones(1)
-
-    @property
-    def prior_weight(self) -> float:
-        return self.alpha
-
-    def statistics(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(x, np.float64)
-
-    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        inside = np.maximum(mu, _MARGIN)
-        return inside, int(np.count_nonzero(inside != mu))
-
-    def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is negative or too large to be summed; weighted counts need not be whole."""
-        return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
-
-
 @record
-class Exponential(PositiveMean):
-    """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``."""
+class Exponential(Mean):
+    """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``.
+
+    `alpha`: observations of the value 1 that the conjugate Gamma prior stands for.
+    """
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
         return np.asarray(-1.0 / mu)
@@ -229,8 +218,11 @@ class Exponential(PositiveMean):
 
 
 @record
-class Poisson(PositiveMean):
-    """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm."""
+class Poisson(Mean):
+    """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm.
+
+    `alpha`: observations of the value 1 that the conjugate Gamma prior stands for.
+    """
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(-gammaln(x[..., 0] + 1.0))

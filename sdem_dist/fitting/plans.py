@@ -16,7 +16,7 @@ from sdem_dist.fitting import defaults
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState, bounds
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
@@ -153,5 +153,5 @@ class PriorStart:
         return prior
 
     def block(self, block: int, n_blocks: int) -> SdemState:
-        first, last = bounds(self.model.n_features, block, n_blocks)
+        first, last = self.model.bounds(block, n_blocks)
         return self.model.start_at(self.prior[first:last])

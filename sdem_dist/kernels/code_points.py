@@ -107,10 +107,7 @@ class Rules(NamedTuple):
 
 @jit
 def rewrite(texts, rules, rewritten):
-    """Copy texts to others, whose data are large enough, with every code point replaced as the rules say.
-
-    Returns whether there was no code point ``rules.stop_at``.
-    """
+    """Copy texts to others with every code point replaced; return whether there was no code point ``rules.stop_at``."""
     data, starts, stops = texts
     lower, entry_of, entry_offsets, entries, stop_at = rules
     out, out_starts, out_stops = rewritten
@@ -149,13 +146,12 @@ def rewrite(texts, rules, rewritten):
 
 @jit
 def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
-    """Cut texts into code points; return the numbers of these and of segments.
+    """Cut texts into code points, `ids`; return the numbers of these and of segments.
 
-    `is_space`: bool of shape (1114112,).
     `around_words`: every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb");
     otherwise every text is one, in which runs of two or more spaces become one ("char").
-    `ids`: int32, overwritten, the code points. `segments`, `text_segments`: int64, overwritten but the first 0: segment
-    ``s`` is ``ids[segments[s]:segments[s + 1]]``, and text ``d`` has those from ``text_segments[d]`` on.
+    `segments`, `text_segments`: overwritten but the first 0: segment ``s`` is ``ids[segments[s]:segments[s + 1]]``, and
+    text ``d`` has those from ``text_segments[d]`` on.
     """
     n = n_segments = 0
     for d in range(starts.size):
@@ -249,9 +245,8 @@ def is_utf8(data, start, stop):
 def lines(data, start, label, text, bounds):
     """Find lines from `start` on, and two columns of each, which TABs separate; return their number and where it stops.
 
-    `label`, `text`: numbers of the two columns, from 0, or from the end if negative.
-    `bounds`: int64 of shape (n, 8), overwritten, of every line: where it begins and ends (without line end), its
-    columns, 1 if it is UTF-8, where the two columns begin and end; -1 and -1 for a column that is not there.
+    `label`, `text`: numbers of the two columns, from 0, or from the end if negative. `bounds`: overwritten, of every
+    line: where it begins and ends, its columns, 1 if it is UTF-8, where the two columns begin and end, or -1 and -1.
     """
     i, size, n = start, data.size, 0
     tabs = np.empty(64, np.int64)

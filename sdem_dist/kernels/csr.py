@@ -84,8 +84,7 @@ class Visited(NamedTuple):
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield the first document and the first after it of runs that a kernel takes one at a time.
 
-    An interrupt is heard between compiled calls only, so none may take over a second or two. A document is never cut.
-    `costs`: of each document, nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
+    An interrupt is noticed between compiled calls only, so none may take over a second or two. `costs`: nanoseconds.
     """
     if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
         check_stop_event()
@@ -115,10 +114,7 @@ def measured(documents, n_words):
 
 @jit
 def gather(source, offsets, order, size, starts, out):
-    """Copy rows: `source` and `out` are bytes, an element has `size` of them.
-
-    Row ``r`` has the elements ``offsets[r]:offsets[r + 1]`` of `source`; row ``order[i]`` goes to ``out[starts[i]:]``.
-    """
+    """Copy row ``order[i]``, elements of `size` bytes between its offsets in `source`, to ``out[starts[i]:]``."""
     for i in range(order.size):
         row = order[i]
         part = source[size * offsets[row] : size * offsets[row + 1]]
@@ -137,10 +133,8 @@ def add_each(counts, places):
 def deal_groups(order, starts, classes, counts, totals, k):
     """Return the fold of each group: in `order`, each goes where classes, and all documents, are spread most evenly.
 
-    The sum over folds and classes of squared shares grows least there. All arrays are int64.
-
-    `classes`, `counts`: of entries, a class of a group's documents and how many have it; group ``g`` has the entries
-    ``starts[g]:starts[g + 1]``. `totals`: documents of each class. `k`: folds.
+    `classes`, `counts`: of the entries ``starts[g]:starts[g + 1]`` of group ``g``, a class and how many documents have
+    it. `totals`: documents of each class. `k`: folds, of whose squared shares the sum is to grow least.
     """
     folds = np.empty(order.size, np.int16)
     held, sizes = np.zeros((k, totals.size)), np.zeros(k)

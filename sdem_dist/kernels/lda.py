@@ -1,8 +1,4 @@
-"""sdEM for documents whose classes are LDA models, over word-major arrays (Masegosa 2014, Algorithms 5-7 as corrected).
-
-Tables have a column for each topic and class, ``topic * n_classes + class``; with one topic they are naive Bayes's.
-`how` is a `TopicInference`.
-"""
+"""sdEM for documents whose classes are LDA models (Masegosa 2014, Algorithms 5-7 as corrected)."""
 
 import math
 
@@ -63,8 +59,8 @@ def run_documents(documents, keys, table, schedule, moment, objective, how):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     `documents`: Visited. `keys`: uint64 of shape (n_documents,), what each document's random numbers depend on.
-    `table`: Table, of shape (n_words, n_topics * n_classes).  Changed in place.
-    `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`. `how`: TopicInference.
+    `table`: Table, a column is a topic of a class, ``topic * n_classes + class``. `how`: TopicInference.
+    `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`.
     Returns `gamma`, `class_gamma`, `t` (float).
     """
     data, indices, indptr, labels, weights, order = documents
@@ -160,9 +156,7 @@ def add_expected_statistics(documents, keys, table, shift, objective, how, rows,
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill the class scores ln p(d | class) and topic proportions of documents.
 
-    `ids`: shape (n_words,), word of the corpus of each row of the table: random numbers depend on what a document
-    holds, not on where it stands. `table`, `shift`, `how`: as for `add_expected_statistics`.
-    `scores`, `thetas`: float64 of shape (n_documents, n_classes) and (n_documents, n_topics, n_classes), overwritten.
+    `ids`: word of the corpus of each row of the table: random numbers depend on what a document holds, not its place.
     """
     data, indices, indptr = documents
     words, totals = table.words, table.totals
@@ -180,12 +174,7 @@ def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
 
 @jit
 def estimate_documents(documents, topics, alpha, n_particles, seed, out):
-    """Estimate ln p(document) for each document, see `sdem_dist.kernels.topics.left_to_right`.
-
-    `documents`: Counted; a fraction of an occurrence counts as one of that weight.
-    `topics`: float64 of shape (n_words, n_topics), p(word | topic). `alpha`: shape (n_topics,), of the Dirichlet prior.
-    `seed`: uint64; what a document draws depends on it and on what it holds, not on its place or its neighbours.
-    """
+    """Estimate ln p(document), see `left_to_right`; a fraction of an occurrence counts as one of that weight."""
     data, indices, indptr = documents
     for d in range(out.size):
         start, stop = indptr[d], indptr[d + 1]
@@ -257,11 +246,7 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
 
 @jit
 def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
-    """Fill lower bounds of ln p(d | class), from topic proportions that inference has found.
-
-    `thetas`: float64 of shape (n_documents, n_topics, n_classes), posterior means of the proportions, about: where
-    sweeps begin. `bounds`: float64 of shape (n_documents, n_classes), overwritten. The rest: as for `score_documents`.
-    """
+    """Fill lower bounds of ln p(d | class); sweeps begin at `thetas`, about the posterior means of the proportions."""
     data, indices, indptr = documents
     n_topics, n_classes = thetas.shape[1:]
     lengths, longest = measured(documents, table.words.shape[0])

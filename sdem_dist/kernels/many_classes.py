@@ -1,9 +1,4 @@
-"""sdEM with the hinge loss where classes are many: only counts that have left the prior are kept, and looked at.
-
-Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over
-the lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as
-in `sdem_dist.kernels.multinomial`.
-"""
+"""sdEM with the hinge loss where classes are many: each word lists those in which its count has left the prior."""
 
 from typing import NamedTuple
 
@@ -78,11 +73,9 @@ def fill(words, classes, changes, n_classes, lists):
 def run_documents(documents, lists, counts, schedule, t, margin):
     """Run sdEM with the hinge loss over documents in their order, one step a document, changing counts in place.
 
-    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of
-    the document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the
-    words with the shortest lists choose.
-
-    `documents`: Visited. `t`: documents of the corpus seen. Returns `t` after the last document.
+    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class, or, where lists
+    of the document's words have more than `ENTRIES` together, the strongest of `CANDIDATES`, which the words with the
+    shortest lists choose. `t`: documents of the corpus seen; returned is `t` after the last document.
     """
     n_classes, start = counts.totals.size, 0.0
     for w in range(lists.prior.size):
@@ -223,10 +216,7 @@ def _move(values, words, k, rho, least, lists, n_classes):
 
 @jit
 def moved(lists, firsts, changes, n_classes):
-    """Return the pairs whose counts differ from those of a state, ascending, and by how much, float64.
-
-    `changes`: the state's; of word ``w`` they are ``firsts[w]:firsts[w + 1]``, the first of its list in this order.
-    """
+    """Return the pairs whose counts differ from a state's, ascending, and by how much; `firsts` of words' changes."""
     size, n = lists.used.sum(), 0
     pairs, differences = np.empty(size), np.empty(size)
     for word in range(lists.used.size):
@@ -244,10 +234,7 @@ def moved(lists, firsts, changes, n_classes):
 
 @jit
 def add_rises(documents, starts, classes, rises, out):
-    """Add ``sum_j x_j rises`` over the lists of each document's words to its row of `out`, float64.
-
-    The list of word ``w`` are the entries ``starts[w]:starts[w + 1]`` of `classes` and `rises`.
-    """
+    """Add ``sum_j x_j rises`` over the lists ``starts[w]:starts[w + 1]`` of a document's words to its row of `out`."""
     for d in range(documents.indptr.size - 1):
         row = out[d]
         for j in range(documents.indptr[d], documents.indptr[d + 1]):

@@ -9,12 +9,9 @@ from sdem_dist.kernels.rows import add_rows_at
 
 FLOOR = 1e-12  # neither a topic's share nor a word's probability falls below it
 SHRINKAGE = 0.5  # eta of Algorithm 1
-STEEPEST = 1.0
-"""ln of the factor by which a topic may gain on the mean in one step of given length.
-
-A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the
-other, and the gradient grows from layer to layer, to 1e60 and more.
-"""
+# A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to
+# the other, and the gradient grows from layer to layer, to 1e60 and more.
+STEEPEST = 1.0  # ln of the factor by which a topic may gain on the mean in one step of given length
 TRIALS = 40  # steps that a line search tries before it stays where it is
 MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3  # how layers follow each other
 
@@ -89,19 +86,6 @@ def objective(counts, mass, theta, alpha):
 
 
 @jit_inline
-def _model_gap(theta, new, pull, step, method):
-    """Return how far the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
-    slope, divergence, moved = 0.0, 0.0, 0.0
-    for k in range(theta.size):
-        slope -= pull[k] * (new[k] - theta[k])
-        if method == LINE_SEARCH_L1:
-            moved += abs(new[k] - theta[k])
-        else:
-            divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
-    return slope + (divergence + 0.5 * moved * moved) / step
-
-
-@jit_inline
 def _momentum(method, layer):
     """Return the share of the last point in where a layer takes its gradient, and in what it leaves."""
     return 2.0 / (layer + 2.0) if method == ACCELERATED else 1.0
@@ -158,8 +142,15 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
         _descend(theta, pull, step, new)
         _mixed(new, document.columns, document.ascending, mass)
         reached = objective(document.counts, mass, new, alpha)
+        slope, divergence, moved = 0.0, 0.0, 0.0
+        for k in range(theta.size):
+            slope -= pull[k] * (new[k] - theta[k])
+            if method == LINE_SEARCH_L1:  # equation 29
+                moved += abs(new[k] - theta[k])
+            else:  # Algorithm 1
+                divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
         # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
-        if reached <= value + min(_model_gap(theta, new, pull, step, method), 0.0):
+        if reached <= value + min(slope + (divergence + 0.5 * moved * moved) / step, 0.0):
             layers.steps[layer] = step
             return step, reached
         step *= SHRINKAGE
@@ -246,10 +237,7 @@ def inferred(words, counts, topics, totals, how):
 
 @jit
 def infer_documents(documents, topics, how, out, likelihoods):
-    """Find topic proportions, `out`, and ln p(words | theta_L), `likelihoods` (equation 9, without the coefficient).
-
-    `documents`: Counted, of which `indices` are rows of `topics`, float64 of shape (n_words, n_topics).
-    """
+    """Find topic proportions, `out`, and ln p(words | theta_L), `likelihoods` (equation 9, without the coefficient)."""
     data, indices, indptr = documents
     ones = np.ones(topics.shape[1])
     for d in range(indptr.size - 1):

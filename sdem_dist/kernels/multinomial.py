@@ -1,15 +1,11 @@
-"""sdEM for documents as multinomial counts, one step a document (Masegosa 2014, Algorithm 2), and merging of lanes.
-
-A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only
-classes whose loss weight is not negligible: with the hinge loss there are two.
-"""
+"""sdEM for documents as multinomial counts, one step a document (Masegosa 2014, Algorithm 2), and merging of lanes."""
 
 import numpy as np
 
 from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.losses import HINGE, advanced, component_weights, loss_weights, renew_prior
-from sdem_dist.kernels.rows import add_row, clip_row, copy_row
+from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
 NEGLIGIBLE = 0.01  # classes whose loss weight is a smaller share of the largest are left alone; see below
@@ -21,9 +17,9 @@ MANY = 4  # whole rows are changed where more than one class in this many asks f
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all positive."""
-    shape = len(words), 2 * table.shape[1]
+    n, width = len(words), 2 * table.shape[1]
     # NumPy asks for large pages, compiled code does not. Behind the last row is room to read eight columns at once.
-    rows = np.empty(shape[0] * shape[1] + WIDTH, np.float32)[: shape[0] * shape[1]].reshape(shape)
+    rows = np.empty(n * width + WIDTH, np.float32)[: n * width].reshape(n, width)
     write_rows(table, words, rows)
     return rows
 
@@ -64,19 +60,13 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
-    ``schedule.floor``), M-step (logarithms of what changed). There is no running prior correction: the prior is where
-    mu starts.
+    ``schedule.floor``), M-step (logarithms of what changed). The prior is where mu starts, without running correction.
 
-    With several labels per document each label is a classifier by itself, and all share one reading of the document:
-    columns ``2 l`` and ``2 l + 1`` are the documents without and with label l.
-
-    `documents`: Visited.
-    `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label; n_labels is 0 where the labels of
-    `documents` are classes, of which each document has one.
-    `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
-    `t`: documents of the corpus before these.
+    `documents`: Visited. `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.
+    `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label. Each label is a classifier of its
+    own, of the columns ``2 l`` (without) and ``2 l + 1``. n_labels is 0 where each document has one class, its label.
     `blend_credit`: share of a whole step that is due under a blend, see `in_turn`, of each label, or one; .5 before the
-    first document. Changed in place. Returns `t` after the last document.
+    first document. `t`: documents of the corpus before these. Returns `t` after the last document.
     """
     data, indices, indptr, labels, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
@@ -212,9 +202,8 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
         last = min(first + at_once, values.size)
         for j in range(first, last):
             start = (j - first) * n_columns
-            add_scaled(
-                np.float32(values[j]), rhos, rows[words[j]][:n_columns], floor, new[start : start + n_columns], gains
-            )
+            old, target = rows[words[j]][:n_columns], new[start : start + n_columns]
+            add_scaled(np.float32(values[j]), rhos, old, floor, target, gains)
         for j in range((last - first) * n_columns):
             logs[j] = log_single(new[j])
         for j in range(first, last):
@@ -237,13 +226,8 @@ def add_scaled(x, rhos, old, floor, new, gains):
 def run_paper_steps(documents, table, schedule, moment, objective):
     """Run sdEM to the letter (Masegosa 2014, Algorithms 2 to 4 as corrected), changing the counts in place.
 
-    Every logarithm is taken at the gamma of the moment, and every class is updated: the reference of `run_documents`.
-
-    A step: scores at the parameters before it, mu += rho * weighted statistics, check (counts below zero become
-    zero), M-step (logarithms of the rows that changed).
-
-    `documents`: Visited. `table`: Table, a column is a class, or a component of one.  Changed in place.
-    Returns `gamma`, `class_gamma`, `t` (float), of the moment at the end.
+    Every logarithm is taken at the gamma of the moment, and every class is updated: the reference of `run_documents`,
+    whose step it takes with counts below zero set to zero. Returns `gamma`, `class_gamma`, `t` (float) at the end.
     """
     # No NamedTuple is returned: Python code would make it, where an interrupt is an error that Numba does not look for.
     data, indices, indptr, labels, weights, order = documents
@@ -276,8 +260,12 @@ def run_paper_steps(documents, table, schedule, moment, objective):
             totals[k] += factor * lengths[d] * step[k]
             if learn_prior:
                 class_counts[k] = max(class_counts[k] + factor * step[k], 0.0)
-        for j in range(start, stop):
-            clip_row(words[indices[j]], totals)
+        for j in range(start, stop):  # the check: no count below zero, and the totals stay the sums of the rows
+            row = words[indices[j]]
+            for k in range(n_columns):
+                below = min(row[k], 0.0)
+                totals[k] -= below
+                row[k] -= below
     return moment.gamma, moment.class_gamma, moment.t
 
 
@@ -285,11 +273,8 @@ def run_paper_steps(documents, table, schedule, moment, objective):
 def damped_changes(changes, met, before, damping):
     """Replace each row's sum of the lanes' changes by ``mean + (sum - mean) / (1 + damping * r)``.
 
-    The mean is over the lanes that changed the row.  r is the largest absolute value of its sum, relative to its mean
-    count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
-
-    `changes`, `before`: float64 of shape (n_rows, n_columns); the first is changed in place.
-    `met`: float64 of shape (n_rows,), how many lanes changed the row.
+    The mean is over the lanes that changed the row, `met`.  r is the largest absolute value of its sum, relative to its
+    mean count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
     """
     n_columns = before.shape[1]
     for i in range(met.size):
@@ -306,12 +291,9 @@ def damped_changes(changes, met, before, damping):
 
 @jit
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
-    """Return how far changes move the score of the mean document, and the slope of that by additions of that document.
+    """Return how far changes, and `of_mean` times the mean document, times `factor`, move that document's score.
 
-    `before`, `changes`: float64 of shape (n_words, n_columns). `entries`: of the mean document, shape (n_words,).
-    `of_mean`: how often the mean document is added to the changes of each column. `factor`: multiplies both.
-    `totals`: sums of all words' counts before. `floor`: least count.
-    Returns ``sum_w x_w d ln N_w - L d ln M`` of each column, and its derivative by an addition of the mean document.
+    Returned are ``sum_w x_w d ln N_w - L d ln M`` of each column, and its derivative by an addition of the document.
     """
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)

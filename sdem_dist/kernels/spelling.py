@@ -7,6 +7,7 @@ import numpy as np
 from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import prefetch
+from sdem_dist.kernels.words import first_slot
 
 MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
 
@@ -21,10 +22,9 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 
 @jit
 def spell(nodes, tree, words, separator, bounds, out):
-    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
+    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, longer by `PADDING`.
 
-    `tree`: parent, -1 for none, and last word of every node. `words`: the bytes of all words, and where each begins and
-    the last ends. `separator`: byte between words, -1 for none. `out`: longer than the last bound by `PADDING`.
+    `tree`: parent, -1 for none, and last word of every node. `words`: bytes and offsets. `separator`: -1 for none.
     """
     parents, lasts = tree
     spelled, offsets = words
@@ -51,10 +51,7 @@ def spell(nodes, tree, words, separator, bounds, out):
 
 @jit
 def murmur(data, bounds, hashes):
-    """Write MurmurHash3 (32 bits, seed 0) of every text ``data[bounds[i]:bounds[i + 1]]``, as int32.
-
-    Austin Appleby's public algorithm, which scikit-learn's ``FeatureHasher`` takes, too.
-    """
+    """Write MurmurHash3 (32 bits, seed 0; as ``FeatureHasher``'s) of texts ``data[bounds[i]:bounds[i + 1]]``, int32."""
     c1, c2, ones = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(0xFFFFFFFF)
     for i in range(hashes.size):
         start, size = bounds[i], bounds[i + 1] - bounds[i]
@@ -77,11 +74,7 @@ def murmur(data, bounds, hashes):
 
 @jit
 def arrange(indptr, nodes, counts, columns, rows):
-    """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
-
-    Negative columns leave nodes out. `rows`: three arrays as long as `indptr`, `nodes` and `counts`, overwritten.
-    Returns the entries written.
-    """
+    """Write `rows`: node ``j`` in column ``columns[j]``, ascending, equal ones added up, negative ones left out."""
     new_indptr, new_indices, new_counts = rows
     longest = 0
     for d in range(indptr.size - 1):
@@ -114,9 +107,6 @@ def arrange(indptr, nodes, counts, columns, rows):
 
 NONE = -1  # number of no node
 
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_OTHER = np.uint64(0xD6E8FEB86659FD93)
-_HALF = np.uint64(32)
 WORDS_AHEAD = 12  # words
 
 
@@ -145,10 +135,8 @@ class Tree(NamedTuple):
     slots: np.ndarray  # Shape (n_slots, 2), int64
     parents: np.ndarray  # Parent of every node, -1 for none, int32
     lasts: np.ndarray  # Last word of every node, int32
-    tally: np.ndarray
-    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs there.
-
-    Where no document is tallied only the first column is needed."""
+    # Of every node: its latest entry, how many documents have it, how often it occurs there (both only if tallied).
+    tally: np.ndarray  # Shape (n, 3), int64
 
 
 class Entries(NamedTuple):
@@ -161,9 +149,7 @@ class Entries(NamedTuple):
 
 @jit_inline
 def _first_slot(key, n_slots):
-    h = np.uint64(key) * _FACTOR
-    h = (h ^ (h >> _HALF)) * _OTHER
-    return np.int64((h >> _HALF) & np.uint64(n_slots - 1))
+    return first_slot(np.uint64(key), np.uint64(0), 0, n_slots)
 
 
 @jit
@@ -256,9 +242,8 @@ def _counted(level, base, first_entry, n_entries, tally, entries):
 def count(segments, tallied, form, tree, done, level, entries):
     """Count the n-grams of documents; return how many nodes need room before it can go on, 0 if all is done.
 
-    `tallied`: bool of shape (n_documents,), the document is counted in the tree's tally.
-    `done`: int64 of shape (4,), changed: nodes of the tree, entries, the document to go on with, and its segment.
-    `level`: int32, overwritten, as long as the longest segment.
+    `tallied`: whether each document is counted in the tree's tally. `level`: int32, as long as the longest segment.
+    `done`: int64, changed: nodes of the tree, entries, the document to go on with, and its segment.
     """
     ids, bounds, documents = segments
     indptr, indices, counts = entries
@@ -294,10 +279,9 @@ def count(segments, tallied, form, tree, done, level, entries):
 
 @jit
 def insert(ids, offsets, tree, done, nodes):
-    """Add n-grams that are given, and those that they begin with, to a tree.
+    """Add n-grams ``ids[offsets[g]:offsets[g + 1]]``, and those that they begin with, to a tree; return as `count`.
 
-    N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``, and gets the node ``nodes[g]``, -1 if it has a negative word.
-    The others, and what is returned, are as for `count`.
+    They get the nodes ``nodes[g]``, -1 with a negative word.
     """
     level, pair = np.empty(2, np.int32), np.empty(2, np.int32)
     n_nodes = done[0]

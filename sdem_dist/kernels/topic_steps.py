@@ -48,8 +48,15 @@ def output_error(response, output, theta, label, target, error):
         error[c] = 0.0
         for k in range(theta.size):
             error[c] += output[c, k] * theta[k]
-    if kind == SOFTMAX:
-        softmax_error(gamma, label, error)
+    if kind == SOFTMAX:  # gamma (p(c | d) - [c = y])
+        top, total = error[0], 0.0
+        for c in range(error.size):
+            top = max(top, error[c])
+        for c in range(error.size):
+            error[c] = np.exp(gamma * (error[c] - top))
+            total += error[c]
+        for c in range(error.size):
+            error[c] = gamma * (error[c] / total - (1.0 if c == label else 0.0))
     elif kind == ORDERED:
         ordered_error(gamma, output[:, 0], label, error)
     elif kind == GAUSSIAN:
@@ -61,19 +68,6 @@ def output_error(response, output, theta, label, target, error):
     else:
         for c in range(error.size):
             error[c] = gamma * (_sigmoid(gamma * error[c]) - target[c])
-
-
-@jit_inline
-def softmax_error(gamma, label, error):
-    """Make ``gamma (p(c | d) - [c = y])`` of U theta."""
-    top, total = error[0], 0.0
-    for c in range(error.size):
-        top = max(top, error[c])
-    for c in range(error.size):
-        error[c] = np.exp(gamma * (error[c] - top))
-        total += error[c]
-    for c in range(error.size):
-        error[c] = gamma * (error[c] / total - (1.0 if c == label else 0.0))
 
 
 @jit_inline
@@ -283,27 +277,10 @@ def _settle(topics, words, last, cumulated, now, sums):
         last[v] = now
 
 
-@jit_inline
-def _words_of(documents, chosen, batch, stamp, touched):
-    """Write the words of a batch to `touched`; return their number and the weights of all and of labelled documents."""
-    weight, labelled, n = 0.0, 0.0, 0
-    for i in range(chosen.size):
-        d = chosen[i]
-        weight += documents.weights[d]
-        if documents.labels.size == 0 or documents.labels[d] >= 0:
-            labelled += documents.weights[d]
-        for j in range(documents.indptr[d], documents.indptr[d + 1]):
-            word = documents.indices[j]
-            if stamp[word] != batch:
-                stamp[word] = batch
-                touched[n] = word
-                n += 1
-    return n, weight, labelled
-
-
 class Run(NamedTuple):
     """Where a run over batches stands; all of it is changed in place."""
 
+    squares: np.ndarray  # that of `Progress`
     decay: np.ndarray
     decay_sums: np.ndarray
     counts: np.ndarray  # `t` and `seen` of `Progress`, shape (2,)
@@ -319,10 +296,8 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
-    `documents`: TopicDocuments. `order`: ndarray of integers, the documents to visit. `how`: Descent.
     `parameters`: Topics, rows of Phi, left normalised; `totals`, the mass of words that no document has, stays.
-    `sums`: Topics, phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all
-    documents add.
+    `sums`: Topics, phi and U after every batch are added, unless the topics have shape (0, 0); and evidence.
     Returns what is left of the probabilities of the words outside, shape (n_topics,), and the sum of that over batches;
     the number of batches; `t`, those with documents of any weight, those before included.
     """
@@ -332,6 +307,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     current = Topics(topics, np.concatenate([outside[None], topics]).sum(axis=0), output)
     gradient = Topics(np.zeros_like(topics), outside, np.zeros_like(output), sums.evidence)
     run = Run(
+        squares=progress.squares,
         decay=np.ones(n_topics),
         decay_sums=np.zeros(n_topics),
         counts=np.array([progress.t, progress.seen]),
@@ -344,9 +320,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
         chosen = order[batch * rates.batch_size : (batch + 1) * rates.batch_size]
         for start, stop in runs(costs(documents, chosen, how, n_topics)):
             add_gradients(documents, chosen[start:stop], response, current, how, gradient)
-        _end_batch(
-            documents, chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, progress.squares, run
-        )
+        _end_batch(documents, chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, run)
     return run.decay, run.decay_sums, n_batches, float(run.counts[0])
 
 
@@ -356,11 +330,20 @@ def costs(documents, order, how, n_topics):
 
 
 @jit
-def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, sums, squares, run):
+def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, sums, run):
     topics, totals, output, _ = current
     last, cumulated = run.last, run.cumulated
     averaging, n_topics = sums.topics.size > 0, totals.size
-    n_touched, weight, labelled = _words_of(documents, chosen, batch, run.stamp, run.touched)
+    n_touched, weight, labelled = 0, 0.0, 0.0
+    for d in chosen:
+        weight += documents.weights[d]
+        if documents.labels.size == 0 or documents.labels[d] >= 0:
+            labelled += documents.weights[d]
+        for j in range(documents.indptr[d], documents.indptr[d + 1]):
+            word = documents.indices[j]
+            if run.stamp[word] != batch:
+                run.stamp[word], run.touched[n_touched] = batch, word
+                n_touched += 1
     changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
     run.counts[1] += rates.corpus_scale * weight
     if weight > 0.0:
@@ -370,7 +353,7 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, s
         if averaging:
             _settle(topics, changed, last, cumulated, batch, sums.topics)
         topic_rate = rates.topic_rate * remaining
-        step_topics(topics, totals, changed, gradient.topics, weight, squares, t, topic_rate, rates.prior)
+        step_topics(topics, totals, changed, gradient.topics, weight, run.squares, t, topic_rate, rates.prior)
         for c in range(output.shape[0] if labelled > 0.0 else 0):
             add_row(-rates.output_rate * remaining / labelled, gradient.output[c], output[c])
             gradient.output[c, :] = 0.0

@@ -1,8 +1,4 @@
-"""Topics of one document under one class or several: maximum a posteriori, collapsed Gibbs sampling, left to right.
-
-`beta` holds p(word | topic, class) of the document's words.  A *position* is what draws one topic: a distinct word with
-all its occurrences, or a single occurrence.
-"""
+"""Topics of one document under a class or several: maximum a posteriori, collapsed Gibbs sampling, left to right."""
 
 import math
 from typing import NamedTuple
@@ -40,13 +36,10 @@ class TopicInference(NamedTuple):
 
 @jit
 def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
-    """Find the topic proportions of a document under several classes at once, by EM.
+    """Set `theta` to where ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z`` is largest, by EM.
 
-    Maximises ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``.
-
-    `beta`: float64 of shape (n_words, n_topics, n_classes), overwritten by the topics' responsibilities for each word.
-    `theta`: float64 of shape (n_topics, n_classes), overwritten.
-    `scores`: float64 of shape (n_classes,), overwritten, the maximum: ``ln p(d, theta | class)`` up to a constant.
+    `beta`: shape (n_words, n_topics, n_classes), p(word | topic, class), overwritten by responsibilities.
+    `scores`: shape (n_classes,), overwritten, the maximum: ``ln p(d, theta | class)`` up to a constant.
     """
     n_words, n_topics, n_classes = beta.shape
     mixture, ratio = np.empty(n_classes), np.empty(n_classes)
@@ -136,8 +129,8 @@ def gibbs(beta, positions, counts, how, key, q, theta):
 
     The first sweep initialises: each position is drawn given those before it.
 
-    `beta`: float64 of shape (n_words, n_topics). `positions`: shape (n_positions,), integers, word of each position.
-    `counts`: float64 of shape (n_positions,), occurrences of each position. `how`: TopicInference.
+    `beta`: float64 of shape (n_words, n_topics), p(word | topic). `positions`: integers, word of each position: what
+    draws one topic, a distinct word with all its occurrences or a single one. `counts`: occurrences of each position.
     `q`: float64 of shape (n_words, n_topics), overwritten, mean over the kept sweeps of the share of a word's
     occurrences that has each topic.
     `theta`: float64 of shape (n_topics,), overwritten, mean of ``(S + alpha) / (n + n_topics alpha)`` over them.

@@ -75,10 +75,9 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 @jit_inline
 def add_columns(values, words, rows, first, last, sums):
-    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, for k of a range.
+    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half a row; return sums of values and squares.
 
-    Return the sum of the entries and that of their squares. It reads and writes eight columns at a time: `rows` and
-    `sums` need room for seven more behind their last element.
+    It works on eight columns at a time: `rows` and `sums` need room for seven more behind their last element.
     """
     k, length, square = first, 0.0, 0.0
     while last - k > 24:

@@ -1,8 +1,4 @@
-"""Trees of n-grams walked in the order of their texts: walks are merged, and n-grams are spelled on the way.
-
-A step of a walk is three numbers, int32: the node, the place of its last word among all words, and its number of words.
-The node is -1 - node where no text has the n-gram, and others only begin with it.
-"""
+"""Trees of n-grams walked in the order of their texts: walks are merged, and n-grams are spelled on the way."""
 
 from typing import NamedTuple
 
@@ -15,6 +11,7 @@ from sdem_dist.kernels.jit import jit
 class Walks(NamedTuple):
     """Walks through several trees whose words have common places."""
 
+    # The node, or -1 - node where no text has the n-gram; place of its last word among all words; number of words.
     steps: np.ndarray  # Shape (n, 3), int32
     bounds: np.ndarray  # Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64
     tallies: np.ndarray  # shape (n, 2), int64: documents that have the n-gram of a step, and how often; or no rows
@@ -42,13 +39,11 @@ class Merged(NamedTuple):
 def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
     """Return the steps through a tree, n-grams sorted by their words, shorter ones first.
 
-    That takes a few passes over all nodes. What is needed of a node travels with its number, since nodes lie anywhere.
-
-    `parents`, `lasts`: parent, a node of a lower number or -1, and last word of every node.
-    `tally`: its first column is negative for n-grams that no text has.
+    `parents`, `lasts`: parent, a node of a lower number or -1, and last word of every node. `longest`: words of the
+    longest n-grams, all in texts. `tally`: its first column is negative for n-grams that no text has.
     `places`: the place of every word of the tree, no two the same, below `n_places`.
-    `longest`: words of the longest n-grams; all of these are in texts.
     """
+    # A few passes over all nodes: what is needed of a node travels with its number, since nodes lie anywhere.
     starts = np.zeros(n_places + 1, np.int32)
     first = np.zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
     for node in range(n_nodes):
@@ -100,13 +95,9 @@ def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
 
 @jit
 def merge(walks, limits, spelled, merged):
-    """Merge walks into one, and number the n-grams that are kept.
-
-    Of the next steps of all walks the deepest come first, since the others have left that part of the tree; of these
-    those whose word has the first place.
-
-    `limits`: least and largest number of documents of an n-gram that is kept. Returns the steps, and the n-grams kept.
-    """
+    """Merge walks into one; return its steps, and the n-grams kept, whose numbers of documents are in the limits."""
+    # Of the next steps of all walks the deepest come first, since the others have left that part of the tree; of these
+    # those whose word has the first place.
     steps, bounds, tallies = walks
     deepest = 0
     for i in range(steps.shape[0]):

@@ -1,9 +1,4 @@
-"""Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes.
-
-A slot is four numbers: bytes 0 to 7 of the word, bytes 8 to 15 (of a word longer than 16 bytes, a hash of all), its
-length in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the
-cache; only words longer than 16 bytes are compared with the joined bytes of all words.
-"""
+"""Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes."""
 
 from typing import NamedTuple
 
@@ -34,6 +29,8 @@ class Splitting(NamedTuple):
 class Table(NamedTuple):
     """The words that are known."""
 
+    # Bytes 0 to 7 of a word; bytes 8 to 15, or a hash of all bytes of a word longer than 16; length in bytes plus 1, or
+    # 0 where the slot is free; number. Most words are found by one look at one line of the cache.
     slots: np.ndarray  # Shape (n_slots, 4), uint64; `n_slots` is a power of 2
     spelled: np.ndarray  # The bytes of all words, one after another, and `PADDING` more; uint8
     offsets: np.ndarray  # Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``, int64
@@ -58,7 +55,7 @@ def _keys(data, start, length):
 
 
 @jit_inline
-def _first_slot(first, second, length, n_slots):
+def first_slot(first, second, length, n_slots):
     h = (first ^ ((second + np.uint64(length)) * _OTHER)) * _FACTOR
     h = (h ^ (h >> _HALF)) * _OTHER
     return np.int64((h >> _HALF) & np.uint64(n_slots - 1))
@@ -69,7 +66,7 @@ def rehash(slots, larger):
     """Enter the words of a table into a larger one, which is empty."""
     for i in range(slots.shape[0]):
         if slots[i, 2]:
-            j = _first_slot(slots[i, 0], slots[i, 1], np.int64(slots[i, 2]) - 1, larger.shape[0])
+            j = first_slot(slots[i, 0], slots[i, 1], np.int64(slots[i, 2]) - 1, larger.shape[0])
             while larger[j, 2]:
                 j = (j + 1) & (larger.shape[0] - 1)
             for k in range(4):
@@ -89,7 +86,7 @@ def _find(data, start, length, table):
     """Return the number of a word and its slot; the number is `UNKNOWN`, and the slot free, if it is not there."""
     slots, spelled, offsets = table
     first, second = _keys(data, start, length)
-    j = _first_slot(first, second, length, slots.shape[0])
+    j = first_slot(first, second, length, slots.shape[0])
     while True:
         size = np.int64(slots[j, 2]) - 1
         if size == length and slots[j, 0] == first and slots[j, 1] == second:
@@ -121,13 +118,11 @@ def _add(data, start, length, slot, table, n_words):
 
 @jit
 def words(texts, splitting, grow, table, done, marks, found):
-    """Find the words of texts: runs of code points of one kind.
+    """Find the words of texts; return how many bytes of the table need room before it can go on, 0 if all is done.
 
     `grow`: new words are added to the table; otherwise they are `UNKNOWN`.
-    `done`: int64 of shape (4,), changed: words in the table, words found, the text to go on with, and its byte.
-    `marks`: uint8, overwritten, longer than the longest text by `PADDING`.
-    `found`: the number of every word of the texts, int32, and where those of each text begin and the last end, int64.
-    Returns how many bytes of the table need room before it can go on, 0 if all is done.
+    `done`: int64, changed: words in the table, words found, the text to go on with, and its byte.
+    `marks`: uint8, overwritten, longer than the longest text by `PADDING`. `found`: numbers of words, texts' bounds.
     """
     data, starts, stops = texts
     kinds, inside, shortest = splitting

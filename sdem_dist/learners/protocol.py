@@ -15,12 +15,9 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The documents that one task of a round processes, and its place in the run.
+    """The documents that one task of a round processes, and its place in the run."""
 
-    `epoch`, `round`, `lane`, from 0, key every random number of the lane, together with the learner's seed.
-    """
-
-    epoch: int
+    epoch: int  # it, `round` and `lane`, from 0, key every random number of the lane, together with the learner's seed
     round: int
     lane: int
     start: int
@@ -82,10 +79,7 @@ class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statisti
 
 
 def restored_state(learner: Learner[State, Statistics, Prepared], arrays: Mapping[str, np.ndarray]) -> State:
-    """Return a state from arrays by name, of which there may be more; those without an axis become floats.
-
-    Raises ValueError: an array is missing, or is not what the learner says; the message names it.
-    """
+    """Return a state from arrays by name, floats where they have no axis; ValueError names an array that is unfit."""
     values: dict[str, np.ndarray | float] = {}
     for name, field in learner.state_fields().items():
         if name not in arrays:

@@ -1,4 +1,4 @@
-"""Rules for expectation parameters, and the sizes of their steps: closed forms (counting, EM), merged lanes."""
+"""Rules for expectation parameters: closed forms, merged lanes, step sizes, mirror steps, multiplicative updates."""
 
 from dataclasses import field
 from typing import Any, ClassVar
@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sdem_dist.errors import TrainingError
+from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.csr import weighed_squares
 from sdem_dist.kernels.losses import Objective, Schedule
 from sdem_dist.kernels.multinomial import add_changes, damped_changes, shifts
@@ -14,6 +15,8 @@ from sdem_dist.learners.sdem import At, SdEM
 from sdem_dist.losses import kernel_form, named
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.heads import Labels, Unit
+from sdem_dist.models.mixture import MixtureSums, MixtureWeights, MultiplicativeState, SortedDocuments, multiplied
+from sdem_dist.models.topics import TopicState, TopicStatistics, on_the_simplex, renewed
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.records import record
 
@@ -25,25 +28,17 @@ DECAY = 1e-5  # lambda of Masegosa 2014, section 4.1: after 100,000 documents st
 
 @record
 class StepSizes:
-    """``rho = start / (1 + decay t)``, t counting documents.
+    """``rho = start / (1 + decay t)``, t counting documents."""
 
-    `start`, `class_start`: rho_0, of words and of classes. `decay`: lambda.
-    `correction`: the prior adds ``alpha rho / n`` to every count with each document (the paper's running correction).
-    Otherwise the prior is where mu starts, and no more.
-    `correct_from`: documents before the first that the correction counts: the start holds the prior of those before.
-    `floor`, `class_floor`: least expected counts (the check).
-    `mean_square`: mean squared length of the documents; the step of a longer document is no longer than that of a mean
-    one. 0: each document's length counts.
-    """
-
-    start: float = 1.0
-    class_start: float = 1.0
-    decay: float = 0.0
+    start: float = 1.0  # rho_0
+    class_start: float = 1.0  # that of classes
+    decay: float = 0.0  # lambda
+    # The prior adds ``alpha rho / n`` to every count with each document; otherwise it is where mu starts, and no more.
     correction: bool = False
-    correct_from: float = 0.0
-    floor: float = LEAST_COUNT
+    correct_from: float = 0.0  # documents before the first that the correction counts: the start holds their prior
+    floor: float = LEAST_COUNT  # least expected count of a word (the check)
     class_floor: float = LEAST_COUNT
-    mean_square: float = 0.0
+    mean_square: float = 0.0  # of documents' lengths: no step is longer than that of a mean one; 0: lengths count
 
     def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
@@ -67,13 +62,11 @@ def paper_steps(decay: float = DECAY) -> StepSizes:
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, decay: float = DECAY) -> StepSizes:
-    """Return steps; the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
+    """Return steps; the first moves a document's label against a rival by `step`, c, with the hinge loss by twice that.
 
     A step rho moves the natural parameters of a document's words by ``rho x / mu``, and so its own score by ``rho sum_j
     x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
     divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
-
-    `step`: c. `unit`: of the training documents. `alpha`, `class_alpha`: pseudo-counts. `decay`: lambda.
     """
     return StepSizes(
         start=step / (unit.margin or 1.0),
@@ -96,29 +89,23 @@ class ClosedForm:
     """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms.
 
     It is a step of the NLL over all documents whose mu becomes that of the expected statistics.
-
-    `complete`: nothing is hidden, and documents count by their label: one round is the fit. Counts of words are added
-    to those before.
-    `monitored`: compute the objective, keep its state, and raise an error where it rises although `form` forbids it.
     """
 
     form: EmForm = EXACT
-    complete: bool = False
-    monitored: bool = False
+    complete: bool = False  # documents count by their label: one round is the fit; words are added to those before
+    monitored: bool = (
+        False  # compute the objective, keep its state, and raise where it rises although `form` forbids it
+    )
 
     local: ClassVar[bool] = False
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
-        """Return the expected statistics of one lane (E-step)."""
         if self.complete:
             return sdem.model.complete(batch)
         return sdem.model.posterior(state, batch, self.form, at, sdem.unlabelled_weight)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
-        """Return the next mu (M-step).
-
-        Raises TrainingError: the objective rose.
-        """
+        """Return the next mu (M-step); TrainingError: the objective rose."""
         model, n = sdem.model, sdem.n_documents
         if not s.class_counts.any():  # no document has a label
             return state
@@ -139,16 +126,13 @@ class ClosedForm:
 
 @record
 class Merge:
-    """Steps over tables of words, whose lanes are merged (Masegosa 2014, Algorithms 1 to 7).
-
-    `local`: every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned is merged.
-    Otherwise one step with the statistics of all documents at the broadcast theta, each like a lane of one document.
-    `tolerance`: documents whose largest loss weight is not above it ask for no step.
-    """
+    """Steps over tables of words, whose lanes are merged (Masegosa 2014, Algorithms 1 to 7)."""
 
     steps: StepSizes = field(default_factory=StepSizes)
+    # Lanes run Algorithm 2 from the broadcast mu, and what they learned is merged. Otherwise one step with the sums of
+    # all documents at the broadcast theta, each like a lane of one document.
     local: bool = True
-    tolerance: float = 0.0
+    tolerance: float = 0.0  # documents whose largest loss weight is not above it ask for no step
 
     def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
         # Documents of a hidden class have no rivals, and take no step.
@@ -205,7 +189,6 @@ class AddSteps:
         return sdem.model.run(state, batch, at.order(n), schedule)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
-        """Add changes; no count falls below its floor."""
         return sdem.model.counted(state, s, sdem.n_documents, self.steps.floor, self.steps.class_floor)
 
 
@@ -215,9 +198,7 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do
     that once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is
     between sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted
-    until its scores move as far as in the mean lane.
-
-    `floor`, `class_floor`: least counts (the check).
+    until its scores move as far as in the mean lane. `floor`, `class_floor`: least counts (the check).
     """
     if not lanes.n_lanes:
         return state
@@ -246,3 +227,126 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
         class_gamma=state.class_gamma + lanes.class_gamma / n,
         t=state.t + lanes.weight,
     )
+
+
+SETTLING = 1 / 3  # share of the run before a prior is learned: alike topics seem to be in every document
+FACTOR_GROWTH = 1.2  # factor of the exponents after a pass in which the likelihood did not fall
+LARGEST_OF_WEIGHTS = 1.9  # bound of the factor of W's exponent, which is near 1 by itself
+WEIGHTS_SHARE = 0.1  # c / eta of joint updates: W has the exponent c / (eta + c)
+LIKELIHOOD_ROUNDING = 1e-12  # how much it may fall, per document; more where logits are large or their dtype is coarse
+
+
+@record
+class MirrorSteps:
+    """Mirror steps of topics, gradient steps of U, of a few documents each (Chen et al. 2015, Algorithm 2).
+
+    The model is the running mean of its parameters over batches.
+    """
+
+    topic_rate: float = 0.05  # mu_0, the share by which a step changes common words' probabilities, see `step_topics`
+    output_rate: float = 3.0  # mu_u; both fall linearly to 0
+    n_epochs: int = 4  # where they are 0
+    average_from: int = 1  # epoch, from 0, with which the running mean begins
+    local: bool = True  # lanes run Algorithm 2, and their parameters are averaged; otherwise a round is one batch
+    batch_size: int = 100  # documents of a batch inside a lane
+
+    def map(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> Any:
+        if not self.local:
+            return sdem.model.gradients(state, batch, sdem.n_documents)
+        n, averaging = batch.documents.n_documents, at.lane.epoch >= self.average_from
+        prior, end = (sdem.model.beta - 1.0) / sdem.n_documents, float(self.n_epochs * sdem.n_documents)
+        rates = topic_steps.Rates(
+            self.batch_size, float(self.topic_rate), float(self.output_rate), prior, float(at.scale(n)), end
+        )
+        return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)
+
+    def step(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> TopicState:
+        """Average by documents what lanes did, or step with a batch's sums; TrainingError: U runs away."""
+        remaining = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * sdem.n_documents), 0.0)
+        seen, alpha, n_averaged = state.seen + s.weight, state.alpha, state.n_averaged
+        mean_topics, mean_output = state.mean_topics, state.mean_output
+        if self.local:
+            topics = state.topics * (s.decay / s.weight)
+            topics[s.words] += s.rows / s.weight
+            topics, output = on_the_simplex(topics), s.output / s.weight
+            squares, t, n = s.squares / s.weight, s.t / s.weight, s.n_averaged / s.weight
+            if n:
+                sums = state.topics * (s.mean_decay / s.weight)
+                sums[s.words] += s.mean_rows / s.weight
+                mean_topics = (n_averaged * mean_topics + sums) / (n_averaged + n)
+                mean_output = (n_averaged * mean_output + s.mean_output / s.weight) / (n_averaged + n)
+            n_averaged += n
+        else:
+            topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
+            rows, words, totals = topics[s.words], np.arange(len(s.words)), np.ones(sdem.model.n_topics)
+            rate, prior = self.topic_rate * remaining, (sdem.model.beta - 1.0) / sdem.n_documents
+            topic_steps.step_topics(rows, totals, words, s.rows.copy(), s.weight, squares, t, rate, prior)
+            topics[s.words] = rows
+            topics = on_the_simplex(topics)
+            output = state.output - self.output_rate * remaining / (s.labelled or 1.0) * s.output
+            if state.seen >= self.average_from * sdem.n_documents:
+                n_averaged += 1.0
+                mean_topics = mean_topics + (topics - mean_topics) / n_averaged
+                mean_output = mean_output + (output - mean_output) / n_averaged
+        if s.evidence.size and remaining < 1.0 - SETTLING:
+            alpha = renewed(alpha, s.evidence, remaining)
+        largest = float(np.abs(output).max(initial=0.0))
+        if not largest <= sdem.head.runaway:
+            raise TrainingError(
+                f"training diverged: after {seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
+                f"output_rate ({self.output_rate:g}) or gamma ({sdem.head.gamma:g}), whose product is the step"
+            )
+        return TopicState(topics, output, squares, t, seen, mean_topics, mean_output, n_averaged, alpha)
+
+
+@record
+class Multiplicative:
+    """Multiplicative updates, which cannot lower the conditional likelihood (Saul and Lee 2001, section 4)."""
+
+    eta: float  # largest sum of a row of features
+    schedule: str = (
+        "joint"  # or "alternate": W and theta are updated in turn, not with shared exponents, see `multiplied`
+    )
+    accelerate: bool = True  # exponents grow while the likelihood does not fall, else take the best's plain update
+
+    local: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.eta < np.inf:
+            raise ValueError(f"eta is a sum of a row, and {self.eta!r} is none")
+
+    def map(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> Any:
+        return sdem.model.expected(state, batch)
+
+    def step(self, sdem: SdEM[Any], state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
+        """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
+
+        Raises TrainingError: the likelihood fell after a plain update, by more than rounding.
+        """
+        fall, number = state.log_likelihood - sums.log_likelihood, len(state.path) + 1
+        rounding = sums.weight * max(LIKELIHOOD_ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
+        if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
+            raise TrainingError(
+                f"the conditional log-likelihood went from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
+                f"pass {number}, which the updates cannot do but by rounding: are the features finite and not negative, "
+                f"and is no row's sum above eta = {self.eta:.17g}?"
+            )
+        if fall > 0 and not state.plain:
+            path = np.append(state.path, state.log_likelihood / sums.weight)
+            return state._replace(
+                log_weights=state.plain_log_weights, theta=state.plain_theta, factor=1.0, plain=1.0, path=path
+            )
+        good = MixtureWeights(state.log_weights, state.theta)
+        of_weights = WEIGHTS_SHARE / (1.0 + WEIGHTS_SHARE)
+        of_theta = 1.0 / (self.eta * (1.0 + WEIGHTS_SHARE))
+        if self.schedule == "alternate":
+            of_weights, of_theta = (0.0, 1.0 / self.eta) if state.n_good % 2 else (1.0, 0.0)
+        plain = multiplied(good, sums, of_weights, of_theta)
+        factor, new = 1.0, plain
+        if self.accelerate:
+            factor = state.factor * FACTOR_GROWTH
+            new = multiplied(good, sums, of_weights * min(factor, LARGEST_OF_WEIGHTS), of_theta * factor)
+        path = np.append(state.path, sums.log_likelihood / sums.weight)
+        return MultiplicativeState(
+            *new, *good, *plain, sums.log_likelihood, factor, float(not self.accelerate), state.n_good + 1.0, path
+        )

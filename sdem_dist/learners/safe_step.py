@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.learners.sdem import At, SdEM
-from sdem_dist.losses import Nll, named, share_of_nll
+from sdem_dist.losses import Nll, named
 from sdem_dist.models.feature_classes import FeatureState, FeatureStatistics
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.records import record
@@ -24,18 +24,12 @@ Point = tuple[np.ndarray, np.ndarray]  # N, shape (n_components,), and mu, or ho
 
 @dataclass(frozen=True)
 class TableSteps:
-    """Steps of mu with sums of loss weights times statistics.
+    """Steps of mu with sums of loss weights times statistics."""
 
-    `local`: lanes step through batches of their documents, and their results are averaged. Otherwise one step a round.
-    `batch_size`: documents of a step inside a lane.
-    `decay`: lambda of ``rho = 1 / (1 + lambda t)``.
-    `prior_scale`: multiplies the prior.
-    """
-
-    local: bool = False
-    batch_size: int = 32
-    decay: float = 1e-5
-    prior_scale: float = 1.0
+    local: bool = False  # lanes step through batches of their documents, and are averaged; otherwise one step a round
+    batch_size: int = 32  # documents of a step inside a lane
+    decay: float = 1e-5  # lambda of ``rho = 1 / (1 + lambda t)``
+    prior_scale: float = 1.0  # multiplies the prior
 
     judged = False  # whether a round is kept only if the objective falls
 
@@ -60,7 +54,6 @@ class TableSteps:
 
 
 def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistics:
-    """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
     return sdem.model.expected(*point, batch, named(sdem.loss), sdem.unlabelled_weight)  # type: ignore[no-any-return]
 
 
@@ -89,12 +82,10 @@ class PaperStep(TableSteps):
 
 @record
 class SafeStep(TableSteps):
-    """Steps that are halved until they stay inside S and within `RADIUS`.
+    """Steps that are halved until they stay inside S and within `RADIUS`."""
 
-    `judged`: a round is a whole epoch. What it leads to is kept only if the objective falls, and the size of steps
-    follows the rounds' success. Otherwise it falls with the documents seen.
-    """
-
+    # A round is a whole epoch. What it leads to is kept only if the objective falls, and the size of steps follows the
+    # rounds' success. Otherwise it falls with the documents seen.
     judged: bool = True
 
     def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
@@ -117,7 +108,9 @@ class SafeStep(TableSteps):
         loss = s.loss / s.weight
         first = state.first_loss if np.isfinite(state.first_loss) else loss
         objective = loss + self.penalty(sdem, (state.class_counts, state.mu))
-        blended = _ROUNDING < share_of_nll(named(sdem.loss), sdem.model.n_classes) < 1.0 - _ROUNDING
+        # What a loss's weights sum to is its share of ``-ln p(d)``: 0 of p(y | d) alone, 1 of the NLL.
+        weights = named(sdem.loss).weights(np.zeros((1, sdem.model.n_classes)), np.zeros(1, np.int32))
+        blended = _ROUNDING < weights.sum() < 1.0 - _ROUNDING
         better = objective <= state.best_objective and (loss <= first or blended)
         # Without counts to go back to, the start itself is not finite.
         if better or not len(state.best_counts):
@@ -129,8 +122,8 @@ class SafeStep(TableSteps):
         # The rejected point lies on the way that was tried: S is convex, so a part of that way stays inside.
         counts = (1 - SHRINKAGE) * best[0] + SHRINKAGE * state.class_counts
         sums = (1 - SHRINKAGE) * best[0][:, None] * best[1] + SHRINKAGE * state.class_counts[:, None] * state.mu
-        rho = state.rho * SHRINKAGE
-        return state._replace(class_counts=counts, mu=sums / counts[:, None], rho=rho, t=state.t + s.weight)
+        mu, rho = sums / counts[:, None], state.rho * SHRINKAGE
+        return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
 
     def _moved(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics, rho: float) -> tuple[Any, Any, float]:
         """Return where a round leads: to the mean of its lanes, or one step with their sum."""

@@ -69,24 +69,16 @@ class Rule(Protocol):
 
 @record
 class SdEM(Generic[ModelT]):
-    """A model, trained down a loss by a rule: the pass over documents that the engine runs.
-
-    `n_documents`: n, the documents of the training corpus by weight.
-    `class_weight`: multiplies the weights of the documents of each class, in training alone.
-    `unlabelled_weight`: of a document of label -1, whose class is hidden.
-    `held_out`: share of the documents that are not trained on, drawn by their place in the corpus. Evaluation then has
-    what these choose by.
-    `temperature`: scores of classes are divided by it for probabilities.
-    """
+    """A model, trained down a loss by a rule: the pass over documents that the engine runs."""
 
     model: ModelT
-    n_documents: float
+    n_documents: float  # n, those of the training corpus by weight
     rule: Rule
     loss: str | losses.Loss = "nll"
-    class_weight: tuple[float, ...] | None = None
-    unlabelled_weight: float = 1.0
-    held_out: float = 0.0
-    temperature: float = 1.0
+    class_weight: tuple[float, ...] | None = None  # multiplies the weights of each class's documents, in training alone
+    unlabelled_weight: float = 1.0  # of a document of label -1, whose class is hidden
+    held_out: float = 0.0  # share of documents that are not trained on; evaluation then has what these choose by
+    temperature: float = 1.0  # scores of classes are divided by it for probabilities
     seed: int = 0
 
     @property

@@ -80,7 +80,6 @@ def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
 
 
 def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
-    """Raise ValueError that names the first unfit value of a table, if there is one."""
     if unfit.any():
         row, column = np.argwhere(unfit)[0]
         raise ValueError(
@@ -107,7 +106,6 @@ class Kind:
 
 
 def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
-    """Return some documents as rows of a table, float64."""
     rows = []
     for position in positions:
         document = corpus.read(int(position), int(position) + 1)
@@ -118,10 +116,7 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
 def weights_at_examples(
     examples: np.ndarray, n_classes: int, component_class: tuple[int, ...], transform: RowTransform
 ) -> MixtureWeights:
-    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6).
-
-    `component_class`: empty: all classes share all components.
-    """
+    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no classes: all are shared."""
     theta = transform.dense(examples)
     log_weights = np.zeros((n_classes, len(theta)))
     if component_class:
@@ -176,10 +171,9 @@ def features_at_examples(
 def counts_at_examples(
     examples: Iterable[np.ndarray], numbers: Sequence[int], words: np.ndarray, class_counts: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of components half way between their class and a random document.
+    """Return expected counts of components half way between those of their class and a random document.
 
     `examples`: of shape (n_features,), one a component, not all in memory at once. `numbers`: components of each class.
-    `words`, `class_counts`: expected counts of the classes; returned are those of the components.
     """
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[component_class]
@@ -212,10 +206,7 @@ def _assigned(labels: np.ndarray, n_clusters: int) -> np.ndarray:
 
 
 def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts, `alpha` included, of clusters of k-means, and documents of each.
-
-    It sees tf-idf rows of unit length, so that distances are cosines.
-    """
+    """Return expected counts, with `alpha`, of clusters of k-means by cosines of tf-idf rows, and documents of each."""
     from sklearn.feature_extraction.text import TfidfTransformer
 
     X = documents.to_csr().astype(np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.mixture import AS_IS, RowTransform, normalised_sum, row_sums
+from sdem_dist.models.mixture import AS_IS, RowTransform, row_sums
 from sdem_dist.models.word_counts import entries
 from sdem_dist.records import Field, record
 
@@ -215,22 +215,24 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
             mine = np.flatnonzero(labels == k)
             chosen = mine[np.argsort(keys[mine], kind="stable")[: self.n_examples]]
             row[: len(chosen)], where[: len(chosen)] = keys[chosen], lane.start + chosen
-        entries = documents.data if isinstance(documents, Documents) else documents.values
-        missing = int(np.isnan(entries).sum()) if entries.dtype.kind == "f" else 0
-        if self.transform.expand and isinstance(documents, DenseDocuments):
-            sums = self.transform.dense(documents.values).sum(axis=1, dtype=np.float64)
+        sums = row_sums(documents)
+        factor = 1.0 / np.where(sums > 0, sums, 1.0)
+        if isinstance(documents, Documents):
+            entries = documents.data
+            shares = np.bincount(
+                documents.indices, entries * np.repeat(factor, np.diff(documents.indptr)), self.n_columns
+            )
         else:
-            sums = row_sums(documents)
-        return summary._replace(
-            summed_rows=normalised_sum(documents),
-            largest_sum=float(sums.max(initial=0.0)),
-            lowest=float(entries.min()) if entries.size else np.inf,
-            n_missing=float(missing),
-            n_documents=float(n),
-        )
+            entries = documents.values
+            shares = (entries * factor[:, None]).sum(axis=0)
+            if self.transform.expand:
+                sums = self.transform.dense(entries).sum(axis=1, dtype=np.float64)
+        missing = float(np.isnan(entries).sum()) if entries.dtype.kind == "f" else 0.0
+        lowest = float(entries.min()) if entries.size else np.inf
+        found = shares, float(sums.max(initial=0.0)), lowest, missing, float(n)
+        return SurveyResult(summary.keys, summary.positions, *found)
 
     def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
-        """Join surveys: the examples with the smallest keys stay."""
         if len(parts) == 1:
             return parts[0]
         keys = np.concatenate([p.keys for p in parts], axis=1)

@@ -117,16 +117,28 @@ def k_means(
 ) -> Clustered:
     """Return the best of several runs of k-means over rows in memory.
 
-    `X`: CSR matrix of shape (n_rows, n_columns), float64: rows of length 1 if `spherical`.
-    `weights`: shape (n_rows,).
+    `X`: shape (n_rows, n_columns), float64; if `spherical` its rows have length 1, and centres too.
     `n_clusters`: at most as many as there are rows of positive weight.
-    `spherical`: centres have length 1.
     """
-    norms = squared_lengths(X)
+    norms, n_drawn = squared_lengths(X), 2 + int(np.log(n_clusters))
     best: Clustered | None = None
     for number in range(tries):
-        centres = _spread_out(X, norms, weights, n_clusters, np.random.default_rng([seed, number]))
-        labels = np.full(X.shape[0], -1)
+        rng = np.random.default_rng([seed, number])
+
+        def drawn(masses: np.ndarray, n: int, rng: np.random.Generator = rng) -> np.ndarray:  # all masses 0: any row
+            total = np.cumsum(masses if masses.any() else np.ones(len(masses)))
+            return np.minimum(np.searchsorted(total, rng.random(n) * total[-1], side="right"), len(masses) - 1)
+
+        # Greedy k-means++: each centre is the best of a few rows drawn in proportion to squared distances.
+        chosen = [drawn(weights, 1)[0]]
+        nearest = squared_distances(X, norms, X[chosen].toarray())[:, 0]
+        while len(chosen) < n_clusters:
+            tried = drawn(weights * nearest, n_drawn)
+            distances = np.minimum(squared_distances(X, norms, X[tried].toarray()), nearest[:, None])
+            which = int((weights[:, None] * distances).sum(axis=0).argmin())
+            chosen.append(tried[which])
+            nearest = distances[:, which]
+        centres, labels = np.asarray(X[chosen].toarray()), np.full(X.shape[0], -1)
         for _ in range(ITERATIONS):
             before, labels = labels, squared_distances(X, norms, centres).argmin(axis=1)
             if (labels == before).all():
@@ -139,26 +151,6 @@ def k_means(
             best = Clustered(centres, labels, inertia)
     assert best is not None
     return best
-
-
-def _spread_out(
-    X: sp.csr_matrix, norms: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return rows as centres by greedy k-means++: each the best of a few drawn in proportion to squared distances."""
-
-    def drawn(masses: np.ndarray, n: int) -> np.ndarray:  # where all masses are 0, any row
-        total = np.cumsum(masses if masses.any() else np.ones(len(masses)))
-        return np.minimum(np.searchsorted(total, rng.random(n) * total[-1], side="right"), len(masses) - 1)
-
-    chosen, n_tries = [drawn(weights, 1)[0]], 2 + int(np.log(n_clusters))
-    nearest = squared_distances(X, norms, X[chosen].toarray())[:, 0]
-    while len(chosen) < n_clusters:
-        tried = drawn(weights * nearest, n_tries)
-        distances = np.minimum(squared_distances(X, norms, X[tried].toarray()), nearest[:, None])
-        which = int((weights[:, None] * distances).sum(axis=0).argmin())
-        chosen.append(tried[which])
-        nearest = distances[:, which]
-    return np.asarray(X[chosen].toarray())
 
 
 class KMeansState(NamedTuple):
@@ -192,16 +184,12 @@ class Nearest:
 
 @record
 class Centres(Model):
-    """Clusters by their centres.
-
-    `spherical`: rows and centres have length 1 (Dhillon and Modha 2001).
-    `location`: subtracted from the columns of a table, so that squares do not cancel; empty: 0.
-    """
+    """Clusters by their centres."""
 
     n_clusters: int
     n_features: int
-    spherical: bool = False
-    location: tuple[float, ...] = ()
+    spherical: bool = False  # rows and centres have length 1 (Dhillon and Modha 2001)
+    location: tuple[float, ...] = ()  # subtracted from columns of a table, so that squares do not cancel; empty: 0
     head: Nearest = field(default_factory=Nearest)
 
     state_type = KMeansState
@@ -225,7 +213,6 @@ class Centres(Model):
         return KMeansState(centres, np.zeros(self.n_clusters), 0.0)
 
     def prepare(self, documents: Documents | DenseDocuments, *, frequent_first: bool = False) -> Documents:
-        """Return rows as k-means sees them: sparse, float64, of length 1 if it is spherical."""
         if isinstance(documents, DenseDocuments):
             values = np.asarray(documents.values, np.float64)
             if np.isnan(values).any():
@@ -235,9 +222,8 @@ class Centres(Model):
             documents = Documents(table.data, table.indices, table.indptr, self.n_features, weights=documents.weights)
         data = documents.data.astype(np.float64)
         if self.spherical:
-            rows = np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
-            lengths = np.sqrt(np.bincount(rows, data**2, documents.n_documents))
-            data /= np.where(lengths > 0, lengths, 1.0)[rows]
+            lengths = np.sqrt(squared_lengths(documents.to_csr()))
+            data /= np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(documents.indptr))
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         return Documents(data, documents.indices, documents.indptr, self.n_features, weights=weights)
 

@@ -16,7 +16,6 @@ from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.models.heads import Classes, Model, Number, first_components
-from sdem_dist.models.word_counts import check_log_prior
 from sdem_dist.records import Field, record
 
 
@@ -97,7 +96,6 @@ class DenseModel(Model):
         return dict(zip(FeatureState._fields, each, strict=True))
 
     def check_state(self, state: FeatureState) -> None:
-        """Raise ValueError unless the best is complete or absent, mu is inside S, and no column is left out."""
         columns = sorted(c for block in self.variables.blocks for c in block.columns)
         if columns != list(range(len(columns))):
             raise ValueError("the columns of the blocks are not those of a table")
@@ -178,7 +176,7 @@ class FeatureClasses(DenseModel):
     class_alpha: float = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
 
     def __post_init__(self) -> None:
-        check_log_prior(self.log_prior, self.n_components)
+        self.check_log_prior(self.log_prior, self.n_components)
 
     @property
     def tempered(self) -> bool:  # type: ignore[override]

@@ -50,7 +50,6 @@ class Block:
         return self.family.log_base(values) - np.log(self.scale).reshape(self.n_variables, -1).sum(axis=1)
 
     def shaped(self, statistics: np.ndarray) -> np.ndarray:
-        """Return flat statistics of shape (..., n_statistics) with an axis for the variables."""
         return statistics.reshape(*statistics.shape[:-1], self.n_variables, self.family.n_statistics)
 
 
@@ -120,12 +119,10 @@ class FeatureModel:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """Means of the conjugate priors, shape (n_statistics,)."""
         return np.concatenate([np.tile(b.family.centre, b.n_variables) for b in self.blocks])
 
     @cached_property
     def prior_weight(self) -> np.ndarray:
-        """Weight of the prior of each variable, shape (n_variables,)."""
         return np.concatenate([np.full(b.n_variables, b.family.prior_weight) for b in self.blocks])
 
     def posterior_mean(self, sums: np.ndarray, n_observed: np.ndarray) -> np.ndarray:
@@ -239,11 +236,9 @@ class FeatureModel:
         return self.join(self._each(lambda family, m: family.lifted(m, least[:, None]), mu))
 
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the KL divergence of each variable, shape (..., n_variables)."""
         return np.concatenate(self._each(lambda family, m, o: family.divergence(m, o), mu, other), axis=-1)
 
     def sample(self, parameters: FeatureParameters, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a row for each of some classes, shape (n_rows, n_columns)."""
         table = np.empty((len(classes), sum(len(b.columns) for b in self.blocks)))
         for block, theta in zip(self.blocks, self.split(parameters.theta), strict=True):
             values = block.family.sample(theta[classes], rng).reshape(len(classes), len(block.columns))

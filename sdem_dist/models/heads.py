@@ -1,7 +1,4 @@
-"""What the scores of a model mean: classes, components of classes, clusters, several labels, a number.
-
-A head makes of scores what a loss asks of each column of a model, and how well documents are predicted.
-"""
+"""What the scores of a model mean, to losses and to evaluation: classes, components of classes, labels, a number."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -31,19 +28,20 @@ class Model:
         """Return the sums of the fields of several lanes' statistics, from first to last."""
         return parts[0]._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
+    def check_log_prior(self, log_prior: tuple[float, ...] | None, n: int) -> None:
+        if log_prior is not None and len(log_prior) != n:
+            raise ValueError(f"log_prior has {len(log_prior)} numbers for {n} classes")
+
 
 TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
 
 
 @record
 class Classes:
-    """One class for each document; a class may be a mixture of components, and scores with their sum.
-
-    `component_class`: the class of each component, ascending; empty: each column of the model is a class. Components of
-    a single class are clusters: documents have no labels.
-    """
+    """One class for each document; a class may be a mixture of components, and scores with their sum."""
 
     n_classes: int
+    # Of each component, ascending; empty: each column is a class. Of a single class they are clusters, without labels.
     component_class: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -127,16 +125,12 @@ def first_components(component_class: tuple[int, ...]) -> np.ndarray:
 
 @record
 class Labels:
-    """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``.
-
-    `temperatures`, `thresholds`: of each label, see `sdem_dist.label_scores.Decisions`. Empty: 1 and 0.5.
-    `exclusive`: each document has one label. Then labels are classes, and the strongest one is predicted.
-    """
+    """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``."""
 
     n_classes: int  # labels
-    temperatures: tuple[float, ...] = ()
-    thresholds: tuple[float, ...] = ()
-    exclusive: bool = False
+    temperatures: tuple[float, ...] = ()  # of each label, see `sdem_dist.label_scores.Decisions`; empty: 1
+    thresholds: tuple[float, ...] = ()  # empty: 0.5
+    exclusive: bool = False  # each document has one label: labels are classes, and the strongest one is predicted
 
     component_class = ()
     clusters = False

@@ -24,22 +24,16 @@ OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.
 
 @record
 class Inference:
-    """How the topics of a document under a class are inferred, and p(document | class) with them.
+    """How the topics of a document under a class are inferred, and p(document | class) with them."""
 
-    `method`: "map" or "gibbs": maximum a posteriori proportions by EM, or collapsed Gibbs sampling of topics.
-    `occurrences`: "shared" or "paper" or "each": what draws a topic when sampling: a distinct word with all its
-    occurrences by their exact conditional, the same by equation 18 taken literally, or each occurrence.
-    `alpha`: of the Dirichlet prior of a document's topic proportions.
-    `n_sweeps`, `burn_in`: sweeps over a document in all, and, when sampling, those of which nothing is kept.
-    `n_particles`: of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum
-    over the proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
-    """
-
-    method: str = "gibbs"
+    method: str = "gibbs"  # collapsed Gibbs sampling of topics; or "map": maximum a posteriori proportions by EM
+    # What draws a topic: a distinct word by the exact conditional, or ("paper") by equation 18, or "each" occurrence.
     occurrences: str = "shared"
-    alpha: float = 0.5
-    n_sweeps: int = 10
-    burn_in: int = 3
+    alpha: float = 0.5  # of the Dirichlet prior of a document's topic proportions
+    n_sweeps: int = 10  # over a document, in all
+    burn_in: int = 3  # sweeps of which nothing is kept when sampling
+    # Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
+    # proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
     n_particles: int = 0
 
     def __post_init__(self) -> None:
@@ -78,15 +72,12 @@ class LdaParameters(NamedTuple):
 
 @record
 class LdaClasses(WordCounts):
-    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``.
+    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``."""
 
-    `n_topics`: of each class.
-    `noise`: the start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would
-    number the topics in its own way, and averaging would erase them.
-    """
-
-    n_topics: int = 2
+    n_topics: int = 2  # of each class
     inference: Inference = field(default_factory=Inference)
+    # The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number
+    # the topics in its own way, and averaging would erase them.
     noise: float = 0.1
 
     @property
@@ -185,13 +176,11 @@ def joint_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what decides between classes, and the documents' topic proportions.
 
-    `parameters`: rows of `words` are what ``documents.indices`` point to.
-    `ids`: shape (n_words,), integers, the words of the corpus that those rows belong to.
+    `parameters`: rows of `words` are what ``documents.indices`` point to. `ids`: words of the corpus of those rows.
     `seed`: equal documents get equal scores wherever they stand.
-    Returns `scores`, float64 of shape (n_documents, n_classes): ln p(y) and the maximum ``ln p(d, theta | y)`` up to a
-    constant; when sampling the plug-in estimate, which is too high; or the left-to-right estimate of ln p(d | y).
-    Returns `proportions`, float64 of shape (n_documents, n_topics, n_classes).
-    Raises ValueError: each occurrence is to have a topic, and an entry is not a whole number.
+    Returns float64 of shape (n_documents, n_classes): ln p(y) and the maximum ``ln p(d, theta | y)`` up to a constant;
+    when sampling the plug-in estimate, which is too high; or the left-to-right estimate of ln p(d | y). And proportions
+    of shape (n_documents, n_topics, n_classes).
     """
     check_occurrences(documents, inference)
     p = parameters

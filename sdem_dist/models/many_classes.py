@@ -1,8 +1,4 @@
-"""Multinomial naive Bayes of very many classes: its table keeps only counts that differ from the prior's.
-
-A word that a class has not seen keeps the count of the start, which is equal in all classes. So a document's scores are
-a part common to all classes, a part of each class's totals, and a sum over the counts that are kept for its words.
-"""
+"""Multinomial naive Bayes of very many classes, whose table keeps only counts that differ from the prior's."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -176,7 +172,6 @@ class SparseCounts(Model):
         return dict(zip(ManyClassState._fields, each, strict=True))
 
     def check_state(self, state: ManyClassState) -> None:
-        """Raise ValueError unless pairs are ascending whole numbers of words and classes, and counts are positive."""
         pairs = state.pairs
         are_ascending = (pairs == np.floor(pairs)).all() and (np.diff(pairs) > 0).all()
         if len(pairs) != len(state.changes) or not are_ascending or (pairs >= self.n_features * self.n_classes).any():
@@ -190,12 +185,10 @@ class SparseCounts(Model):
         return self.start(np.full(self.n_features, self.alpha))
 
     def start(self, prior: np.ndarray) -> ManyClassState:
-        """Return mu_0 with pseudo-counts of words, shape (n_features,)."""
         nothing, totals = np.zeros(0), np.full(self.n_classes, prior.sum())
         return ManyClassState(prior, nothing, nothing, totals, np.full(self.n_classes, self.class_alpha), 0.0)
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> Documents:
-        """Return labelled documents with entries that kernels are compiled for."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         data = documents.data

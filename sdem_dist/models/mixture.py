@@ -1,8 +1,4 @@
-"""Mixtures whose posterior is trained directly by multiplicative updates (Saul and Lee 2001).
-
-``p(y = i | x) = sum_j W_ij exp(theta_j x) / sum_kj W_kj exp(theta_j x)`` for rows x that are not negative.  Everything
-is in logarithms: neither W nor the basis functions need be representable.
-"""
+"""Mixtures whose posterior is trained directly, by multiplicative updates (Saul and Lee 2001), in logarithms."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +11,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
-from sdem_dist.kernels.dense import add_transposed_products, normalise_rows, row_products
+from sdem_dist.kernels.rows import add_transposed_products, normalise_rows, row_products
 from sdem_dist.models.heads import Classes, Model
 from sdem_dist.records import Field, record
 
@@ -34,7 +30,6 @@ class RowTransform:
     expand: bool = False  # expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling
 
     def n_features(self, n_columns: int) -> int:
-        """Return the number of features of rows with `n_columns` columns."""
         return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
 
     def n_columns(self, n_features: int) -> int:
@@ -52,7 +47,6 @@ class RowTransform:
         return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)
 
     def sparse(self, documents: Documents) -> Documents:
-        """Return documents with float64 entries."""
         data = documents.data.astype(np.float64)
         if self.scale:
             data *= np.repeat(self.scale / _not_zero(row_sums(documents)), np.diff(documents.indptr))
@@ -63,19 +57,9 @@ AS_IS = RowTransform()
 
 
 def row_sums(documents: DenseDocuments | Documents) -> np.ndarray:
-    """Return the sum of every row, shape (n_documents,), float64."""
     if isinstance(documents, Documents):
         return np.asarray(sums_of_rows(documents.data, documents.indptr))
     return np.asarray(documents.values.sum(axis=1, dtype=np.float64))
-
-
-def normalised_sum(documents: DenseDocuments | Documents) -> np.ndarray:
-    """Return the sum over rows of each row divided by its sum, shape (n_columns,), float64."""
-    factor = 1.0 / _not_zero(row_sums(documents))
-    if isinstance(documents, Documents):
-        entries = documents.data * np.repeat(factor, np.diff(documents.indptr))
-        return np.bincount(documents.indices, entries, documents.n_features)
-    return np.asarray((documents.values * factor[:, None]).sum(axis=0))
 
 
 def scale_of(mean_row: np.ndarray) -> float:
@@ -89,7 +73,7 @@ def _not_zero(sums: np.ndarray) -> np.ndarray:
 
 
 class MixtureWeights(NamedTuple):
-    """Parameters of the posterior."""
+    """Parameters of ``p(y = i | x) = sum_j W_ij exp(theta_j x) / sum_kj W_kj exp(theta_j x)``, rows x not negative."""
 
     log_weights: np.ndarray  # ln W, shape (n_classes, n_components), float64; -inf where a component is not the class's
     theta: np.ndarray  # shape (n_components, n_features), float64
@@ -254,19 +238,14 @@ class PosteriorClasses(Classes):
 
 @record
 class PosteriorMixture(Model):
-    """Classes that are mixtures of log-linear components, of which only p(y | x) is learned.
-
-    `n_components`, `n_inputs`: components of all classes together; features after the transform.
-    `component_class`: the class of each component, ascending; empty: all classes share all components.
-    `dtype`: "float64" or "float32": of products and posteriors; parameters and sums are float64.
-    """
+    """Classes that are mixtures of log-linear components, of which only p(y | x) is learned."""
 
     head: PosteriorClasses
-    n_components: int
-    n_inputs: int
-    component_class: tuple[int, ...] = ()
+    n_components: int  # of all classes together
+    n_inputs: int  # features after the transform
+    component_class: tuple[int, ...] = ()  # of each component, ascending; empty: all classes share all components
     transform: RowTransform = AS_IS
-    dtype: str = "float64"
+    dtype: str = "float64"  # or "float32": of products and posteriors; parameters and sums are float64
 
     state_type = MultiplicativeState
     tempered = True
@@ -293,7 +272,6 @@ class PosteriorMixture(Model):
         return dict(zip(MultiplicativeState._fields, each, strict=True))
 
     def check_state(self, state: MultiplicativeState) -> None:
-        """Raise ValueError unless every class has a component of positive weight."""
         for name in ("log_weights", "good_log_weights", "plain_log_weights"):
             values = getattr(state, name)
             if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):

@@ -1,10 +1,4 @@
-"""Multinomial naive Bayes of documents as counts of words.
-
-p(y, d) is a `sdem_dist.families.Categorical` of the class times a `sdem_dist.families.Multinomial` of the counts given
-the class.  A vocabulary is long and its rows are sparse, so all words have a parameter, even the one that follows from
-the others: statistics are the counts, ``mu = (C, N)`` expected counts of classes and of words, unnormalised, and
-``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
-"""
+"""Multinomial naive Bayes of counts of words: ``mu = (C, N)``, unnormalised, and ``theta = (ln p(y), ln N)``."""
 
 from typing import Any, NamedTuple
 
@@ -176,7 +170,6 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 
 
 def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
-    """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64."""
     rows = np.zeros((n_words, loss_weights.shape[1]))
     add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
     return rows

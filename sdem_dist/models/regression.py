@@ -23,8 +23,7 @@ _LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a s
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield the rows of a table by what they miss (NaN), completed by their conditional distribution.
 
-    Of each group: the positions of its rows; the rows with conditional means where values are missing, (n_rows,
-    n_columns); the conditional covariance of all columns, zeros for known ones, (n_columns, n_columns).
+    Of each group: positions; the rows with conditional means where values are missing; the conditional covariance.
     """
     for missing, rows in _patterns(table):
         observed = ~missing
@@ -141,7 +140,6 @@ class JointGaussian(DenseModel):
         return cast(GaussianFull, self.variables.blocks[0].family)
 
     def check_state(self, state: FeatureState) -> None:
-        """Raise ValueError unless the covariance is positive definite, and of standardised columns."""
         for mu in (*state.mu, *state.best_mu):
             # A huge moment is refused first: its covariance overflows.
             if np.abs(mu).max() > LARGEST**2 or np.linalg.eigvalsh(self.family.to_moments(mu)[1]).min() <= 0.0:
@@ -153,7 +151,6 @@ class JointGaussian(DenseModel):
         return started(np.array([n_documents]), self.variables.centre[None])
 
     def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Rows:
-        """Return the documents, standardised; each must have a target."""
         values = self.variables.blocks[0].values(documents.values)[:, 0]
         if np.isnan(values[:, -1]).any():
             raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} has no target")

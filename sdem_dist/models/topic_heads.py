@@ -66,13 +66,9 @@ class TopicHead:
 
 @record
 class NoOutput(TopicHead):
-    """The words alone: topics without labels (BP-LDA). U has no rows.
+    """The words alone: topics without labels (BP-LDA). U has no rows."""
 
-    `n_particles`: of the left-to-right estimate of ``ln p(w)``; 0: none is made, which would take far longer than
-    training.
-    """
-
-    n_particles: int = 0
+    n_particles: int = 0  # of the left-to-right estimate of ``ln p(w)``, which takes far longer than training; 0: none
 
     kind = kernel.NONE
     learns = "nothing"
@@ -129,7 +125,6 @@ class Levels(SoftmaxClasses):
     kind = kernel.ORDERED
 
     def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
-        """Return a normal score, and thresholds at which all levels are equally probable."""
         output = np.empty((self.n_classes, n_topics))
         output[0] = rng.standard_normal(n_topics)
         even = logit(np.arange(1, self.n_classes) / self.n_classes)
@@ -153,12 +148,9 @@ def level_thresholds(output: np.ndarray) -> np.ndarray:
 
 @record
 class SigmoidLabels(TopicHead):
-    """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones.
+    """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones."""
 
-    `thresholds`: the probability from which on a document gets each label. Empty: 0.5.
-    """
-
-    thresholds: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()  # the probability from which on a document gets each label; empty: 0.5
 
     kind = kernel.LABELS
     learns = "targets"
@@ -203,7 +195,6 @@ class Numbers(TopicHead):
         return f"{type(self).__name__} {self.location} {self.scale}"
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets less their location, in units of their scale."""
         return np.asarray((targets - np.asarray(self.location)) / np.asarray(self.scale))
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
@@ -242,7 +233,6 @@ class Rates(Numbers):
         return np.asarray(targets / np.asarray(self.scale))
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `Numbers`, and last the deviances."""
         parts = []
         for batch in batches:
             d, means = batch.documents, np.exp(np.minimum(batch.outputs, kernel.MOST))
@@ -251,7 +241,6 @@ class Rates(Numbers):
         return np.sum(parts, axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the mean Poisson deviance beside what `Numbers` has."""
         n = self.n_classes
         deviance = sums[-n:] / max(float(sums[0]), 1e-300) * np.asarray(self.scale)
         return {"poisson_deviance": float(deviance.mean()), **super().metrics(sums[:-n])}
@@ -275,7 +264,6 @@ class TopicShares:
         return self.of.prepared(targets)
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the expected words of each topic, shape (n_topics,)."""
         pairs = ((batch.documents.weights * lengths(batch.documents.documents), batch.theta) for batch in batches)
         return np.sum([np.einsum("d,dk->k", n_words, theta) for n_words, theta in pairs], axis=0)
 

@@ -29,20 +29,14 @@ LEAST = 1e-4  # pseudo-counts that a topic keeps where a prior is learned
 
 @record
 class MirrorDescent:
-    """How topic proportions are found (Chen et al. 2015, Algorithm 1).
+    """How topic proportions are found (Chen et al. 2015, Algorithm 1)."""
 
-    `alpha`: of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on.
-    "learned": see `renewed`.
-    `n_layers`: L, steps of mirror descent.
-    `step`: T of a document times its words and pseudo-counts; with a line search half of what it tries first.
-    `method`: "mirror-descent" or "accelerated" or "line-search" or "line-search-l1": steps of that length, the same
-    with momentum (Tseng 2008), or a line search whose bound has the divergence (Algorithm 1) or the 1-norm (equation
-    29).
-    """
-
+    # Of the Dirichlet prior; the problem is convex from 1 on. "learned": see `renewed`.
     alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
-    n_layers: int = 10
-    step: float = 1.0
+    n_layers: int = 10  # L, steps of mirror descent
+    step: float = 1.0  # T of a document times its words and pseudo-counts; half of what a line search tries first
+    # Steps of that length; "accelerated": with momentum (Tseng 2008); "line-search", whose bound has the divergence
+    # (Algorithm 1), or "line-search-l1", the 1-norm (equation 29).
     method: str = "mirror-descent"
 
     def __post_init__(self) -> None:
@@ -58,7 +52,6 @@ class MirrorDescent:
         return self.alpha == "learned"
 
     def prior(self, n_topics: int) -> np.ndarray:
-        """Return alpha before the first document, shape (n_topics,)."""
         alpha = 1.0 + START if self.alpha == "learned" else np.asarray(self.alpha, np.float64)
         return np.array(np.broadcast_to(alpha, (n_topics,)))
 
@@ -132,21 +125,17 @@ class TopicStatistics(NamedTuple):
 class TopicModel(Model):
     """Topics Phi, whose proportions in a document predict by U what the head says.
 
-    `beta`: of the Dirichlet prior of the topics.
-    `log_counts`: take ln(1 + x) of every count.
-    `words_weight`: of a document's ``-ln p(words | theta)`` beside the loss of its label. The loss is ``mean over
-    labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta)``.
-    `n_labelled`: documents that have a label, by weight; 0: all.
+    The loss: mean over labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta).
     """
 
     n_features: int
     n_topics: int
     head: TopicHead
     inference: MirrorDescent = field(default_factory=MirrorDescent)
-    beta: float = 1.0
-    log_counts: bool = False
+    beta: float = 1.0  # of the Dirichlet prior of the topics
+    log_counts: bool = False  # take ln(1 + x) of every count
     words_weight: float = 0.0
-    n_labelled: float = 0.0
+    n_labelled: float = 0.0  # documents that have a label, by weight; 0: all
 
     state_type = TopicState
 
@@ -157,7 +146,6 @@ class TopicModel(Model):
         return dict(zip(TopicState._fields, each, strict=True))
 
     def check_state(self, state: TopicState) -> None:
-        """Raise ValueError unless the topics are on the simplex."""
         topics = self.parameters(state).topics
         if (topics <= 0).any() or not np.allclose(topics.sum(axis=0), 1.0):
             raise ValueError("the columns of the topics are not on the simplex")
@@ -192,7 +180,6 @@ class TopicModel(Model):
         )
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
-        """Renumber words compactly, take logarithms, standardise targets."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         labels, targets = np.zeros(0, np.int32), NO_TARGETS
         if self.head.learns == "labels":
@@ -213,7 +200,6 @@ class TopicModel(Model):
         return local._replace(documents=own, words=words)
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
-        """Add sets of lanes, word by word, from first to last."""
         words, rows, mean_rows, *rest = zip(*parts, strict=True)
         # Without running means there are no rows to add up.
         tables = (rows, mean_rows) if mean_rows[0].shape[1] else (rows,)

@@ -50,7 +50,6 @@ class SdemState(NamedTuple):
 
 
 def state_at(words: np.ndarray, class_counts: np.ndarray) -> SdemState:
-    """Return the state before the first document at some expected counts."""
     return SdemState(words, words.sum(axis=0), class_counts, 0.0, 0.0, 0.0)
 
 
@@ -82,17 +81,9 @@ class LocalDocuments(NamedTuple):
 
 
 def localised(
-    documents: Documents,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    targets: np.ndarray = NO_TARGETS,
-    *,
-    frequent_first: bool = False,
+    documents: Documents, labels: np.ndarray, weights: np.ndarray, targets: np.ndarray, frequent_first: bool = False
 ) -> LocalDocuments:
-    """Return documents with the words that occur numbered from 0, in as few bytes as that takes.
-
-    With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
-    """
+    """Return documents with the words that occur numbered from 0; if `frequent_first`, rows often needed are close."""
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
     number = np.zeros(documents.n_features, np.uint32)
     if frequent_first:
@@ -113,7 +104,6 @@ def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
 
 
 def lengths(documents: Documents) -> np.ndarray:
-    """Return the number of words of each document, shape (n_documents,), float64."""
     return np.asarray(sums_of_rows(documents.data, documents.indptr))
 
 
@@ -153,33 +143,25 @@ def added_by_word(
     return union, sums
 
 
-def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
-    """Return the first word of a block of the vocabulary and the first after it."""
-    return n_features * block // n_blocks, n_features * (block + 1) // n_blocks
-
-
 @dataclass(frozen=True)
 class WordCounts(Model):
     """What models of tables of words have in common: states, documents, sums, blocks of the vocabulary.
 
     A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
     counts, gamma, t) is in every block alike, since every block's update computes it from the same numbers.
-
-    `alpha`, `class_alpha`: pseudo-count of every word and of every class, or column, in the conjugate priors.
-    `log_prior`: fixed ln p of each class, or column; None learns it.
     """
 
     n_features: int
     head: Classes | Labels
-    alpha: float = 1.0
-    class_alpha: float = 1.0
-    log_prior: tuple[float, ...] | None = None
+    alpha: float = 1.0  # pseudo-count of every word in the conjugate prior
+    class_alpha: float = 1.0  # the same of every class, or column
+    log_prior: tuple[float, ...] | None = None  # fixed ln p of each class, or column; None learns it
 
     state_type = SdemState
     tempered = True
 
     def __post_init__(self) -> None:
-        check_log_prior(self.log_prior, self.n_counts)
+        self.check_log_prior(self.log_prior, self.n_counts)
 
     @property
     def n_columns(self) -> int:
@@ -205,7 +187,6 @@ class WordCounts(Model):
         return {name: Field(shape, 0.0) for name, shape in zip(SdemState._fields, shapes, strict=True)}
 
     def check_state(self, state: SdemState) -> None:
-        """Raise ValueError where words or classes have no probability at all."""
         with np.errstate(over="ignore"):
             totals = state.totals + state.gamma * self.n_features
         if not (np.isfinite(totals) & (totals > 0)).all():
@@ -231,10 +212,9 @@ class WordCounts(Model):
             targets = np.ascontiguousarray(members, np.uint8)
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         data = documents.data.astype(COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
-        return localised(replace(documents, data=data), labels, weights, targets, frequent_first=frequent_first)
+        return localised(replace(documents, data=data), labels, weights, targets, frequent_first)
 
     def add(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
-        """Add sets of lanes, word by word, from first to last."""
         words, rows, met, entries, counts, *numbers = zip(*parts, strict=True)
         union, tables = added_by_word(words, (rows, met, entries), self.n_features)
         return SdemStatistics._make([union, *tables, np.sum(counts, axis=0), *(float(sum(n)) for n in numbers)])
@@ -271,42 +251,34 @@ class WordCounts(Model):
             moment = Moment(*run(local.visited(order[a:b]), table, moment))
         return words - before, table.class_counts - state.class_counts, moment
 
+    def bounds(self, block: int, n_blocks: int) -> tuple[int, int]:
+        """Return the first word of a block of the vocabulary and the first after it."""
+        return self.n_features * block // n_blocks, self.n_features * (block + 1) // n_blocks
+
     def initial_block(self, block: int, n_blocks: int, seed: int) -> SdemState:
-        return self.start(*bounds(self.n_features, block, n_blocks), seed)
+        return self.start(*self.bounds(block, n_blocks), seed)
 
     def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
-        words = state.words[slice(*bounds(self.n_features, block, n_blocks))].copy()
+        words = state.words[slice(*self.bounds(block, n_blocks))].copy()
         return state._replace(words=words, totals=words.sum(axis=0))
 
     def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
-        first, last = bounds(self.n_features, block, n_blocks)
+        first, last = self.bounds(block, n_blocks)
         inside = (statistics.words >= first) & (statistics.words < last)
         of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
         return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
 
     def joined(self, states: Sequence[SdemState]) -> SdemState:
-        if len(states) == 1:
-            return states[0]
         table: np.ndarray = BlockedTable([b.words for b in states])  # type: ignore[assignment]
         return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
 
     def gathered(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
         """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
-        block: SdemState = get(0)
-        if n_blocks == 1:
-            return block
-        words = np.empty((self.n_features, *block.words.shape[1:]))
-        rest, totals = block._replace(words=words), np.zeros_like(block.totals)
+        words, totals = np.empty((self.n_features, self.n_columns)), np.zeros(self.n_columns)
         for number in range(n_blocks):
-            if number:
-                del block  # before the next comes
-                block = get(number)
-            words[slice(*bounds(self.n_features, number, n_blocks))] = block.words
+            block = get(number)
+            words[slice(*self.bounds(number, n_blocks))] = block.words
             totals += block.totals
-        return rest._replace(totals=totals)
-
-
-def check_log_prior(log_prior: tuple[float, ...] | None, n_columns: int) -> None:
-    """Raise ValueError unless a fixed ln p(y) is one of each class, or component."""
-    if log_prior is not None and len(log_prior) != n_columns:
-        raise ValueError(f"log_prior has {len(log_prior)} numbers for {n_columns} classes")
+            rest = block._replace(words=words, totals=totals)
+            del block  # before the next comes
+        return rest

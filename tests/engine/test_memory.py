@@ -67,6 +67,12 @@ def not_read_yet():
     of_this_process.cache_clear()  # what a test made up is nobody else's
 
 
+def read(files, path):
+    if str(path) not in files:
+        raise FileNotFoundError(path)
+    return files[str(path)]
+
+
 @pytest.mark.parametrize(
     ("groups", "limits", "expected"),
     [
@@ -77,12 +83,12 @@ def not_read_yet():
 )
 def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch, not_read_yet):
     files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
-    monkeypatch.setattr(memory, "read_text", lambda path: files.get(str(path), ""))
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, encoding: read(files, path))
     assert memory.of_this_process() == expected
 
 
 def test_without_control_groups_the_machine_is_the_limit(monkeypatch, not_read_yet):
-    monkeypatch.setattr(memory, "read_text", lambda path: "")
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, encoding: read({}, path))
     assert memory.of_this_process() > 1 << 28
 
 

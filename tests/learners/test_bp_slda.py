@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist.documents import Documents
-from sdem_dist.learners.other_rules import MirrorSteps
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words
 from sdem_dist.models.topic_heads import NoOutput, Numbers, SoftmaxClasses

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
-from sdem_dist.learners.other_rules import MirrorSteps, Multiplicative
 from sdem_dist.learners.protocol import restored_state
-from sdem_dist.learners.rules import ClosedForm, Merge, StepSizes
+from sdem_dist.learners.rules import ClosedForm, Merge, MirrorSteps, Multiplicative, StepSizes
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, Survey, Words

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sdem_dist import MultiplicativeMixtureClassifier, TrainingError
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.learners.other_rules import Multiplicative
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import Multiplicative
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.mixture import (
     MixtureWeights,
