@@ -13,29 +13,22 @@ SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 class Scored(NamedTuple):
     """A batch of documents at a state, see `scored`."""
 
-    scores: np.ndarray
+    scores: np.ndarray  # what decides between classes, shape (n_documents, n_classes)
     labels: np.ndarray
     weights: np.ndarray
-    lengths: np.ndarray
+    lengths: np.ndarray  # words of each document, or the sum of their weights
     nll: np.ndarray  # ``-ln p(y, d)`` of the labels, or its upper bound, shape (n_documents,)
     log_likelihood: np.ndarray  # ``ln p(d)``, or its lower bound, shape (n_documents,)
 
 
 def scored(
-    scores: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    lengths: np.ndarray,
-    log_joint: np.ndarray | None = None,
+    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray, joint: np.ndarray
 ) -> Scored:
-    """Return documents with what they cost.
+    """Return documents with what they cost; without a label, -1, they count nowhere.
 
-    `scores`: shape (n_documents, n_classes): what decides between classes.
-    `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
-    `lengths`: shape (n_documents,): words of each document, or the sum of their weights.
-    `log_joint`: ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it; None: the scores.
+    `joint`: ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it: often the scores.
     """
-    joint, hidden = scores if log_joint is None else log_joint, labels < 0
+    hidden = labels < 0
     labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
 
@@ -45,10 +38,7 @@ def joined(batches: Iterable[Scored]) -> Scored:
 
 
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
-    """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which each classifier has.
-
-    `tempered`: with the sums that a temperature is found by.
-    """
+    """Return what each classifier has: `evaluation_sums`, `class_sums`, calibration, if `tempered` by temperature."""
     scores, labels, weights = documents.scores, documents.labels, documents.weights
     calibrated = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
     return np.concatenate([evaluation_sums(documents), class_sums(scores, labels, weights), calibrated])
@@ -70,8 +60,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return sums that held-out documents choose by: weights, log-loss at each temperature, `class_sums`.
 
-    A quarter of the time of `classifier_sums`: training scores held-out documents after every epoch. Arguments are as
-    for `scored`; scores are ln p(y | d), up to a constant of each document.
+    A quarter of the time of `classifier_sums`. Scores are ln p(y | d), up to a constant of each document.
     """
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
@@ -86,9 +75,8 @@ def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
     with np.errstate(invalid="ignore"):
         means = sums[1:last] / sums[0]
     temperature, loss = calibration.best_temperature(means[1:])
-    temperature = temperature if sums[0] else float("nan")
     metrics = {"accuracy": float(means[0]), "macro_f1": macro_f1(sums[last:])}
-    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
+    return metrics | {"temperature": temperature if sums[0] else float("nan"), "tempered_log_loss": loss}
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:

@@ -14,6 +14,9 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sdem_dist.kernels.losses import HINGE, NCLL, NLL, LossForm
 from sdem_dist.records import record
 
+SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
+PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
+
 
 class Loss(Protocol):
     """What a loss is to learners; scores have shape (n_documents, n_classes), labels (n_documents,)."""
@@ -106,9 +109,8 @@ class CostSensitiveHinge:
         costs = np.array(self.costs, np.float64)
         fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
         if not fit or np.diag(costs).any() or not costs.any():
-            raise ValueError(
-                f"costs must be a square of finite numbers, none negative, 0 on its diagonal, not all 0: {self.costs!s:.200}"
-            )
+            rule = "a square of finite numbers, none negative, 0 on its diagonal, not all 0"
+            raise ValueError(f"costs must be {rule}: {self.costs!s:.200}")
 
     def __str__(self) -> str:
         return f"hinge with costs of {len(self.costs)} classes"
@@ -170,10 +172,6 @@ def loss_kind(loss: str | Loss) -> str:
     loss = named(loss)
     loss = loss.other if isinstance(loss, Blend) else loss
     return "hinge" if isinstance(loss, Hinge | CostSensitiveHinge) else "ncll"
-
-
-SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
-PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
 
 
 def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossForm:

@@ -43,8 +43,7 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
 class LogLines:
     """Write a line for each epoch to standard error; for a stage that is not monitored one line, if it takes long."""
 
-    def __init__(self) -> None:
-        self._seconds, self._stage = 0.0, cast(StageStarted | None, None)
+    _seconds, _stage = 0.0, cast(StageStarted | None, None)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
@@ -67,8 +66,8 @@ class LogLines:
                 # Of many quick epochs without a figure, one in ten gets a line.
                 has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
                 if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or event.epoch % 10 == 9:
-                    rate = f"{event.documents_per_second:,.0f} documents/s"
-                    line = f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
+                    figures = brief(event, stage.main_metrics)
+                    line = f"{event.stage}  {figures}  {event.documents_per_second:,.0f} documents/s"
             case events.CheckpointWritten(), StageStarted(monitored=True):
                 line = f"checkpoint {event.path}"
             case StageEnded(), StageStarted(monitored=True) if event.why:
@@ -104,15 +103,13 @@ class ProgressBar:
         bar = self._bars.tasks[-1]
         if isinstance(event, RoundEnded):
             self._bars.advance(bar.id)
-            if time.monotonic() - self._drawn <= PAUSE:
-                return
         elif isinstance(event, EpochEnded) and self._stage.monitored:
-            text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
-            self._bars.update(bar.id, description=text)
+            self._bars.update(bar.id, description=f"{event.stage}  {brief(event, self._stage.main_metrics)}")
         elif isinstance(event, StageEnded):
             text = bar.description + (f"  stopped, {event.then}" if event.then else "")
             self._bars.update(bar.id, description=text, total=max(1, bar.completed))
-        if isinstance(event, StageStarted | RoundEnded | StageEnded):
+        is_due = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
+        if is_due or isinstance(event, StageStarted | StageEnded):
             self._draw()
 
     def _drop_unmonitored(self) -> None:
@@ -124,13 +121,11 @@ class ProgressBar:
         if not in_notebook():
             self._bars.refresh()
             return
-        display = import_module("IPython.display")
-        picture = display.HTML(
-            "<br>".join(
-                f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress> {html.escape(bar.description)}'
-                for bar in self._bars.tasks
-            )
-        )
+        display, bars = import_module("IPython.display"), list[str]()
+        for bar in self._bars.tasks:
+            progress = f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress>'
+            bars.append(f"{progress} {html.escape(bar.description)}")
+        picture = display.HTML("<br>".join(bars))
         if self._cell is None:
             self._cell = display.display(picture, display_id=True)
         else:

@@ -25,15 +25,12 @@ from sdem_dist.learners.protocol import Lane
 PULSE = 2.0  # seconds between two looks at the cluster while waiting
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
-ALL_WORKERS_SECONDS = 120.0
-"""Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
-TRANSIENT = (OSError, MemoryError, UnreadableError)
-"""Errors that another try may not meet: storage that hiccups, a worker that is full.  Others would fail anywhere."""
+ALL_WORKERS_SECONDS = 120.0  # to wait when all are asked at once; a run can do without the answers of those that hang
+TRANSIENT = (OSError, MemoryError, UnreadableError)  # another try may not meet them: storage hiccups, a worker is full
 TRIES = 3
 RETRY_SECONDS = 0.5  # pause of a worker before the second try of a task; before the third it is twice as long
 TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
-"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in
-the driver's process, they take its memory."""
+"""How many tasks' measurements, 2.5 KB each, a scheduler keeps, maybe in the driver's process.  Dask's is 100,000."""
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
@@ -152,12 +149,9 @@ class DaskExecutor(Executor):
             return super().put(value)
 
     def transfer_seconds(self, since: float) -> float:
-        return sum(
-            span["stop"] - span["start"]
-            for task in self._client.sync(self._reply, lambda: self._client.get_task_stream(start=since))
-            for span in task["startstops"]
-            if span["action"] == "transfer" and self._run in str(task["key"])
-        )
+        tasks = self._client.sync(self._reply, lambda: self._client.get_task_stream(start=since))
+        spans = [span for task in tasks if self._run in str(task["key"]) for span in task["startstops"]]
+        return float(sum(span["stop"] - span["start"] for span in spans if span["action"] == "transfer"))
 
     def _watched(self, handle: Any, start: Callable[[], Awaitable[Any]]) -> Any:
         try:
@@ -169,10 +163,8 @@ class DaskExecutor(Executor):
                 "may crash compiled code or need more memory than a worker has; the workers' logs say more"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
-            raise ClusterError(
-                f"the scheduler at {self.address} was lost, or forgot what it had, while the task "
-                f"{handle.key!r} was under way: {error}"
-            ) from error
+            during = f"while the task {handle.key!r} was under way: {error}"
+            raise ClusterError(f"the scheduler at {self.address} was lost, or forgot what it had, {during}") from error
 
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""
@@ -219,10 +211,9 @@ class DaskExecutor(Executor):
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
-            raise ClusterError(
-                f"the scheduler at {self.address} has not answered for {self.silence:g} s: it hangs, or the network "
-                "does. (DASK_SDEM_DIST__SILENCE sets this time.)"
-            ) from error
+            hint = "it hangs, or the network does. (DASK_SDEM_DIST__SILENCE sets this time.)"
+            what = f"the scheduler at {self.address} has not answered for {self.silence:g} s"
+            raise ClusterError(f"{what}: {hint}") from error
         except OSError as error:  # Dask raises a plain one where it cannot connect again
             raise ClusterError(f"the scheduler at {self.address} was lost: {error}") from error
         except (RuntimeError, ClosedClientError) as error:
@@ -259,7 +250,5 @@ def _lanes_in_words(args: Iterable[object]) -> str:
     if not (lanes := [lane for group in nested for lane in group if isinstance(lane, Lane)]):
         return ""
     first, last = lanes[0], lanes[-1]
-    return (
-        f" (lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, from 0; "
-        f"documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
-    )
+    rounds = f"lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, from 0"
+    return f" ({rounds}; documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"

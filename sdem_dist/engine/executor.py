@@ -26,6 +26,9 @@ SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75  # share of a process's memory above which a run does not start
 MANY_CLASSES = 1000  # from this many on, a message names the estimator for them
 BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge and update at most
+Value = TypeVar("Value")
+Handle = Future  # a result to come; of Dask its own kind: only its executor knows what to do with it
+MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of them is asked for
 
 
 @cache
@@ -71,11 +74,6 @@ def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> i
             f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
         )
     return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
-
-
-Value = TypeVar("Value")
-Handle = Future  # a result to come; of Dask its own kind: only its executor knows what to do with it
-MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of them is asked for
 
 
 class Executor(Protocol):

@@ -22,9 +22,8 @@ from sdem_dist.errors import DocumentError, SdemError, reraise_interrupt
 from sdem_dist.learners.protocol import Lane, WideLearner
 
 TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
-SHORT_TASK = 0.25
-"""Seconds that one task of whole rounds should take: long beside a task's messages, short for people who wait for
-news of rounds.  0: every round is dealt out to all workers."""
+# Long beside a task's messages, short for people who wait for news of rounds. 0: every round goes to all workers.
+SHORT_TASK = 0.25  # seconds that one task of whole rounds should take
 FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
@@ -205,10 +204,9 @@ def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any,
             middle = sum(failing) // 2
             failing = next((half for half in ((failing[0], middle), (middle, failing[1])) if fails(*half)), None)
         span = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        raise DocumentError(
-            f"{corpus.place(failing[0]) if failing else span} cannot be trained on: {type(error).__name__}: {error} (in lane "
-            f"{lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0)"
-        ) from error
+        what = f"{corpus.place(failing[0]) if failing else span} cannot be trained on: {type(error).__name__}: {error}"
+        where = f"in lane {lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0"
+        raise DocumentError(f"{what} ({where})") from error
 
 
 def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> Blocks:

@@ -21,9 +21,9 @@ from sdem_dist.engine.rounds import AnyWideLearner, Blocks, TaskInput, TaskTimin
 from sdem_dist.learners.protocol import AnyLearner, Prepared, State, Statistics
 from sdem_dist.storage.buckets import place
 
+# Without checkpoints, a state's value replaces the tasks behind it when there are so many, or later if these still take
+# less memory than the value: large rounds should not each end with a way of the state over the driver.
 MANY_TASKS = 10_000
-"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks
-still take less memory than the value: large rounds should not each end with a way of the state over the driver."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 
@@ -113,10 +113,10 @@ class StageRun:
         self._monitoring, self._most_tasks = monitoring, max(MANY_TASKS, size // TASK_BYTES)
         self._best: Any = None  # the state of the best epoch, in one piece
         self._sizes, self._stopped, self._clock = rounds.TaskSizes(plan, trainer.executor), False, 0.0
+        # Rounds under way: epoch, numbers, timings block by block (none for a round without documents).
         self._pending: deque[tuple[int, range, list[Handle[tuple[TaskTiming, ...]]]]] = deque()
-        """Rounds under way: epoch, numbers, timings block by block (none for a round without documents)."""
+        # The state before each round under way, of which what a lost worker held is computed again, and the last.
         self._states: deque[Blocks] = deque()
-        """The state before each round under way, of which what a lost worker held is computed again, and the last."""
 
     def run(self) -> StageResult[Any]:
         trainer, stage, plan, record = self._trainer, self._stage, self._plan, self._record

@@ -98,10 +98,9 @@ class Family(ABC):
         Returns E[theta], shape (..., n_statistics); E[A(theta)] and ln Z, shapes (...).
         Raises ModelError: the family does not say it.
         """
-        raise ModelError(
-            f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: give the "
-            "family a method posterior_of_theta, or take em='soft'"
-        )
+        missing = f"the posterior of the parameters, which {type(self).__name__} does not have"
+        hint = "give the family a method posterior_of_theta, or take em='soft'"
+        raise ModelError(f"em='variational' needs {missing}: {hint}")
 
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return ln p(x), shapes broadcast against each other."""

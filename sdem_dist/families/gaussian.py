@@ -24,7 +24,6 @@ class Gaussian(Family):
 
     smoothing: float | tuple[float, ...] = 0.0
     alpha: float = 0.0
-
     n_statistics = 2  # the value and its square
     standardised = True
 
@@ -103,7 +102,6 @@ class GaussianFull(Family):
 
     n_columns: int
     alpha: float = 0.0
-
     standardised = True
 
     @property

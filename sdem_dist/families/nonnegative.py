@@ -28,7 +28,6 @@ class Categorical(Family):
 
     n_categories: int
     alpha: float = 1.0
-
     length = 1  # what counts sum to
 
     @property
@@ -123,7 +122,6 @@ class Mean(Family):
     """T(x) = x, one number, whose mean is mu; `alpha` observations of the centre are the conjugate prior."""
 
     alpha: float = 1.0
-
     largest = np.inf  # mean, or 1 where it is a probability
 
     @property
@@ -159,7 +157,6 @@ class Bernoulli(Mean):
     """
 
     threshold: float | None = None
-
     largest = 1.0
 
     @property

@@ -9,6 +9,9 @@ from numba import types
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 
 PADDING = 16  # bytes that may be read past the end of a text
+_HIGH = np.uint64(0x8080808080808080)
+_SIXTEENS = np.uint64(0x1010101010101010)
+_TAB, _LINE, _RETURN = 9, 10, 13
 
 
 @intrinsic(lambda data, position: data[position : position + 8].view(np.uint64)[0])
@@ -191,11 +194,6 @@ def characters(data, starts, stops, is_space, around_words, ids, segments, text_
             segments[n_segments] = n
         text_segments[d + 1] = n_segments
     return n, n_segments
-
-
-_HIGH = np.uint64(0x8080808080808080)
-_SIXTEENS = np.uint64(0x1010101010101010)
-_TAB, _LINE, _RETURN = 9, 10, 13
 
 
 @jit_inline

@@ -10,6 +10,8 @@ from sdem_dist.errors import check_stop_event
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
+SECOND = 5e8  # what a run of documents may cost
+
 
 @jit
 def row_sums(data, indptr):
@@ -57,9 +59,6 @@ def add_statistics(data, indices, indptr, loss_weights, out):
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):
             add_row(data[j], loss_weights[d], out[indices[j]])
-
-
-SECOND = 5e8  # what a run of documents may cost
 
 
 class Counted(NamedTuple):

@@ -6,6 +6,9 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import log
 
 OFTEN = 65_535  # occurrences from which on words count as equally frequent
+COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3
+FORMS = {"counts": COUNTS, "log": LOG, "binary": BINARY, "tfidf": TFIDF}
+SMALL = 256  # counts below it are looked up
 
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
@@ -101,11 +104,6 @@ def renumber(indices, number, out):
     """Write the position of each entry's word into `out`, unsigned integers."""
     for i in range(indices.size):
         out[i] = number[indices[i]]
-
-
-COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3
-FORMS = {"counts": COUNTS, "log": LOG, "binary": BINARY, "tfidf": TFIDF}
-SMALL = 256  # counts below it are looked up
 
 
 @jit_inline

@@ -10,6 +10,8 @@ from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
 MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
+NONE = -1  # number of no node
+WORDS_AHEAD = 12  # words
 
 
 @jit
@@ -103,11 +105,6 @@ def arrange(indptr, nodes, counts, columns, rows):
                 n += 1
         new_indptr[d + 1] = n
     return n
-
-
-NONE = -1  # number of no node
-
-WORDS_AHEAD = 12  # words
 
 
 class Segments(NamedTuple):

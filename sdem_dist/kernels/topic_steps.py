@@ -14,6 +14,10 @@ from sdem_dist.kernels.rows import add_row, add_rows_at
 SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5  # what is predicted
 MOST = 20.0  # ln of the largest mean of a count, in units of the mean of all
 WIDEST = 30.0  # ln of the largest gap between two thresholds, and minus ln of the smallest
+NO_EVIDENCE = np.zeros(0)
+EPSILON = 1e-12  # epsilon of Algorithm 2, line 9
+STEEPEST = 1.0  # no probability of a word changes by more than a factor of e in one step
+LARGE = 1e50
 
 
 class Response(NamedTuple):
@@ -136,12 +140,6 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
         if present > 0.0:
             evidence[k] += weight * present * (digamma(expected[k] / present + own) - digamma(own))
     evidence[theta.size] += weight * (digamma(length + pseudo) - digamma(pseudo))
-
-
-NO_EVIDENCE = np.zeros(0)
-EPSILON = 1e-12  # epsilon of Algorithm 2, line 9
-STEEPEST = 1.0  # no probability of a word changes by more than a factor of e in one step
-LARGE = 1e50
 
 
 class TopicDocuments(NamedTuple):

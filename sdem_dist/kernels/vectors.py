@@ -11,6 +11,8 @@ from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 WIDTH = 8  # columns of a register of single precision
 LINE = 64  # bytes of a line of cache
 AHEAD = 64  # rows that are fetched before they are needed
+LEAST = float(np.finfo(np.float64).tiny)  # below it, numbers are denormal
+LARGEST = float(np.finfo(np.float64).max)
 
 
 def _adder(n_eights):
@@ -132,10 +134,6 @@ def fetch_rows(words, rows, first):
     for j in range(words.size):
         for column in range(first, rows.shape[1], LINE // 4):
             prefetch(rows, words[j], column)
-
-
-LEAST = float(np.finfo(np.float64).tiny)  # below it, numbers are denormal
-LARGEST = float(np.finfo(np.float64).max)
 
 
 def _reinterpreter(source, target):

@@ -24,6 +24,15 @@ STEPS = {"hinge": 0.2, "ncll": 1.0}  # c by loss; chosen by tests/benchmarks/cho
 STEP_OF_COUNTS = 3.0  # c where documents keep their lengths: the longest hold the mean step back
 LEAST_COUNT = 1e-3  # least expected count of a word or a class, as a share of its prior
 DECAY = 1e-5  # lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long
+ROUNDING = 1e-9  # relative rise of the objective that EM allows as rounding
+DAMPING = 30.0  # damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up
+MEAN_DAMPING = 100.0  # the same for the score of the mean document, which all lanes correct alike
+LEAST_ENTRY = 1e-6  # stands for a count of 0 where logarithms are compared
+SETTLING = 1 / 3  # share of the run before a prior is learned: alike topics seem to be in every document
+FACTOR_GROWTH = 1.2  # factor of the exponents after a pass in which the likelihood did not fall
+LARGEST_OF_WEIGHTS = 1.9  # bound of the factor of W's exponent, which is near 1 by itself
+WEIGHTS_SHARE = 0.1  # c / eta of joint updates: W has the exponent c / (eta + c)
+LIKELIHOOD_ROUNDING = 1e-12  # how much it may fall, per document; more where logits are large or their dtype is coarse
 
 
 @record
@@ -76,12 +85,6 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, deca
         class_floor=LEAST_COUNT * class_alpha,
         mean_square=unit.mean_square,
     )
-
-
-ROUNDING = 1e-9  # relative rise of the objective that EM allows as rounding
-DAMPING = 30.0  # damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up
-MEAN_DAMPING = 100.0  # the same for the score of the mean document, which all lanes correct alike
-LEAST_ENTRY = 1e-6  # stands for a count of 0 where logarithms are compared
 
 
 @record
@@ -180,7 +183,6 @@ class AddSteps:
     """Steps over sparse counts of very many classes, by the hinge loss: lanes add up, so one a round is best."""
 
     steps: StepSizes = field(default_factory=StepSizes)
-
     local: ClassVar[bool] = True
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
@@ -227,13 +229,6 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
         class_gamma=state.class_gamma + lanes.class_gamma / n,
         t=state.t + lanes.weight,
     )
-
-
-SETTLING = 1 / 3  # share of the run before a prior is learned: alike topics seem to be in every document
-FACTOR_GROWTH = 1.2  # factor of the exponents after a pass in which the likelihood did not fall
-LARGEST_OF_WEIGHTS = 1.9  # bound of the factor of W's exponent, which is near 1 by itself
-WEIGHTS_SHARE = 0.1  # c / eta of joint updates: W has the exponent c / (eta + c)
-LIKELIHOOD_ROUNDING = 1e-12  # how much it may fall, per document; more where logits are large or their dtype is coarse
 
 
 @record
@@ -308,7 +303,6 @@ class Multiplicative:
         "joint"  # or "alternate": W and theta are updated in turn, not with shared exponents, see `multiplied`
     )
     accelerate: bool = True  # exponents grow while the likelihood does not fall, else take the best's plain update
-
     local: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

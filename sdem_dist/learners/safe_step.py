@@ -30,7 +30,6 @@ class TableSteps:
     batch_size: int = 32  # documents of a step inside a lane
     decay: float = 1e-5  # lambda of ``rho = 1 / (1 + lambda t)``
     prior_scale: float = 1.0  # multiplies the prior
-
     judged = False  # whether a round is kept only if the objective falls
 
     def map(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:

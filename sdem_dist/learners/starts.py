@@ -32,11 +32,10 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
     unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
     if len(unfit):
         column = int(unfit[0])
-        raise ValueError(
-            f"{'the target' if column == target else f'column {column} (from 0)'} holds values as large as "
-            f"{largest[column]:.3g}, and squares of more than {LARGEST:.0e} cannot be summed: divide it by a constant, or mark "
-            "such values as missing (NaN)"
-        )
+        name = "the target" if column == target else f"column {column} (from 0)"
+        why = f"squares of more than {LARGEST:.0e} cannot be summed"
+        hint = "divide it by a constant, or mark such values as missing (NaN)"
+        raise ValueError(f"{name} holds values as large as {largest[column]:.3g}, and {why}: {hint}")
 
 
 def gaussian_block(
@@ -58,17 +57,15 @@ def categorical_blocks(
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
         column = int(columns[high.argmax()])
-        raise ValueError(
-            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
-            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
-        )
+        what = f"holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most there may be"
+        hint = "number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        raise ValueError(f"column {column} (from 0) {what}: {hint}")
     n_values = high.astype(int) + 1
     if least is not None:
         least = np.asarray(least)
         if least.dtype.kind not in "iu" or least.shape not in ((), n_values.shape):
-            raise ValueError(
-                f"min_categories must be an integer, or one for each of {len(n_values)} columns, got {least}"
-            )
+            expected = f"an integer, or one for each of {len(n_values)} columns"
+            raise ValueError(f"min_categories must be {expected}, got {least}")
         n_values = np.maximum(n_values, least)
     numbers = np.unique(n_values).tolist()
     return tuple(Block(Categorical(n, alpha), tuple(columns[n_values == n].tolist())) for n in numbers)
@@ -82,9 +79,8 @@ def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
 def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
     if unfit.any():
         row, column = np.argwhere(unfit)[0]
-        raise ValueError(
-            f"{what} in data passed to {who} (input X): row {row}, column {column} (from 0) holds {X[row, column]}; {rule}"
-        )
+        cell = f"row {row}, column {column} (from 0) holds {X[row, column]}"
+        raise ValueError(f"{what} in data passed to {who} (input X): {cell}; {rule}")
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,6 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
 
     n_columns: int
     weighted: bool = False  # count a document by its weight
-
     state_type = ColumnSummary
 
     def state_fields(self) -> dict[str, Field]:
@@ -93,9 +92,9 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
 
     def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
         table = np.asarray(documents.values, np.float64)
-        is_present = ~np.isnan(table)
-        of_documents = documents.weights if self.weighted else None
-        weights = np.ones((len(table), 1)) if of_documents is None else of_documents[:, None]
+        is_present, weights = ~np.isnan(table), np.ones((len(table), 1))
+        if self.weighted and documents.weights is not None:
+            weights = documents.weights[:, None]
         n = (is_present * weights).sum(axis=0)
         mean = (np.where(is_present, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
@@ -136,7 +135,6 @@ class Words(OnePass[WordSummary, Documents]):
     n_features: int
     n_targets: int = 0
     log_counts: bool = False  # add up ln(1 + x) of the counts
-
     state_type = WordSummary
 
     def state_fields(self) -> dict[str, Field]:
@@ -149,10 +147,8 @@ class Words(OnePass[WordSummary, Documents]):
     def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         counts = entries(documents.data, self.log_counts) * np.repeat(weights, np.diff(documents.indptr))
-        frequencies = np.bincount(documents.indices, counts, self.n_features)
-        weight = float(weights.sum())
-        targets = np.empty((len(weights), 0)) if documents.targets is None else documents.targets
-        targets = targets[:, : self.n_targets]
+        frequencies, weight = np.bincount(documents.indices, counts, self.n_features), float(weights.sum())
+        targets = (np.empty((len(weights), 0)) if documents.targets is None else documents.targets)[:, : self.n_targets]
         mean = (weights[:, None] * targets).sum(axis=0) / (weight or 1.0)
         return WordSummary(frequencies, weight, mean, (weights[:, None] * (targets - mean) ** 2).sum(axis=0))
 
@@ -166,9 +162,8 @@ class Words(OnePass[WordSummary, Documents]):
 class SurveyResult(NamedTuple):
     """What was found; parts of it add up."""
 
-    keys: np.ndarray
-    """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there
-    are fewer documents."""
+    # The smallest random keys of documents of each class, ascending; infinite if there are fewer documents.
+    keys: np.ndarray  # shape (n_classes, n_examples)
     positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
     summed_rows: np.ndarray  # sum over documents of the row divided by its sum, shape (n_columns,)
     largest_sum: float  # largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)
@@ -187,7 +182,6 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     labelled: bool = True  # False takes all documents as of one class
     transform: RowTransform = AS_IS
     seed: int = 0
-
     state_type = SurveyResult
 
     def state_fields(self) -> dict[str, Field]:

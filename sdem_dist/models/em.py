@@ -191,7 +191,6 @@ class Centres(Model):
     spherical: bool = False  # rows and centres have length 1 (Dhillon and Modha 2001)
     location: tuple[float, ...] = ()  # subtracted from columns of a table, so that squares do not cancel; empty: 0
     head: Nearest = field(default_factory=Nearest)
-
     state_type = KMeansState
 
     @property

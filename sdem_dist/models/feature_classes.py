@@ -58,7 +58,6 @@ class DenseModel(Model):
 
     variables: FeatureModel  # the families of the columns
     head: Classes | Number
-
     state_type = FeatureState
     class_alpha = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
 

@@ -144,27 +144,20 @@ class FeatureModel:
                 columns = np.reshape(block.columns, (block.n_variables, -1))[variable].tolist()
                 hint = ""
                 if isinstance(block.family, Categorical):
-                    hint = (
-                        f": it knows 0 to {block.family.n_categories - 1}; put NaN there, a missing value, or set "
-                        "CategoricalNB(min_categories=)"
-                    )
-                raise ValueError(
-                    f"a row holds {table[row, columns].tolist()} in the {type(block.family).__name__} column "
-                    f"{', '.join(map(str, columns))} (from 0), which takes no such value{hint}"
-                )
+                    known = f"it knows 0 to {block.family.n_categories - 1}"
+                    hint = f": {known}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
+                held, numbers = table[row, columns].tolist(), ", ".join(map(str, columns))
+                where = f"in the {type(block.family).__name__} column {numbers} (from 0)"
+                raise ValueError(f"a row holds {held} {where}, which takes no such value{hint}")
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
             base += np.where(gone, 0.0, block.log_base(values)).sum(axis=1)
             absent.append(gone)
         missing = np.concatenate(absent, axis=1)
-        return Features(
-            self.join(parts),
-            missing.astype(np.float64) if missing.any() else np.zeros((n, 0)),
-            base,
-            np.full(n, -1, np.int32) if labels is None else labels,
-            np.ones(n) if weights is None else weights,
-        )
+        gaps = missing.astype(np.float64) if missing.any() else np.zeros((n, 0))
+        labels = np.full(n, -1, np.int32) if labels is None else labels
+        return Features(self.join(parts), gaps, base, labels, np.ones(n) if weights is None else weights)
 
     def to_natural(self, mu: np.ndarray, log_prior: np.ndarray) -> FeatureParameters:
         thetas = self._each(lambda family, m: family.to_natural(m), mu)
@@ -209,10 +202,11 @@ class FeatureModel:
             values = block.values(row[None])[0]
             complete = np.flatnonzero(~np.isnan(values).any(axis=-1))
             filled = np.where(np.isnan(values), 0.0, values)
-            products = np.einsum("vs,kvs->vk", block.family.statistics(filled), theta)
-            products += (
-                block.log_base(filled[None])[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
+            products, base = (
+                np.einsum("vs,kvs->vk", block.family.statistics(filled), theta),
+                block.log_base(filled[None]),
             )
+            products += base[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
             columns = np.reshape(block.columns, (block.n_variables, -1))[:, 0]
             densities[columns[complete]] = products[complete]
             first += block.n_variables

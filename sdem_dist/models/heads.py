@@ -13,6 +13,10 @@ from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.records import record
 
+TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
+HELD_OUT = (1 << 32) - 1  # stands where an epoch would in the keys that decide what is held out
+ALIKE = 0.5  # share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99
+
 
 class Model:
     """What models have in common: their head says what scores mean, and statistics are NamedTuples that add up."""
@@ -31,9 +35,6 @@ class Model:
     def check_log_prior(self, log_prior: tuple[float, ...] | None, n: int) -> None:
         if log_prior is not None and len(log_prior) != n:
             raise ValueError(f"log_prior has {len(log_prior)} numbers for {n} classes")
-
-
-TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
 
 
 @record
@@ -131,7 +132,6 @@ class Labels:
     temperatures: tuple[float, ...] = ()  # of each label, see `sdem_dist.label_scores.Decisions`; empty: 1
     thresholds: tuple[float, ...] = ()  # empty: 0.5
     exclusive: bool = False  # each document has one label: labels are classes, and the strongest one is predicted
-
     component_class = ()
     clusters = False
 
@@ -201,9 +201,6 @@ class Number:
         return {"nll": nll / weight, "ncll": ncll / weight}
 
 
-HELD_OUT = (1 << 32) - 1  # stands where an epoch would in the keys that decide what is held out
-
-
 def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:
     """Return which documents at the stored positions ``start:stop`` are trained on, bool, where a share is held out."""
     keys = document_keys(seed, HELD_OUT, start, stop)
@@ -215,9 +212,6 @@ class Unit(NamedTuple):
 
     margin: float  # ``s' (d theta / d mu) s`` of their statistics s, at the prior
     mean_square: float  # squared Euclidean length
-
-
-ALIKE = 0.5  # share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:

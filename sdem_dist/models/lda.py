@@ -14,8 +14,7 @@ from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.topics import MOVES, check_number
 from sdem_dist.losses import Loss, Nll, kernel_form
-from sdem_dist.models import word_counts
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths, state_at
 from sdem_dist.records import record
 
 INFERENCE = {"map": topics.MAP, "gibbs": topics.GIBBS}
@@ -105,7 +104,7 @@ class LdaClasses(WordCounts):
         log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
         topics = words.reshape(-1, self.n_topics, self.n_classes)
         topics *= self.alpha / topics.mean(axis=1, keepdims=True)
-        return word_counts.state_at(words, np.full(self.n_classes, self.class_alpha))
+        return state_at(words, np.full(self.n_classes, self.class_alpha))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
         """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
@@ -129,11 +128,9 @@ class LdaClasses(WordCounts):
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, np.empty(0, np.int64))
         for a, b in runs(_costs(local.documents, self.inference, self.n_columns)):
-            visited = local.visited(np.arange(a, b))
-            kernel.add_expected_statistics(
-                visited, keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
-            )
-        return word_counts.at_one_theta(local, rows, class_counts)
+            visited, table = local.visited(np.arange(a, b)), parameters.table
+            kernel.add_expected_statistics(visited, keys, table, parameters.gamma, objective, how, rows, class_counts)
+        return local.statistics(rows, class_counts)
 
     def run(
         self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective, literal: bool

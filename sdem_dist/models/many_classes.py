@@ -162,7 +162,6 @@ class SparseCounts(Model):
     head: VeryManyClasses
     alpha: float = 1.0  # pseudo-count of a word, where no other start is given
     class_alpha: float = 1.0  # pseudo-count of a class
-
     state_type = ManyClassState
     cache_key = "many classes"
 

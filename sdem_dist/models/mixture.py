@@ -246,7 +246,6 @@ class PosteriorMixture(Model):
     component_class: tuple[int, ...] = ()  # of each component, ascending; empty: all classes share all components
     transform: RowTransform = AS_IS
     dtype: str = "float64"  # or "float32": of products and posteriors; parameters and sums are float64
-
     state_type = MultiplicativeState
     tempered = True
 
@@ -322,4 +321,4 @@ class PosteriorMixture(Model):
 
     def scored(self, state: MultiplicativeState, documents: SortedDocuments, temperature: float, seed: int) -> Scored:
         scores = self.scores(self.parameters(state), documents.rows) / temperature
-        return scored(scores, documents.labels, documents.weights, np.ones(len(scores)))
+        return scored(scores, documents.labels, documents.weights, np.ones(len(scores)), scores)

@@ -14,15 +14,7 @@ from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EmForm
 from sdem_dist.models.heads import Labels
-from sdem_dist.models.word_counts import (
-    LocalDocuments,
-    SdemState,
-    SdemStatistics,
-    WordCounts,
-    at_one_theta,
-    lengths,
-    state_at,
-)
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths, state_at
 from sdem_dist.records import record
 
 NO_MEMBERS = np.empty((1, 0), np.uint8)  # of documents with one label each
@@ -114,7 +106,9 @@ class NaiveBayes(WordCounts):
         return self._weighted(shares * local.weights[:, None], local)
 
     def _weighted(self, weights: np.ndarray, local: LocalDocuments) -> SdemStatistics:
-        return at_one_theta(local, weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0))
+        d, rows = local.documents, np.zeros((len(local.words), weights.shape[1]))
+        add_statistics(d.data, d.indices, d.indptr, weights, rows)
+        return local.statistics(rows, weights.sum(axis=0))
 
     def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
         """Return the expected counts with the prior's (M-step), or as far as the form goes.
@@ -167,12 +161,6 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
     scores += parameters.log_prior
     scores -= lengths(documents)[:, None] * parameters.log_totals
     return scores
-
-
-def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
-    rows = np.zeros((n_words, loss_weights.shape[1]))
-    add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
-    return rows
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:

@@ -18,6 +18,9 @@ from sdem_dist.models.heads import Number
 from sdem_dist.records import record
 
 _LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a standardised target
+PENALTIES = np.logspace(-6, 6, 121)  # penalties that are compared
+_PERFECT = 1e-12  # share of the target's variance that a perfect fit leaves; variance of a constant target
+LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count
 
 
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
@@ -209,11 +212,6 @@ class JointGaussian(DenseModel):
 
     def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> tuple[np.ndarray, ...]:
         return rows.weights, *self.losses(state.best[1], rows)
-
-
-PENALTIES = np.logspace(-6, 6, 121)  # penalties that are compared
-_PERFECT = 1e-12  # share of the target's variance that a perfect fit leaves; variance of a constant target
-LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count
 
 
 class Evidence(NamedTuple):

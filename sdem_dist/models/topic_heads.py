@@ -42,7 +42,6 @@ class TopicHead:
 
     n_classes: int = 0  # outputs, the rows of U
     gamma: float = 1.0  # factor of U theta; for numbers the precision of their noise
-
     kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_steps`
     learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents bring
     runaway: ClassVar[float] = np.inf  # an entry of U past which training has diverged
@@ -69,7 +68,6 @@ class NoOutput(TopicHead):
     """The words alone: topics without labels (BP-LDA). U has no rows."""
 
     n_particles: int = 0  # of the left-to-right estimate of ``ln p(w)``, which takes far longer than training; 0: none
-
     kind = kernel.NONE
     learns = "nothing"
 
@@ -105,7 +103,7 @@ class SoftmaxClasses(TopicHead):
         parts = []
         for batch in batches:
             scores, d = self.scores(batch.parameters.output, batch.outputs), batch.documents
-            parts.append(scored(scores, d.labels, d.weights, lengths(d.documents)))
+            parts.append(scored(scores, d.labels, d.weights, lengths(d.documents), scores))
         return classifier_sums(joined(parts))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -151,7 +149,6 @@ class SigmoidLabels(TopicHead):
     """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones."""
 
     thresholds: tuple[float, ...] = ()  # the probability from which on a document gets each label; empty: 0.5
-
     kind = kernel.LABELS
     learns = "targets"
 
@@ -169,10 +166,9 @@ class SigmoidLabels(TopicHead):
 
 
 def _odds(gamma: float, batches: Iterable[TopicScores]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    odds, members, weights = zip(
-        *((gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True
-    )
-    return np.concatenate(odds), np.concatenate(members), np.concatenate(weights)
+    columns = zip(*((gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True)
+    odds, members, weights = map(np.concatenate, columns)
+    return odds, members, weights
 
 
 @record
@@ -181,7 +177,6 @@ class Numbers(TopicHead):
 
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
-
     kind = kernel.GAUSSIAN
     learns = "targets"
     runaway = 1e6  # standard deviations of a target
@@ -201,10 +196,7 @@ class Numbers(TopicHead):
         return np.sum([_errors(batch.outputs, batch.documents) for batch in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the mean squared error and the predictive R2, means over targets.
-
-        R2 of a constant target is 0, or 1 if it is met, as scikit-learn's.
-        """
+        """Return the mean squared error and R2, means over targets; of a constant R2 is 0, or 1 if it is met."""
         weight = max(float(sums[0]), 1e-300)
         squared, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight

@@ -10,7 +10,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import mirror_descent, topic_steps
 from sdem_dist.kernels.csr import Counted, runs
 from sdem_dist.kernels.mirror_descent import FLOOR, Descent
-from sdem_dist.kernels.topic_steps import Response
+from sdem_dist.kernels.topic_steps import Rates, Response
 from sdem_dist.kernels.topics import check_number
 from sdem_dist.models.heads import Model
 from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
@@ -136,7 +136,6 @@ class TopicModel(Model):
     log_counts: bool = False  # take ln(1 + x) of every count
     words_weight: float = 0.0
     n_labelled: float = 0.0  # documents that have a label, by weight; 0: all
-
     state_type = TopicState
 
     def state_fields(self) -> dict[str, Field]:
@@ -160,10 +159,9 @@ class TopicModel(Model):
     def start(self, frequencies: np.ndarray, seed: int) -> TopicState:
         """Return the state before the first document: topics are the words' frequencies times exp(.1 normal).
 
-        The same for all lanes, so that their topics have the same numbers. `frequencies`: shape (n_features,).
+        The same for all lanes, so that their topics have the same numbers.
         """
-        bits = np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65)
-        rng = np.random.Generator(bits)
+        rng = np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65))
         noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
         share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
         output = self.head.start(rng, self.n_topics)
@@ -212,7 +210,7 @@ class TopicModel(Model):
         state: TopicState,
         local: LocalDocuments,
         order: np.ndarray,
-        rates: topic_steps.Rates,
+        rates: Rates,
         averaging: bool,
         n_documents: float,
     ) -> TopicStatistics:
@@ -222,16 +220,10 @@ class TopicModel(Model):
         evidence = np.zeros(self.n_topics + 1 if self.inference.learned else 0)
         sum_rows = np.zeros_like(topics) if averaging else np.empty((0, 0))
         sums = topic_steps.Topics(sum_rows, np.zeros(0), np.zeros_like(output), evidence)
-        factors, factor_sums, n_batches, t = topic_steps.run_batches(
-            _documents(local),
-            order,
-            self._response(n_documents),
-            topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output),
-            self.inference.how(state.alpha),
-            rates,
-            topic_steps.Progress(squares, float(state.t), float(state.seen)),
-            sums,
-        )
+        current = topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output)
+        progress = topic_steps.Progress(squares, float(state.t), float(state.seen))
+        how = self._response(n_documents), current, self.inference.how(state.alpha), rates, progress, sums
+        factors, factor_sums, n_batches, t = topic_steps.run_batches(_documents(local), order, *how)
         return TopicStatistics(
             words=local.words,
             rows=weight * (topics - before * factors),

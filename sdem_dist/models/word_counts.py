@@ -39,9 +39,9 @@ class BlockedTable:
 class SdemState(NamedTuple):
     """Expectation parameters mu, unnormalised, and where the run stands."""
 
-    words: np.ndarray
-    """N, expected counts without gamma of a word in each column (a class, or a component or topic of one): shape
-    (n_features, n_columns), float64.  While lanes of a wide model are mapped, it is a `BlockedTable`."""
+    # N, expected counts without gamma of a word in each column (a class, or a component or topic of one); a
+    # `BlockedTable` while lanes of a wide model are mapped.
+    words: np.ndarray  # shape (n_features, n_columns), float64
     totals: np.ndarray  # M, the sums of N over the vocabulary: shape (n_columns,)
     class_counts: np.ndarray  # C, expected counts of the classes, or of the components, without gamma
     gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
@@ -75,6 +75,11 @@ class LocalDocuments(NamedTuple):
         d = self.documents
         return np.asarray(column_sums(data, d.indices, d.indptr, self.weights, len(self.words)))
 
+    def statistics(self, rows: np.ndarray, class_counts: np.ndarray) -> "SdemStatistics":
+        """Return statistics at one theta."""
+        none = np.zeros(len(rows))
+        return SdemStatistics(self.words, rows, none, none, class_counts, 0.0, 0.0, self.weight, 0.0)
+
     def visited(self, order: np.ndarray) -> Visited:
         d = self.documents
         return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
@@ -86,12 +91,9 @@ def localised(
     """Return documents with the words that occur numbered from 0; if `frequent_first`, rows often needed are close."""
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
     number = np.zeros(documents.n_features, np.uint32)
-    if frequent_first:
-        count_words(documents.indices, number)
-        words = number_by_frequency(number)
-    else:
-        mark_words(documents.indices, number)
-        words = number_words(number)
+    count, numbered = (count_words, number_by_frequency) if frequent_first else (mark_words, number_words)
+    count(documents.indices, number)
+    words = numbered(number)
     indices = np.empty(len(documents.indices), np.uint16 if len(words) <= 1 << 16 else np.uint32)
     renumber(documents.indices, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
@@ -119,11 +121,6 @@ class SdemStatistics(NamedTuple):
     class_gamma: float
     weight: float  # documents, by weight
     n_lanes: float
-
-
-def at_one_theta(local: LocalDocuments, rows: np.ndarray, class_counts: np.ndarray) -> SdemStatistics:
-    none = np.zeros(len(rows))
-    return SdemStatistics(local.words, rows, none, none, class_counts, 0.0, 0.0, local.weight, 0.0)
 
 
 def added_by_word(
@@ -156,7 +153,6 @@ class WordCounts(Model):
     alpha: float = 1.0  # pseudo-count of every word in the conjugate prior
     class_alpha: float = 1.0  # the same of every class, or column
     log_prior: tuple[float, ...] | None = None  # fixed ln p of each class, or column; None learns it
-
     state_type = SdemState
     tempered = True
 
@@ -245,11 +241,10 @@ class WordCounts(Model):
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
         """Run a kernel over documents in `order`; return how N of their words and C move, and where it ends."""
         before = state.words[local.words]
-        words = before.copy()
-        table, moment = self.working_table(state, words)
+        table, moment = self.working_table(state, before.copy())
         for a, b in runs(costs[order]):
             moment = Moment(*run(local.visited(order[a:b]), table, moment))
-        return words - before, table.class_counts - state.class_counts, moment
+        return table.words - before, table.class_counts - state.class_counts, moment
 
     def bounds(self, block: int, n_blocks: int) -> tuple[int, int]:
         """Return the first word of a block of the vocabulary and the first after it."""

@@ -22,7 +22,7 @@ WEIGHTS, LENGTHS = RNG.random(50), RNG.integers(0, 9, 50).astype(float)
 
 
 def sums_of(*columns):
-    return evaluation_sums(scored(*columns))
+    return evaluation_sums(scored(*columns, columns[0]))
 
 
 def test_means_by_hand():
@@ -86,7 +86,7 @@ def drawn_scores(seed: int = 0, n: int = 300, n_classes: int = 4) -> tuple[np.nd
 def test_it_is_a_part_of_the_full_evaluation(seed):
     scores, labels, weights = drawn_scores(seed)
     lengths = np.ones(len(labels))
-    whole = classifier_metrics(classifier_sums(scored(scores, labels, weights, lengths), tempered=True), 4)
+    whole = classifier_metrics(classifier_sums(scored(scores, labels, weights, lengths, scores), tempered=True), 4)
     found = choosing_metrics(choosing_sums(scores, labels, weights))
     assert set(found) == set(CHOSEN_BY)
     # A NaN loses no argmax of NumPy: only there do the two differ, by one document of weight 1.

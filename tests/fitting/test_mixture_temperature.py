@@ -134,7 +134,7 @@ def test_the_log_loss_is_that_at_the_temperature(lead):
     labels, weights = rng.integers(0, 3, 40), rng.integers(1, 3, 40).astype(float)
     scores = rng.normal(size=(40, 3))
     scores[np.arange(40), labels] += lead
-    documents = scored(scores, labels, weights, np.ones(40))
+    documents = scored(scores, labels, weights, np.ones(40), scores)
     found = classifier_metrics(classifier_sums(documents, tempered=True), 3)
     at = log_softmax(scores / found["temperature"], axis=1)[np.arange(40), labels]
     assert found["tempered_log_loss"] == pytest.approx(-np.average(at, weights=weights), abs=5e-4)

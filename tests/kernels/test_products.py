@@ -12,7 +12,7 @@ from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
 from sdem_dist.kernels.losses import Objective, Schedule, Table
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
-from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths, weighted_statistics
+from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
 
@@ -40,7 +40,6 @@ def test_scores_and_statistics_are_matrix_products(d, n_classes):
     sums = start.copy()
     add_statistics(d.data, d.indices, d.indptr, weights, sums)
     np.testing.assert_allclose(sums, start + X.T @ weights, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(weighted_statistics(weights, d, d.n_features), X.T @ weights, rtol=1e-11, atol=1e-11)
 
 
 def test_naive_bayes_is_a_categorical_times_multinomials():
