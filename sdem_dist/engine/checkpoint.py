@@ -5,7 +5,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,13 +133,13 @@ class Checkpoints:
 
         path = self.folder / f"checkpoint-{stage.number:03d}-{progress.epoch:06d}-{progress.round:06d}.sdem"
         write_archive(path, CHECKPOINT, arrays(), {"run": stage.run, "progress": to_json(progress._asdict())})
-        _remove(self._of(lambda number: number == stage.number)[: -self.keep])
+        self.remove([stage.number], self.keep)
         self._last = time.monotonic()
         return SavedState(str(path), contents_checksum(path), stage.state_type)
 
     def latest(self, stage: StageRecord, n_epochs: int) -> tuple[Progress, SavedState, Any] | None:
         """Return (progress, state, best state or None) of a stage's newest checkpoint; ModelError: another's."""
-        if not (paths := self._of(lambda number: number == stage.number)):
+        if not (paths := self._of([stage.number])):
             return None
         path = paths[-1]
         best, metadata = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
@@ -165,23 +165,21 @@ class Checkpoints:
         state, metadata = _read(path, RESULT, state_type, "state", run)
         return state, from_json(metadata.get("result"))
 
-    def remove_before(self, stage: int) -> None:
-        _remove(self._of(lambda number: number < stage))
+    def remove(self, stages: Container[int], keep: int = 0) -> None:
+        """Remove the checkpoints of stages, but the newest `keep`."""
+        paths = self._of(stages)
+        for path in paths[: len(paths) - keep]:
+            with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
+                path.unlink()
 
     def _result(self, stage: int) -> Path:
         return self.folder / f"stage-{stage:03d}.sdem"
 
-    def _of(self, accepts: Callable[[int], bool]) -> list[Path]:
+    def _of(self, stages: Container[int]) -> list[Path]:
         """Return the checkpoints of stages, the oldest first."""
         names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
         found = [([int(number) for number in name.groups()], path) for name, path in names if name]
-        return [path for numbers, path in sorted(found) if accepts(numbers[0])]
-
-
-def _remove(paths: list[Path]) -> None:
-    for path in paths:
-        with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
-            path.unlink()
+        return [path for numbers, path in sorted(found) if numbers[0] in stages]
 
 
 def _prefix(block: int, n_blocks: int) -> str:

@@ -27,7 +27,6 @@ SHORT_TASK = 0.25  # seconds that one task of whole rounds should take
 FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
-
 Value = TypeVar("Value")
 AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # only it looks into states, statistics and prepared documents
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores

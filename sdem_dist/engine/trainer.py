@@ -125,7 +125,7 @@ class StageRun:
             for result in unsaved:
                 checkpoints.write_result(*result)
             unsaved.clear()
-            checkpoints.remove_before(record.number)
+            checkpoints.remove(range(record.number))
             if trainer.resume:
                 if (done := checkpoints.result(self._finished, record.number, record.state_type)) is not None:
                     return StageResult(*done)
@@ -219,14 +219,11 @@ class StageRun:
                 trainer.emit(event)
         n_epochs, name = len(self._history), self._stage.name
         best_epoch = n_epochs if self._best is None else self._best_epoch + 1
-        reason, why, then = "epochs", "", ""
+        reason, why = ("callback", "a callback asked") if self._stopped else ("epochs", "")
         if exhausted:
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"
-        elif self._stopped:
-            reason, why = "callback", "a callback asked"
-        if why:
-            then = monitoring.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs))
+        then = monitoring.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs)) if why else ""
         trainer.emit(events.StageEnded(name, self._record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(self._best if self._best is not None else self._state(last=True), self._history)
 
@@ -241,11 +238,8 @@ class StageRun:
         elif initial is None or isinstance(initial, MadeByWorkers):
             make = partial(rounds.initial_block, learner) if initial is None else initial.block
         else:
-            state = initial() if callable(initial) else initial
-            one = n == 1
-            return rounds.blocks_from_driver(
-                executor, n, lambda b: state if one else learner.block_of_state(state, b, n)
-            )
+            state, cut = initial() if callable(initial) else initial, learner.block_of_state if n > 1 else None
+            return rounds.blocks_from_driver(executor, n, lambda b: state if cut is None else cut(state, b, n))
         # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
         return [executor.submit(rounds.start_block, make, b, n) for b in range(n)]
 
@@ -283,12 +277,11 @@ class StageRun:
             self._sizes.measured(len(numbers), timings, seconds)
         each = len(timings) // len(numbers)  # of several rounds all have a bundle's and an update's
         for i, round_ in enumerate(numbers):
-            merge = 0.0
-            for timing in timings[i * each : (i + 1) * each]:
+            own = timings[i * each : (i + 1) * each]
+            for timing in own:
                 if timing.n_lanes:
                     trainer.emit(events.LanesEnded(name, epoch, round_, *timing))
-                else:
-                    merge += timing.merge
+            merge = sum((timing.merge for timing in own if not timing.n_lanes), 0.0)
             trainer.emit(events.RoundEnded(name, epoch, round_, seconds / len(numbers), executor.n_workers, merge))
         if numbers[-1] < self._plan.rounds(epoch) - 1:
             return

@@ -32,7 +32,19 @@ def loss_weights(loss, scores, label, out):
     """
     n_classes = scores.size
     if loss.kind == NCLL:
-        largest = _posterior_weights(scores, label, out)
+        top, total, rest = scores[0], 0.0, 0.0
+        for k in range(1, n_classes):
+            top = max(top, scores[k])
+        for k in range(n_classes):
+            # Below exp(-690) a posterior changes no count, and would make later sums denormal, which is slow.
+            out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
+            total += out[k]
+        for k in range(n_classes):
+            out[k] = -out[k] / total
+            if k != label:
+                rest -= out[k]
+        out[label] = rest  # 1 - p(label | d) without cancellation
+        largest = rest
     else:
         for k in range(n_classes):
             out[k] = 0.0
@@ -61,26 +73,6 @@ def loss_weights(loss, scores, label, out):
 def _wins(loss, own, best):
     """Say whether the hinge loss asks for no step; the best rival's score includes its cost."""
     return own >= best if loss.costs.size else own - best > loss.margin
-
-
-@jit_inline
-def _posterior_weights(scores, label, out):
-    n_classes = scores.size
-    top = scores[0]
-    for k in range(1, n_classes):
-        top = max(top, scores[k])
-    total = 0.0
-    for k in range(n_classes):
-        # Below exp(-690) a posterior changes no count, and would make later sums denormal, which is slow.
-        out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
-        total += out[k]
-    rest = 0.0
-    for k in range(n_classes):
-        out[k] = -out[k] / total
-        if k != label:
-            rest -= out[k]
-    out[label] = rest  # 1 - p(label | d) without cancellation
-    return rest
 
 
 @jit

@@ -57,16 +57,6 @@ def _descend(theta, pull, step, new):
 
 
 @jit_inline
-def _bounded(step, theta, pull):
-    """Return `step`, or what makes the share of the topic that gains most grow by e before shares are normalised."""
-    top, mean = pull[0], 0.0
-    for k in range(pull.size):
-        top = max(top, pull[k])
-        mean += theta[k] * pull[k]
-    return STEEPEST / (top - mean) if step * (top - mean) > STEEPEST else step
-
-
-@jit_inline
 def _mixed(theta, columns, ascending, mass):
     """``mass = Phi theta``, for the words of the document."""
     for v in range(mass.size):
@@ -118,12 +108,15 @@ def infer(document, alpha, step, method, layers):
             pull[k] = (alpha[k] - 1.0) / theta[k]
         add_rows_at(ratios, ascending[: counts.size], rows, pull)
         if search:
-            step, value = _searched(
-                document, alpha, Layers(thetas, points, steps, masses), pull, layer, step, value, method
-            )
+            step, value = _searched(document, alpha, layers, pull, layer, step, value, method)
             continue
         share = _momentum(method, layer)
-        steps[layer] = _bounded(step / share, point, pull)
+        top, mean = pull[0], 0.0
+        for k in range(n_topics):
+            top = max(top, pull[k])
+            mean += point[k] * pull[k]
+        # At most what makes the share of the topic that gains most grow by e before shares are normalised.
+        steps[layer] = STEEPEST / (top - mean) if step / share * (top - mean) > STEEPEST else step / share
         _descend(point, pull, steps[layer], new)
         if method == ACCELERATED:
             extrapolation = _momentum(method, layer + 1) if layer + 1 < steps.size else 0.0

@@ -9,7 +9,6 @@ from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
 NEGLIGIBLE = 0.01  # classes whose loss weight is a smaller share of the largest are left alone; see below
-
 AT_ONCE = 2_048  # logarithms of this many counts are taken at once: they stay in the fastest cache
 NEAR = 1 << 20  # bytes of a table that fits in the second cache: its rows arrive sooner than they could be asked for
 MANY = 4  # whole rows are changed where more than one class in this many asks for a step

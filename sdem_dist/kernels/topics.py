@@ -197,7 +197,7 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
     sums, weights = np.empty((n_particles, n_topics)), np.empty(n_topics)
     sums[:] = alpha - least
     pseudo = n_topics * least + (alpha - least).sum()
-    likelihoods = np.empty(n_particles)
+    likelihoods, chosen = np.empty(n_particles), np.empty(n_particles, np.int64)
     length, score = 0.0, 0.0
     for i in range(positions.size):
         rising = math.lgamma(length + pseudo + counts[i]) - math.lgamma(length + pseudo)
@@ -222,22 +222,14 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
         top = likelihoods.max()
         likelihoods[:] = np.exp(likelihoods - top)
         score += top + np.log(likelihoods.sum() / n_particles)
-        if n_particles > 1:
+        if n_particles > 1:  # at even spaces from one uniform number
             key = advanced(key)
-            _resample(likelihoods, uniform(key), topics[:, : i + 1], sums)
+            u, reached, total, r = uniform(key), 0.0, likelihoods.sum(), -1
+            for particle in range(n_particles):
+                while reached <= (particle + u) / n_particles * total and r < n_particles - 1:
+                    r += 1
+                    reached += likelihoods[r]
+                chosen[particle] = r
+            topics[:, : i + 1] = topics[:, : i + 1][chosen]
+            sums[:] = sums[chosen]
     return score
-
-
-@jit
-def _resample(weights, u, topics, sums):
-    """Replace particles by draws in proportion to weights, at even spaces from one uniform number."""
-    n = weights.size
-    chosen = np.empty(n, np.int64)
-    reached, total, r = 0.0, weights.sum(), -1
-    for i in range(n):
-        while reached <= (i + u) / n * total and r < n - 1:
-            r += 1
-            reached += weights[r]
-        chosen[i] = r
-    topics[:] = topics[chosen]
-    sums[:] = sums[chosen]

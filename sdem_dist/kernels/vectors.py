@@ -153,8 +153,6 @@ def _reinterpreter(source, target):
 
 _bits64, _float64 = _reinterpreter(types.float64, types.uint64), _reinterpreter(types.uint64, types.float64)
 _bits32, _float32 = _reinterpreter(types.float32, types.uint32), _reinterpreter(types.uint32, types.float32)
-
-
 # Bits of 1 and of sqrt(1/2): the argument is split as 2**k * m with m in [sqrt(1/2), sqrt(2)), as fdlibm does.
 _ONE = np.uint64(0x3FF0000000000000)
 _SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)

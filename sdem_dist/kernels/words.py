@@ -8,11 +8,8 @@ from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
 
 UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
-
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_OTHER = np.uint64(0xD6E8FEB86659FD93)
+_FACTOR, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
-_ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ALL_INSIDE = np.uint64(0x0101010101010101)

@@ -13,8 +13,6 @@ from sdem_dist.models.word_counts import entries
 from sdem_dist.records import Field, record
 
 _ROUNDING = 1e-13  # standard deviation, next to the mean, up to which a column or a target counts as constant
-
-
 _Summary = TypeVar("_Summary")
 _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 

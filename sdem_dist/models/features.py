@@ -169,8 +169,7 @@ class FeatureModel:
     ) -> tuple[FeatureParameters, np.ndarray]:
         """Return expectations of theta and log-partitions under a posterior, and KL(posterior || prior) of theta.
 
-        `weight`: shape (n_components,), observations of each component; with the prior's they are what the posterior
-        of theta counts for. `log_prior`: shape (n_components,), expected ln p(component).
+        `weight`: observations of each component, beside the prior's. `log_prior`: expected ln p(component).
         """
         thetas, partitions, divergence = [], [], np.zeros(len(mu))
         for block, m in zip(self.blocks, self.split(mu), strict=True):

@@ -224,9 +224,9 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     weights = np.where(squares > 0, 1.0 if documents.weights is None else documents.weights, 0.0)
     if not weights.any():
         return Unit(1.0, 1.0)
-    share = float(np.average(shares, weights=weights))
-    margin = share - float(np.average(lengths**2 / prior.sum(), weights=weights))
-    mean_square = float(np.average(squares, weights=weights))
+    columns = shares, lengths**2 / prior.sum(), squares
+    share, lost, mean_square = (float(np.average(column, weights=weights)) for column in columns)
+    margin = share - lost
     # Documents that are nearly alike, each with most of the words, move their scores little and their words' logarithms
     # far: such steps would leave S. Their unit is what they move without the total.
     return Unit(margin if margin > ALIKE * share else share, mean_square)

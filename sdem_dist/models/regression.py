@@ -80,8 +80,7 @@ def predicted_target(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of a new target, the last column, given the others; NaN is unknown.
 
-    The variance is that of the noise and of the coefficients, which are normal given the `n_rows` (by weight) of
-    training. Both returned arrays have shape (len(features),).
+    The variance is that of the noise and of the coefficients, which are normal given the `n_rows` of training.
     """
     mean, covariance = family.to_moments(mu)
     n, alpha = n_rows + family.alpha, family.alpha
@@ -229,8 +228,7 @@ def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     it the evidence is level there, and of equally good penalties the largest is taken, of a constant target the least.
 
     `products`: shape (n_features + 1, n_features + 1): sums of products of deviations from the means, the target last
-    and of variance 1, or 0.
-    `n`: rows, by weight.
+    and of variance 1, or 0. `n`: rows, by weight.
     """
     total, rows = float(products[-1, -1]), max(n - 1.0, 0.0)
     if total <= _PERFECT * n:

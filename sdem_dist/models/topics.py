@@ -61,12 +61,11 @@ class MirrorDescent:
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
         """Return topic proportions, shape (n_documents, n_topics), and ln p(words | theta), shape (n_documents,).
 
-        `parameters`: rows of its topics are what ``documents.indices`` point to. Both are float64, the latter without
-        the multinomial coefficient (equation 9).
+        `parameters`: rows of its topics are what ``documents.indices`` point to. There is no multinomial coefficient
+        (equation 9).
         """
         topics, how = parameters.topics, self.how(parameters.alpha)
-        theta = np.empty((documents.n_documents, topics.shape[1]))
-        log_likelihood = np.empty(documents.n_documents)
+        theta, log_likelihood = np.empty((documents.n_documents, topics.shape[1])), np.empty(documents.n_documents)
         for a, b in runs(np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])):
             counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
             mirror_descent.infer_documents(counted, topics, how, theta[a:b], log_likelihood[a:b])
