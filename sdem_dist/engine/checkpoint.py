@@ -178,8 +178,8 @@ class Checkpoints:
     def _of(self, stages: Container[int]) -> list[Path]:
         """Return the checkpoints of stages, the oldest first."""
         names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
-        found = [([int(number) for number in name.groups()], path) for name, path in names if name]
-        return [path for numbers, path in sorted(found) if numbers[0] in stages]
+        numbered = [([int(number) for number in name.groups()], path) for name, path in names if name]
+        return [path for numbers, path in sorted(numbered) if numbers[0] in stages]
 
 
 def _prefix(block: int, n_blocks: int) -> str:

@@ -109,9 +109,7 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
             else:
                 largest = loss_weights(loss, scores, label, group_step)
             if loss.kind == HINGE and largest == loss.share > 0.0:
-                blend_credit[group] += loss.share
-                largest = in_turn(blend_credit[group], loss.share, group_step)
-                blend_credit[group] -= largest
+                largest = in_turn(blend_credit, group, loss.share, group_step)
             if largest <= tolerance:
                 continue
             # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
@@ -140,14 +138,16 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
 
 
 @jit_inline
-def in_turn(blend_credit, share, step):
+def in_turn(blend_credit, group, share, step):
     """Make `step` a whole one if one is due, and return its largest weight, else 0."""
     # Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share of a step.
     # So one in 1 / share takes a whole step, which costs no more than the hinge loss. What is due is carried over.
-    if blend_credit < 1.0:
+    blend_credit[group] += share
+    if blend_credit[group] < 1.0:
         return 0.0
     for k in range(step.size):
         step[k] /= share
+    blend_credit[group] -= 1.0
     return 1.0
 
 

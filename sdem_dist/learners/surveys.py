@@ -221,8 +221,8 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
                 sums = self.transform.dense(entries).sum(axis=1, dtype=np.float64)
         missing = float(np.isnan(entries).sum()) if entries.dtype.kind == "f" else 0.0
         lowest = float(entries.min()) if entries.size else np.inf
-        found = shares, float(sums.max(initial=0.0)), lowest, missing, float(n)
-        return SurveyResult(summary.keys, summary.positions, *found)
+        largest = float(sums.max(initial=0.0))
+        return SurveyResult(summary.keys, summary.positions, shares, largest, lowest, missing, float(n))
 
     def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
         if len(parts) == 1:

@@ -144,8 +144,8 @@ class FeatureModel:
                 columns = np.reshape(block.columns, (block.n_variables, -1))[variable].tolist()
                 hint = ""
                 if isinstance(block.family, Categorical):
-                    known = f"it knows 0 to {block.family.n_categories - 1}"
-                    hint = f": {known}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
+                    categories = f"0 to {block.family.n_categories - 1}"
+                    hint = f": it knows {categories}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
                 held, numbers = table[row, columns].tolist(), ", ".join(map(str, columns))
                 where = f"in the {type(block.family).__name__} column {numbers} (from 0)"
                 raise ValueError(f"a row holds {held} {where}, which takes no such value{hint}")
