@@ -175,7 +175,8 @@ class FeatureClasses(DenseModel):
     class_alpha: float = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
 
     def __post_init__(self) -> None:
-        self.check_log_prior(self.log_prior, self.n_components)
+        if self.log_prior is not None and len(self.log_prior) != self.n_components:
+            raise ValueError(f"log_prior has {len(self.log_prior)} numbers for {self.n_components} classes")
 
     @property
     def tempered(self) -> bool:  # type: ignore[override]

@@ -32,10 +32,6 @@ class Model:
         """Return the sums of the fields of several lanes' statistics, from first to last."""
         return parts[0]._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
-    def check_log_prior(self, log_prior: tuple[float, ...] | None, n: int) -> None:
-        if log_prior is not None and len(log_prior) != n:
-            raise ValueError(f"log_prior has {len(log_prior)} numbers for {n} classes")
-
 
 @record
 class Classes:

@@ -157,7 +157,8 @@ class WordCounts(Model):
     tempered = True
 
     def __post_init__(self) -> None:
-        self.check_log_prior(self.log_prior, self.n_counts)
+        if self.log_prior is not None and len(self.log_prior) != self.n_counts:
+            raise ValueError(f"log_prior has {len(self.log_prior)} numbers for {self.n_counts} classes")
 
     @property
     def n_columns(self) -> int:
