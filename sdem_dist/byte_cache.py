@@ -18,7 +18,7 @@ class ByteCache:
         # another first part, which an earlier run left behind, make room.
         self.max_bytes, self.nbytes, self._oldest_leave = max_bytes, 0, oldest_leave
         self._values: dict[Key, Any] = {}
-        lock = self._lock = threading.Lock()
+        lock = self._lock = threading.RLock()
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
     def __contains__(self, key: Key) -> bool:
@@ -30,24 +30,21 @@ class ByteCache:
             if key in self._values:
                 return cast(Value, self._values[key])
         value = make()  # outside the lock: two threads may both make the value, and their values are equal
+        nbytes: int = cast(Any, value).nbytes
         with self._lock:
-            nbytes: int = cast(Any, value).nbytes
             if key not in self._values and nbytes <= self.max_bytes:
                 full = self.max_bytes - nbytes
-                self._drop(lambda old: self.nbytes > full and (self._oldest_leave or old[0] != key[0]))
+                self.discard(lambda old: self.nbytes > full and (self._oldest_leave or old[0] != key[0]))
                 if self.nbytes <= full:
                     self._values[key] = value
                     self.nbytes += nbytes
         return value
 
-    def _drop(self, condition: Callable[[Key], bool]) -> None:
-        for key in list(self._values):
-            if condition(key):
-                self.nbytes -= self._values.pop(key).nbytes
-
     def discard(self, condition: Callable[[Key], bool]) -> None:
         with self._lock:
-            self._drop(condition)
+            for key in list(self._values):
+                if condition(key):
+                    self.nbytes -= self._values.pop(key).nbytes
 
     def resize(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

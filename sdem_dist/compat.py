@@ -105,16 +105,16 @@ def import_scikit_learn() -> None:
     """
     if "sklearn" in sys.modules:
         return
-    numpy = import_module("numpy")
-    stand_ins = {name: _Later(name) for name in ("pandas", "scipy.stats") if name not in sys.modules}
-    stand_ins = {name: module for name, module in stand_ins.items() if find_spec(name) is not None}
+    numpy = vars(import_module("numpy"))
+    absent = [name for name in ("pandas", "scipy.stats") if name not in sys.modules and find_spec(name) is not None]
+    stand_ins = {name: _Later(name) for name in absent}
     sys.modules.update(stand_ins)
-    f2py = None if "numpy.f2py" in sys.modules else vars(numpy).setdefault("f2py", _Later("numpy.f2py"))
+    f2py = None if "numpy.f2py" in sys.modules else numpy.setdefault("f2py", _Later("numpy.f2py"))
     try:
         import_module("sklearn.utils.fixes")
     finally:
-        if f2py is not None and vars(numpy).get("f2py") is f2py:
-            del numpy.f2py
+        if f2py is not None and numpy.get("f2py") is f2py:
+            del numpy["f2py"]
         for name, module in stand_ins.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
@@ -132,8 +132,7 @@ def without_progress_bars() -> None:
             del sys.modules[name]
         return import_module(name).ProgressBar(*args, **options)
 
-    vars(stand_in)["ProgressBar"] = progress_bar
-    sys.modules[name] = stand_in
+    vars(stand_in)["ProgressBar"], sys.modules[name] = progress_bar, stand_in
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
@@ -141,14 +140,6 @@ def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
     from sklearn.utils.validation import _check_sample_weight
 
     return cast("np.ndarray", _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True))
-
-
-def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Keep or compare names and number of columns: scikit-learn, ``utils.validation``, private of the same names."""
-    from sklearn.utils.validation import _check_feature_names, _check_n_features
-
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
 
 
 def reruns_parent_script() -> bool:

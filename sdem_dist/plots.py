@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -27,18 +27,21 @@ MAX_NUMBERED = 12  # classes up to which every cell of a matrix has its number
 
 
 def _axes_or_new(axes: Axes | None) -> Axes:
-    if axes is not None:
-        return axes
-    import matplotlib.pyplot as plt
+    if axes is None:
+        import matplotlib.pyplot as plt
 
-    new_axes: Axes = plt.subplots(layout="constrained")[1]
-    return new_axes
+        axes = plt.subplots(layout="constrained")[1]
+    return cast("Axes", axes)
 
 
 def _plain(text: object, width: int = WIDTH) -> str:
     """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
     line = one_line(text, width).replace("$", r"\$")
     return f" {line}" if line.startswith("_") else line
+
+
+def _metrics_of(trainings: Mapping[str, History]) -> set[str]:
+    return {name for one in trainings.values() for entry in one for name in entry}
 
 
 def points(history: History, name: str) -> list[tuple[float, float]]:
@@ -59,21 +62,16 @@ def history(
     ----------
     histories : ``history_`` of a model, or dict of name to such
     metric : str, default="accuracy"
-        As the history has it, without its prefix.
+        As the history has it, without its prefix. ValueError: no history has it.
     prefix : str, default=None
         ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
         ``"held_out_"`` of those that it held out itself. None: of one history all of these, of several the first that
         one has.
-
-    Raises
-    ------
-    ValueError
-        No history has the metric.
     """
     from matplotlib.ticker import MaxNLocator
 
-    trainings = histories if isinstance(histories, Mapping) else {"": histories}
-    names, kinds = {name for one in trainings.values() for entry in one for name in entry}, glossary.PREFIXES
+    trainings, kinds = histories if isinstance(histories, Mapping) else {"": histories}, glossary.PREFIXES
+    names = _metrics_of(trainings)
     title, unit = glossary.metric(metric, prefix or "")
     colors = dict(zip(kinds.values(), COLORS, strict=False))
     if not isinstance(histories, Mapping) and prefix is None:
@@ -117,8 +115,7 @@ def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Se
     """
     from matplotlib.figure import Figure
 
-    names = {name for one in trainings.values() for entry in one for name in entry}
-    drawn = [metric for metric in metrics if prefix + metric in names]
+    drawn = [metric for metric in metrics if prefix + metric in _metrics_of(trainings)]
     columns = 1 if len(drawn) < 2 else 2
     rows = max(-(-len(drawn) // columns), 1)
     figure = Figure(figsize=(5.5 * columns, 3.5 * rows), layout="constrained")

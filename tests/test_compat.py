@@ -146,14 +146,7 @@ def test_the_garbage_collector_closes_no_gateway():
 
 
 def test_checks_of_scikit_learn():
-    from sklearn.base import BaseEstimator
-
     X = np.ones((3, 2))
     assert compat.check_sample_weight([1, 2, 3], X).dtype == np.float64
     with pytest.raises(ValueError, match="[Nn]egative"):
         compat.check_sample_weight([1, -2, 3], X)
-    estimator = BaseEstimator()
-    compat.check_columns(estimator, X, reset=True)
-    assert estimator.n_features_in_ == 2 and not hasattr(estimator, "feature_names_in_")
-    with pytest.raises(ValueError, match="3 features"):
-        compat.check_columns(estimator, np.ones((3, 3)), reset=False)

@@ -32,7 +32,7 @@ from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.heads import Labels
 from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.models.topic_heads import SigmoidLabels
-from sdem_dist.reports.parts import Row, table_rows, word_rows
+from sdem_dist.reports.explaining import Row, table_rows, word_rows
 from sdem_dist.reports.report import Report
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model

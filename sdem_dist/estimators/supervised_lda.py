@@ -19,9 +19,8 @@ from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.topics import outputs
-from sdem_dist.reports.explaining import refused
+from sdem_dist.reports.explaining import of_supervised_topics, refused
 from sdem_dist.reports.explanation import DocumentParts
-from sdem_dist.reports.parts import of_supervised_topics
 from sdem_dist.reports.top_words import named
 
 if TYPE_CHECKING:

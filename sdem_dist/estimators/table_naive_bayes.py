@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
 
-from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import encoded_table, is_table, numbering
 from sdem_dist.engine.plan import Plan, Stage
@@ -35,8 +35,8 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
+from sdem_dist.reports.explaining import of_naive_bayes
 from sdem_dist.reports.explanation import DocumentParts
-from sdem_dist.reports.parts import of_naive_bayes
 
 
 @p.estimator
@@ -405,7 +405,7 @@ class MixedNB(FeatureNB):
         import pandas as pd  # type: ignore[import-untyped]
 
         if not reset or X.columns.is_unique:
-            check_columns(self, X, reset=reset)
+            validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of columns
         table = encoded_table(X, None if reset else self.categories_)
         self.categories_ = table.categories
         return pd.DataFrame(table.values, index=X.index, columns=X.columns)

@@ -80,20 +80,10 @@ class Confusion(NamedTuple):
 class ClassificationReport(ByClassReport):
     """Figures of a classifier over documents whose classes are known; those without a label are left out.
 
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    labels : ndarray of shape (n_documents,), integers
-        Positions in `classes`; -1 where there is none.
-    log_probabilities : ndarray of shape (n_documents, n_classes), float64
-        ln p(class | document).
-    positions : ndarray of shape (n_documents,), default=None
-        None: all in their order.
-
     Attributes
     ----------
-    predictions : ndarray of shape (n_documents,), integers
-        Position of the most probable class of each document.
+    labels, predictions : ndarray of shape (n_documents,), integers
+        Positions in `classes`: of each document's class, and of the most probable one.
     probabilities : ndarray of shape (n_documents, n_classes)
     confidence : ndarray of shape (n_documents,)
         Probability of each prediction.
@@ -129,13 +119,9 @@ class ClassificationReport(ByClassReport):
         self.reliability = reliability(bin_sums(self.confidence, self.right))
         columns = self.labels, self.predictions, self.labels[self.right]
         counts = np.array([np.bincount(column, minlength=len(classes)) for column in columns])
-        self.accuracy, self.macro_f1, self.ece = (
-            float(self.right.mean()),
-            macro_f1(counts.ravel()),
-            self.reliability.ece,
-        )
-        self.log_loss = float(-log_p[np.arange(len(labelled)), self.labels].mean())
-        figures = {"accuracy": self.accuracy, "log_loss": self.log_loss, "macro_f1": self.macro_f1, "ece": self.ece}
+        self.accuracy, self.macro_f1 = float(self.right.mean()), macro_f1(counts.ravel())
+        self.log_loss, self.ece = float(-log_p[np.arange(len(labelled)), self.labels].mean()), self.reliability.ece
+        figures = {name: getattr(self, name) for name in ("accuracy", "log_loss", "macro_f1", "ece")}
         figures["brier"] = float(brier_scores(self.probabilities, self.labels).mean())
         if len(classes) == 2 and counts[0].all():
             from sklearn.metrics import average_precision_score, roc_auc_score
@@ -219,16 +205,11 @@ class LabelReport(ByClassReport):
 
     Errors are the documents that get a wrong label or lack one, the highest log-loss (the sum over labels) first.
 
-    Parameters
+    Attributes
     ----------
-    classes : ndarray of shape (n_labels,)
-    members : ndarray of shape (n_documents, n_labels), bool
-        Which document has which label.
-    scores : ndarray of shape (n_documents, n_labels), float64
-        Log-odds of each label.
-    thresholds : ndarray of shape (n_labels,)
-        The probability from which on a document gets a label.
-    positions : ndarray of shape (n_documents,), int64
+    members, predictions : ndarray of shape (n_documents, n_labels), bool
+        Which document has, and gets, which label.
+    probabilities, losses : ndarray of shape (n_documents, n_labels), float64
     """
 
     kind, kinds = "label", "labels"
@@ -243,7 +224,7 @@ class LabelReport(ByClassReport):
     ) -> None:
         self.members, self.probabilities = members, probabilities(scores)
         self.predictions = self.probabilities >= thresholds
-        self.losses = np.logaddexp(0.0, np.where(members, -scores, scores))  # shape (n_documents, n_labels)
+        self.losses = np.logaddexp(0.0, np.where(members, -scores, scores))
         sums = label_sums(scores, members, np.ones(len(members)), Decisions(np.ones(len(classes)), thresholds))
         counts = sums[len(COUNTS) :].reshape(4, -1)[:3].astype(np.int64)
         super().__init__(positions, finish(sums), classes, counts)

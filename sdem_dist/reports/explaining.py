@@ -1,10 +1,11 @@
-"""Explanations of fitted classifiers and regressors: which words of a document spoke for its answer."""
+"""Why documents got their class or number: answers of each kind of model as sums over words, then in words."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import expit, log_softmax
@@ -14,8 +15,19 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.validation import are_texts, some, text_column
-from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, WordPart
+from sdem_dist.models.heads import by_class
+from sdem_dist.models.lda import LdaParameters, log_word_probabilities
+from sdem_dist.models.many_classes import ManyClassParameters
+from sdem_dist.models.naive_bayes import NaturalParameters
+from sdem_dist.models.topic_heads import TopicParameters
+from sdem_dist.reports.explanation import (
+    DocumentParts,
+    Explanation,
+    Explanations,
+    NumberExplanation,
+    TopicPart,
+    WordPart,
+)
 from sdem_dist.text.vectorizer import VectorizerSettings, marked, terms
 
 if TYPE_CHECKING:
@@ -31,8 +43,7 @@ def explanations(
 ) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
-    `X`: texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments.
-    `texts`: the texts of the documents of a matrix.
+    `texts`: the texts of the documents of a matrix, or of Documents.
     `of_labels`: where documents may have several, the position of the label to explain for each; None: the most
     probable.
     """
@@ -40,21 +51,35 @@ def explanations(
     if documents.n_documents == 0:
         return Explanations()
     scores = np.asarray(estimator._class_scores(documents))
-    several, n, classes = estimator.several_labels, np.arange(len(scores)), estimator.classes_.tolist()
+    several, n, classes = estimator.several_labels, len(scores), estimator.classes_.tolist()
     if several:
         if against is not None:
             raise ValueError("of several labels each is against all documents without it: leave against at None")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
-        pairs, odds = np.stack([best, best], axis=1), scores[n, best]
+        pairs, odds = np.stack([best, best], axis=1), scores[np.arange(n), best]
         probabilities = expit(np.stack([odds, -odds], axis=1))
         temperatures = getattr(estimator, "temperatures_", np.ones(len(classes)))[best]
     else:
         log_p = log_softmax(scores, axis=1)
-        pairs = _pairs(estimator, log_p, against)
+        pairs = np.argsort(-log_p, axis=1, kind="stable")[:, :2]
+        if len(classes) < 2:
+            raise ValueError("the model has one class only, and there is nothing to compare it with")
+        if against is not None:
+            wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
+            if len(wanted) != n:
+                raise ValueError(
+                    f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}: give one "
+                    "class, or one for each document"
+                )
+            if unknown := [label for label in wanted if label not in classes]:
+                raise ValueError(f"{unknown[0]!r} is not among the model's classes: {checks.some(estimator.classes_)}")
+            rivals = np.array([classes.index(label) for label in wanted])
+            pairs[:, 1] = np.where(rivals == pairs[:, 0], pairs[:, 1], rivals)
         log_p = np.take_along_axis(log_p, pairs, axis=1)
         odds, probabilities = log_p[:, 0] - log_p[:, 1], np.exp(log_p)
-        temperatures = np.full(len(scores), float(getattr(estimator.learner_, "temperature", 1.0)))
-    terms_of, all_parts = Terms(estimator, texts), estimator._document_parts(documents, pairs)
+        temperatures = np.full(n, float(getattr(estimator.learner_, "temperature", 1.0)))
+    parts = estimator._document_parts(documents, pairs)
+    totals = [float(log_odds) - one.prior for log_odds, one in zip(odds, parts, strict=True)]
     return Explanations(
         Explanation(
             label=classes[a],
@@ -62,11 +87,13 @@ def explanations(
             probability=float(probabilities[i, 0]),
             probability_against=float(probabilities[i, 1]),
             log_odds=float(odds[i]),
-            prior=parts.prior,
+            prior=parts[i].prior,
             temperature=float(temperatures[i]),
-            **terms_of.fields(i, parts, float(odds[i]) - parts.prior),
+            **fields,
         )
-        for i, ((a, b), parts) in enumerate(zip(pairs.tolist(), all_parts, strict=True))
+        for i, ((a, b), fields) in enumerate(
+            zip(pairs.tolist(), _in_words(estimator, texts, parts, totals), strict=True)
+        )
     )
 
 
@@ -78,10 +105,19 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
     if documents.n_documents == 0:
         return Explanations()
-    (predictions, mean, parts), terms_of = estimator._number_parts(documents, target), Terms(estimator, texts)
+    predictions, mean, parts = estimator._number_parts(documents, target)
+    answers = predictions.tolist()
+    all_fields = _in_words(estimator, texts, parts, [answer - mean for answer in answers])
     return Explanations(
-        NumberExplanation(prediction=y, mean=mean, **terms_of.fields(i, p, y - mean))
-        for i, (y, p) in enumerate(zip(predictions.tolist(), parts, strict=True))
+        NumberExplanation(prediction=answer, mean=mean, **fields)
+        for answer, fields in zip(answers, all_fields, strict=True)
+    )
+
+
+def refused(estimator: Any) -> ModelError:
+    return ModelError(
+        f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
+        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"
     )
 
 
@@ -90,8 +126,8 @@ def _documents(
 ) -> tuple[Documents | DenseDocuments, Sequence[str] | None]:
     """Return documents with the values that the estimator was trained on, before they are weighed, and their texts."""
     check_is_fitted(estimator)
-    X = text_column(X) if estimator._layout == "sparse" else X
-    if are_texts(X):
+    X = checks.text_column(X) if estimator._layout == "sparse" else X
+    if checks.are_texts(X):
         texts = [str(text) for text in cast("Iterable[str]", X)]
         X = estimator.vectorize(texts)
     if isinstance(X, Documents | DenseDocuments):
@@ -101,84 +137,202 @@ def _documents(
     return DenseDocuments(rows) if estimator._layout == "dense" else checks.as_documents(rows), texts
 
 
-def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarray:
-    """Return the positions of each document's prediction, and of the class that it is compared with."""
-    n, classes = len(log_p), estimator.classes_.tolist()
-    order = np.argsort(-log_p, axis=1, kind="stable")
-    if len(classes) < 2:
-        raise ValueError("the model has one class only, and there is nothing to compare it with")
-    if against is None:
-        return order[:, :2]
-    wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
-    if len(wanted) != n:
-        raise ValueError(
-            f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}: give one class, "
-            "or one for each document"
-        )
-    if unknown := [label for label in wanted if label not in classes]:
-        raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
-    rivals = np.array([classes.index(label) for label in wanted])
-    return np.stack([order[:, 0], np.where(rivals == order[:, 0], order[:, 1], rivals)], axis=1)
-
-
-class Terms:
-    """The names of columns, and where they stand in texts, as a model knows both."""
-
-    def __init__(self, estimator: Estimator, texts: Sequence[str] | None) -> None:
-        names, self.texts = estimator.vocabulary_, texts
-        self.vocabulary = None if names is None else frozenset(names)
-        names = getattr(estimator, "feature_names_in_", None) if names is None else names
-        self.names: Sequence[Any] = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
-        settings = estimator.vectorizer_
-        self.settings = None if texts is None or settings is None else VectorizerSettings.from_json(settings)
-
-    def fields(self, i: int, parts: DocumentParts, total: float) -> dict[str, Any]:
-        """Return what all explanations have, for document `i`; `total` is what words and offset sum to."""
+def _in_words(
+    estimator: Estimator, texts: Sequence[str] | None, all_parts: Sequence[DocumentParts], totals: Sequence[float]
+) -> Iterator[dict[str, Any]]:
+    """Yield what explanations of all kinds have; `totals`: what words and offset of each document sum to."""
+    vocabulary, settings = estimator.vocabulary_, None
+    names: Any = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
+    names = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
+    if texts is not None and estimator.vectorizer_ is not None:
+        settings = VectorizerSettings.from_json(estimator.vectorizer_)
+    single = settings is not None and settings.analyzer == "word" and settings.ngram_range[0] == 1
+    known = frozenset(vocabulary or ())
+    for i, (parts, total) in enumerate(zip(all_parts, totals, strict=True)):
+        words, sizes = [str(names[w]) for w in parts.columns.tolist()], parts.parts.tolist()
         left = total - float(parts.parts.sum())
         # A model whose sum is exact names no offset: what is left is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
-        words, n = [str(self.names[w]) for w in parts.columns.tolist()], len(parts.columns)
-        if self.texts is not None:
-            fields["text"] = text = self.texts[i]
-            if self.settings is not None:
-                spelled = list(terms(text, self.settings))
-                values = dict(zip(words, parts.parts.tolist(), strict=True))
-                if self.vocabulary is None:
-                    words, values = self._hashed(spelled, parts)
-                else:
-                    single = self.settings.analyzer == "word" and self.settings.ngram_range[0] == 1
-                    places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in self.vocabulary]
-                    fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
-                fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
+        if texts is not None:
+            fields["text"] = text = texts[i]
+        if texts is not None and settings is not None:
+            spelled = list(terms(text, settings))
+            values = dict(zip(words, sizes, strict=True))
+            if vocabulary is not None:
+                places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in known]
+                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
+            else:
+                words, values = _hashed(words, parts, spelled, len(names))
+            fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
         columns = [parts.weights, parts.parts]
-        columns += [np.full(n, np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
+        columns += [np.full(len(words), np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
         order = np.argsort(-np.abs(parts.parts), kind="stable")
         rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
         fields["words"] = tuple(WordPart(words[k], *row) for k, row in zip(order.tolist(), rows, strict=True))
-        return fields | {"offset_name": parts.offset_name, "topics": parts.topics}
-
-    def _hashed(self, spelled: list[Any], parts: DocumentParts) -> tuple[list[str], dict[str, float]]:
-        """Return hashed columns by what the text has for them, and the share of each term in its column's part."""
-        from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
-
-        if not spelled:
-            return [str(self.names[w]) for w in parts.columns.tolist()], {}
-        times = Counter(term for term, _ in spelled)
-        hasher = FeatureHasher(len(self.names), input_type="string", alternate_sign=False)
-        columns = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times]).indices.tolist()
-        of_column: dict[int, list[str]] = {}
-        for term, column in zip(times, columns, strict=True):
-            of_column.setdefault(column, []).append(term)
-        words, shares = list[str](), dict[str, float]()
-        for column, part in zip(parts.columns.tolist(), parts.parts.tolist(), strict=True):
-            own = of_column[column]
-            words.append(" | ".join(own))
-            shares |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
-        return words, shares
+        yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
 
-def refused(estimator: Any) -> ModelError:
-    return ModelError(
-        f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
-        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"
-    )
+def _hashed(
+    words: list[str], parts: DocumentParts, spelled: list[Any], n_columns: int
+) -> tuple[list[str], dict[str, float]]:
+    """Return hashed columns by what the text has for them, and the share of each term in its column's part."""
+    from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
+
+    if not spelled:
+        return words, {}
+    times = Counter(term for term, _ in spelled)
+    hasher = FeatureHasher(n_columns, input_type="string", alternate_sign=False)
+    hashes = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times]).indices.tolist()
+    of_column: dict[int, list[str]] = {}
+    for term, column in zip(times, hashes, strict=True):
+        of_column.setdefault(column, []).append(term)
+    terms_of = [of_column[column] for column in parts.columns.tolist()]
+    shares = {
+        term: part * times[term] / sum(times[one] for one in own)
+        for own, part in zip(terms_of, parts.parts.tolist(), strict=True)
+        for term in own
+    }
+    return [" | ".join(own) for own in terms_of], shares
+
+
+class Row(NamedTuple):
+    """The columns that a document has."""
+
+    columns: np.ndarray  # shape (n_columns,), integers
+    values: np.ndarray
+    times: np.ndarray | float  # how often each ln p(column | class) counts
+    log_p: np.ndarray  # shape (n_columns, n_classes or n_components)
+
+
+def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start, stop in pairwise(documents.indptr.tolist()):
+        yield documents.indices[start:stop].astype(np.int64), documents.data[start:stop].astype(np.float64)
+
+
+def word_rows(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
+    """Yield documents as the model weighs them, with ln p(word | class or component)."""
+    for words, x in _entries(documents):
+        yield Row(words, x, x, parameters.log_words[words] - parameters.log_totals)
+
+
+def table_rows(densities: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> Iterator[Row]:
+    """Yield rows of a table, NaN where a value is missing; `densities`: from a row to ln p(value | class) by column."""
+    for row in values:
+        present = np.flatnonzero(~np.isnan(row))
+        yield Row(present, row[present], 1.0, densities(row)[present])
+
+
+def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float = 1.0) -> DocumentParts:
+    """Return the parts of naive Bayes, which are exact: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
+
+    The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
+    """
+    p, q, prior = row.log_p[:, a], row.log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
+    return DocumentParts(row.columns, row.values, row.times * (p - q) / temperature, prior, p, q)
+
+
+def of_naive_bayes(
+    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0
+) -> list[DocumentParts]:
+    """Return the parts of naive Bayes; `pairs`: shape (n_documents, 2): the class explained, and the other one."""
+    return [_exact(row, a, b, log_prior, temperature) for row, (a, b) in zip(rows, pairs.tolist(), strict=True)]
+
+
+def of_many_classes(
+    parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
+) -> list[DocumentParts]:
+    """Return the parts of naive Bayes of many classes: only those of a pair are read."""
+    parts = []
+    for (words, x), pair in zip(_entries(documents), pairs, strict=True):
+        log_p = np.stack([parameters.log_words(words, k) for k in pair], axis=1)
+        parts.append(_exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
+    return parts
+
+
+def of_labels(
+    rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray
+) -> list[DocumentParts]:
+    """Return the exact parts of each document's log-odds of one label, of shape (n_documents,), against its rest."""
+    return [
+        DocumentParts(r.columns, r.values, r.times * r.log_p[:, k] / temperatures[k], float(prior))
+        for r, k, prior in zip(rows, labels.tolist(), (log_prior / temperatures)[labels], strict=True)
+    ]
+
+
+def of_components(
+    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
+) -> list[DocumentParts]:
+    """Return the parts of classes that are mixtures.
+
+    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
+    means over components by q, and the entropies are the rest.
+    """
+    parts = []
+    for row, pair in zip(rows, pairs, strict=True):
+        scores = (row.times * row.log_p.T).sum(axis=1) + log_prior
+        posteriors = by_class(scores[None], component_class)[1][0]
+        q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
+        p_a, p_b = (np.where(one > 0, row.log_p, 0.0) @ one for one in q)
+        prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
+        own, prior = row.times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+        parts.append(DocumentParts(row.columns, row.values, own, prior, p_a, p_b, (), "mixing of the components"))
+    return parts
+
+
+def of_lda(
+    parameters: LdaParameters, documents: Documents, pairs: np.ndarray, proportions: np.ndarray, titles: Sequence[str]
+) -> list[DocumentParts]:
+    """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
+
+    `proportions`: shape (n_documents, n_topics, n_classes). `titles`: of the topics, class by class.
+    """
+    all_parts, n_topics = [], parameters.n_topics
+    for (words, x), (a, b), shares in zip(_entries(documents), pairs.tolist(), proportions, strict=True):
+        topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[words])))
+        log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in (a, b)], axis=1))
+        order = np.argsort(-shares[:, a], kind="stable").tolist()
+        of_document = tuple(TopicPart(titles[a * n_topics + z], float(shares[z, a]), None) for z in order)
+        parts = _exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
+        all_parts.append(parts._replace(topics=of_document, offset_name="topics of the document"))
+    return all_parts
+
+
+def of_supervised_topics(
+    parameters: TopicParameters,
+    documents: Documents,
+    outputs: np.ndarray,
+    proportions: np.ndarray,
+    titles: Sequence[str],
+) -> list[DocumentParts]:
+    """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
+
+    A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
+    not converged, leave a rest that belongs to no word.
+
+    `outputs`, `proportions`: shape (n_documents, n_topics): what a topic adds if it is all that the document is about
+    (of two classes the difference), and the share that it has.
+    """
+    all_parts = []
+    for (words, x), output, theta in zip(_entries(documents), outputs, proportions, strict=True):
+        mixed = parameters.topics[words] * theta
+        of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
+        parts = x / max(x.sum(), 1e-300) * (of_topics @ output)
+        order = np.argsort(-np.abs(output * theta), kind="stable").tolist()
+        topics = tuple(TopicPart(titles[k], float(theta[k]), float(output[k] * theta[k])) for k in order)
+        all_parts.append(DocumentParts(words, x, parts, 0.0, topics=topics, offset_name="prior of the topics"))
+    return all_parts
+
+
+def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
+    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
+
+    `mean`, `covariance`: of the features and, last, the target. `values`: NaN where one is missing.
+    """
+    parts, slopes = [], dict[bytes, np.ndarray]()
+    for row in values:
+        present = np.flatnonzero(~np.isnan(row))
+        x, key = row[present], present.tobytes()
+        if key not in slopes:
+            slopes[key] = np.linalg.solve(covariance[np.ix_(present, present)], covariance[present, -1])
+        parts.append(DocumentParts(present, x, slopes[key] * (x - mean[present]), 0.0))
+    return parts

@@ -33,9 +33,9 @@ class TopicPart(NamedTuple):
 class DocumentParts(NamedTuple):
     """Log-odds of one document, class against class, in parts by column, before columns have names."""
 
-    columns: np.ndarray  # words of the document, shape (n_words,)
+    columns: np.ndarray  # words of the document; this and the other arrays have shape (n_words,)
     weights: np.ndarray
-    parts: np.ndarray  # of the log-odds, shape (n_words,)
+    parts: np.ndarray  # of the log-odds
     prior: float
     log_p: np.ndarray | None = None  # None where the model has no p(word | class)
     log_p_against: np.ndarray | None = None
@@ -66,8 +66,7 @@ class Explained(ABC):
     words : tuple of WordPart
         The largest part, of either sign, first.
     offset : float
-        What no single word adds; `offset_name` says what that is. 0 for naive Bayes, and for regression on columns.
-    offset_name : str
+        What no single word adds, see `offset_name`; 0 for naive Bayes, and for regression on columns.
     topics : tuple of TopicPart
         The most important first; empty for models without topics.
     text : str or None
@@ -99,23 +98,22 @@ class Explained(ABC):
     def _sums(self) -> dict[str, float]:
         return {self.offset_name: self.offset} if self.offset_name else {}
 
-    def word_table(self) -> Table:
-        """Return the largest parts, and the sum of the others, also of those that round to 0."""
-        form = self.digits[0]
+    @property
+    def _tables(self) -> list[Table]:
+        """Topics where there are any; the largest parts, and the sum of the others and of those that round to 0."""
+        form, tables = self.digits[0], list[Table]()
+        if topics := self.topics[:MAX_TOPICS]:
+            heads, rows = ["topic", "of the document"], [[t.topic, f"{t.share:.0%}"] for t in topics]
+            if all(t.part is not None for t in topics):
+                heads = [*heads, self.part_name]
+                rows = [[*row, format(t.part, form)] for row, t in zip(rows, topics, strict=True)]
+            tables.append(Table(heads, rows, widths={0: 48}))
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
-        rows = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
+        words = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
         others = {counted(len(self.words) - n, "other word"): sum(w.part for w in self.words[n:])}
         sums = (others if n < len(self.words) else {}) | self._sums
-        rows += [(name, format(value, form), "") for name, value in sums.items()]
-        return Table(("word", self.part_name, "weight"), rows, widths={0: 20})
-
-    def topic_table(self) -> Table:
-        """Return the topics, with their parts where there are any."""
-        heads, rows = ["topic", "of the document"], [[t.topic, f"{t.share:.0%}"] for t in self.topics[:MAX_TOPICS]]
-        parts = [format(t.part, self.digits[0]) for t in self.topics[:MAX_TOPICS] if t.part is not None]
-        if parts:
-            heads, rows = [*heads, self.part_name], [[*row, part] for row, part in zip(rows, parts, strict=True)]
-        return Table(heads, rows, widths={0: 48})
+        words += [(name, format(value, form), "") for name, value in sums.items()]
+        return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON can hold them: None for NaN and infinities."""
@@ -129,9 +127,10 @@ class Explained(ABC):
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
     def __repr__(self) -> str:
-        text = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
-        text += self.marked_text() if self.text else ""
-        return "\n\n".join([self.without_text(), *([text] if text else [])])
+        if not self.text:
+            return self.without_text()
+        key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
+        return f"{self.without_text()}\n\n{key}{self.marked_text()}"
 
     @property
     def _notes(self) -> list[str]:
@@ -143,12 +142,11 @@ class Explained(ABC):
 
     def without_text(self) -> str:
         """Return the sum as tables for a terminal."""
-        topics = [self.topic_table().text()] if self.topics else []
-        return "\n\n".join([*self._notes, *topics, self.word_table().text()])
+        return "\n\n".join([*self._notes, *(table.text() for table in self._tables)])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<p>{cell(note)}</p>" for note in self._notes)
-        topics, text = self.topic_table().html() if self.topics else "", ""
+        head, text = "".join(f"<p>{cell(note)}</p>" for note in self._notes), ""
+        *topics, words = (table.html() for table in self._tables)
         if self.text:  # with its words marked, under a key of the two colours
             key = (highlight(side, color, 0.5) for side, color in zip(self.sides, (FOR, AGAINST), strict=True))
             marked = (
@@ -156,7 +154,7 @@ class Explained(ABC):
                 for text, v, share in self.stretches()
             )
             text = f'<p class="soft">{" ".join(key)}</p><p class="text">{"".join(marked)}</p>'
-        return f'<div class="sdem">{head}{topics}{text}{self.word_table().html()}</div>'
+        return f'<div class="sdem">{head}{"".join(topics)}{text}{words}</div>'
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float, float]]:
         """Return the text cut into stretches with the value of each, and its share of the loudest one.
@@ -195,17 +193,6 @@ class Explanation(Explained):
 
     ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
     already. Both sides are infinite against a class of prior 0. The other attributes are those of `Explained`.
-
-    Attributes
-    ----------
-    label, against : class labels
-    probability, probability_against : float
-    log_odds : float
-        ln p(label | document) - ln p(against | document).
-    prior : float
-        What the classes' prior probabilities add.
-    temperature : float
-        What scores are divided by.
     """
 
     label: object
@@ -213,8 +200,11 @@ class Explanation(Explained):
     probability: float
     probability_against: float
     log_odds: float
+    """ln p(label | document) - ln p(against | document)."""
     prior: float
+    """What the classes' prior probabilities add."""
     temperature: float = 1.0
+    """What scores are divided by."""
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")
@@ -246,15 +236,11 @@ class NumberExplanation(Explained):
     """A predicted number as a sum: ``prediction == mean + offset + sum of the words' parts`` but for rounding.
 
     The other attributes are those of `Explained`.
-
-    Attributes
-    ----------
-    prediction, mean : float
-        The mean is that of the training targets.
     """
 
     prediction: float
     mean: float
+    """Of the training targets."""
 
     part_name: ClassVar = "part"
     digits: ClassVar = ("+.4g", "+.2g")  # whatever the unit of the target

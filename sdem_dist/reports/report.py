@@ -58,7 +58,7 @@ class Report:
         return counted(self.n_documents, "document")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return all classes, labels, targets, clusters or topics with their figures, as a pandas table."""
+        """Return `columns` as a pandas table, with a row for each of `names`."""
         import pandas as pd
 
         return pd.DataFrame(self.columns, index=pd.Index(self.names, name=self.kind))
@@ -70,29 +70,28 @@ class Report:
         listed = [dict(zip(columns, row, strict=True)) for row in rows]
         return {"documents": self.n_documents, **self.figures, self.kinds: listed}
 
-    def table(self, rows: np.ndarray | None = None, caption: str = "", note: str = "") -> Table:
+    def table(self, rows: np.ndarray, caption: str = "", note: str = "") -> Table:
         """Return `columns` at some rows."""
-        rows = np.arange(len(self.names)) if rows is None else rows
-        columns = [np.asarray(values)[rows] for values in self.columns.values()]
-        forms = [{"i": ",", "f": self.digits}.get(values.dtype.kind, "") for values in columns]
-        texts = [[format(v, form) for v in values.tolist()] for values, form in zip(columns, forms, strict=True)]
-        cells = list(zip([self.names[k] for k in rows.tolist()], *texts, strict=True))
-        left = [0, *(i for i, form in enumerate(forms, 1) if not form)]
-        widths = {i: NAME_WIDTH if i == 0 else 2 * NAME_WIDTH for i in left}
-        bars = [i for i, name in enumerate(self.columns, 1) if name in ("f1", "share")]
+        cells, widths, bars = [[self.names[k] for k in rows.tolist()]], {0: NAME_WIDTH}, []
+        for i, (name, values) in enumerate(self.columns.items(), 1):
+            column = np.asarray(values)[rows]
+            form = {"i": ",", "f": self.digits}.get(column.dtype.kind, "")
+            cells.append([format(value, form) for value in column.tolist()])
+            widths |= {} if form else {i: 2 * NAME_WIDTH}
+            bars += [i] if name in ("f1", "share") else []
         heads = self.kind, *("F1" if name == "f1" else name for name in self.columns)
-        return Table(heads, cells, caption, note, left, widths, bars)
+        return Table(heads, list(zip(*cells, strict=True)), caption, note, tuple(widths), widths, bars)
 
     def tables(self) -> list[Table]:
-        """Return the tables that are shown."""
-        return [self.table()]
+        """Return the tables that are shown; of clusters and topics the largest share comes first."""
+        shares = self.columns.get("share", np.zeros(len(self.names)))
+        return [self.table(np.argsort(-shares, kind="stable"))]
 
     def figure_table(self) -> Table:
-        """Return `figures` as a table."""
         return Table((), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
 
     def details(self) -> str:
-        """Return the tables for a terminal."""
+        """Return `tables` for a terminal."""
         return "\n\n".join(table.text() for table in self.tables())
 
     def __repr__(self) -> str:
@@ -143,10 +142,9 @@ class RegressionReport(ErrorReport):
 
     Errors are all documents, the largest first.
 
-    Parameters
+    Attributes
     ----------
     targets, predictions : ndarray of shape (n_documents, n_targets), float64
-    positions : ndarray of shape (n_documents,), int64
     """
 
     kind, kinds, digits = "target", "targets", ".4g"
@@ -174,15 +172,14 @@ class RegressionReport(ErrorReport):
 class ClusterReport(Report):
     """Documents by cluster; where labels are known purity, normalised mutual information and adjusted Rand index.
 
-    Parameters
+    Attributes
     ----------
     probabilities : ndarray of shape (n_documents, n_clusters), float64
+    sizes : ndarray of shape (n_clusters,), int64
     words : list of str
         What each cluster speaks of; empty where words have no names.
     labels : ndarray of shape (n_documents,), integers, or None
         Positions in `classes`; -1 where there is none.
-    classes : ndarray of shape (n_classes,)
-    positions : ndarray of shape (n_documents,), int64
     """
 
     kind, kinds = "cluster", "clusters"
@@ -202,10 +199,6 @@ class ClusterReport(Report):
         figures = cluster_scores(labels[labelled], clusters[labelled]) if labels is not None and labelled.any() else {}
         columns = {"words": words or [""] * n, "documents": self.sizes, "share": self.sizes / max(len(clusters), 1)}
         super().__init__(positions, figures, range(n), columns)
-
-    def tables(self) -> list[Table]:
-        """Return the clusters, the largest first."""
-        return [self.table(np.argsort(-self.sizes, kind="stable"))]
 
 
 def cluster_scores(y: object, labels: object) -> dict[str, float]:
@@ -243,17 +236,14 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
 class TopicReport(Report):
     """Topics over documents.
 
-    Parameters
+    Attributes
     ----------
     topics : sequence of Topic
     proportions : ndarray of shape (n_documents, n_topics), float64
-    labels, classes, positions : ndarray
-        As of `ClusterReport`.
-
-    Attributes
-    ----------
     shares : ndarray of shape (n_topics,)
         Mean proportion of each topic over documents.
+    labels, classes : ndarray
+        As of `ClusterReport`.
     prevalence : ndarray of shape (n_classes, n_topics), or None
         The same of the documents of each class; NaN for a class without any.
     """
@@ -278,10 +268,8 @@ class TopicReport(Report):
             for k in np.unique(labels[labels >= 0]):
                 self.prevalence[k] = proportions[labels == k].mean(axis=0)
             means = np.nan_to_num(self.prevalence)
-            main = np.argsort(-means, axis=0, kind="stable")[:2].T.tolist()
-            columns["classes"] = [
-                ", ".join(f"{classes[c]} {means[c, k]:.0%}" for c in two) for k, two in enumerate(main)
-            ]
+            main = enumerate(np.argsort(-means, axis=0, kind="stable")[:2].T.tolist())
+            columns["classes"] = [", ".join(f"{classes[c]} {means[c, k]:.0%}" for c in two) for k, two in main]
         super().__init__(positions, {}, [topic.title for topic in topics], columns | {"share": self.shares})
 
     def to_dict(self) -> dict[str, Any]:
@@ -300,7 +288,6 @@ class TopicReport(Report):
         return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 
     def tables(self) -> list[Table]:
-        """Return the topics with their words, classes and shares, the largest share first."""
-        table = self.table(np.argsort(-self.shares, kind="stable"))
         # At a terminal there is room for the words that set a topic apart.
-        return [replace(table, widths={0: 20, 1: 46} | dict.fromkeys(range(2, len(self.columns)), 0))]
+        widths = {0: 20, 1: 46} | dict.fromkeys(range(2, len(self.columns)), 0)
+        return [replace(table, widths=widths) for table in super().tables()]

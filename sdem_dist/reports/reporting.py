@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import log_softmax
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.base import MemoryCorpus
 from sdem_dist.corpus.labels import are_label_sets, array_of
-from sdem_dist.corpus.manifest import document_frequency
 from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.validation import are_texts, is_dask, text_column
+from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanation
@@ -49,25 +46,12 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
 
     `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus.
-    `y`: array-like of shape (n_samples,), default=None: None with a corpus, which has its own. Of clusters and topics
-    it may be missing.
+    `y`: array-like of shape (n_samples,): None with a corpus, which has its own; of clusters and topics it may miss.
     Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
-    documents = text_column(X) if estimator._layout == "sparse" else X
-    X = _as_counts(estimator, documents)
-    predicts = estimator.spec.predicts
-    if predicts == "class":
-        report = _of_classes(estimator, X, y)
-        # The errors of documents in memory are kept with the report, which can be pickled; a corpus is read again.
-        if isinstance(X, AnyCorpus):
-            report.blocks = partial(error_blocks, estimator, X)
-        elif not is_dask(X):
-            wrong = report.positions[report.errors]
-            rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, wrong)
-            texts = [str(text) for text in _safe_indexing(documents, wrong)] if are_texts(documents) else None
-            report.blocks = partial(error_blocks, estimator, DocumentRows(rows, wrong.tolist(), texts))
-        return report
+    given: Any = text_column(X) if estimator._layout == "sparse" else X
+    X, predicts = _as_counts(estimator, given), estimator.spec.predicts
     if predicts == "number":
         return _of_numbers(estimator, X, y)
     if predicts == "cluster":
@@ -78,9 +62,35 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
             probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
         n_documents = len(probabilities)
         return ClusterReport(probabilities, words, *_labels_of(X, y, n_documents), _positions(X, n_documents))
-    if estimator.spec.topics is not None:
+    if predicts != "class":
+        if estimator.spec.topics is None:
+            raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
         return of_topics(estimator, X, y)
-    raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
+    source: Any = source_of(estimator, X, y, use="score")
+    corpus, labels = source.corpus, list[np.ndarray]()
+    report: ClassificationReport | LabelReport
+    if estimator.several_labels:
+        codes = [corpus.read(*part).labels for part in ranges_of(corpus)]
+        members = source.members[np.concatenate(codes)].toarray() > 0
+        positions = _positions(corpus, len(members))
+        scores = over_corpus(estimator, corpus, estimator._class_scores)
+        report = LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
+    else:
+
+        def score(documents: Any) -> np.ndarray:
+            labels.append(np.full(documents.n_documents, -1) if documents.labels is None else documents.labels)
+            return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))
+
+        log_p = over_corpus(estimator, corpus, score)
+        positions = _positions(corpus, len(log_p))
+        report = ClassificationReport(estimator.classes_, np.concatenate(labels), log_p, positions)
+    if not isinstance(X, AnyCorpus):  # a corpus is read again; of documents in memory the errors alone are kept
+        wrong = report.positions[report.errors]
+        corpus = documents_at(corpus, wrong)
+        if are_texts(given):
+            corpus = replace(corpus, texts=[str(text) for text in _safe_indexing(given, wrong)])
+    report.blocks = partial(error_blocks, estimator, corpus)
+    return report
 
 
 def _as_counts(estimator: Any, X: object) -> object:
@@ -91,25 +101,6 @@ def _positions(X: Any, n_documents: int) -> np.ndarray:
     """Return which of some documents are reported on: those of a part of a corpus, or all."""
     mask = getattr(X, "mask", None)
     return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
-
-
-def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport | LabelReport:
-    source, labels = source_of(estimator, X, y, use="score"), []
-    if estimator.several_labels:
-        assert source.members is not None
-        codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
-        members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
-        scores = over_corpus(estimator, source.corpus, estimator._class_scores)
-        positions = _positions(source.corpus, len(members))
-        return LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
-
-    def score(documents: Any) -> np.ndarray:
-        labels.append(np.full(documents.n_documents, -1) if documents.labels is None else documents.labels)
-        return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))
-
-    log_probabilities = over_corpus(estimator, source.corpus, score)
-    positions = _positions(source.corpus, len(log_probabilities))
-    return ClassificationReport(estimator.classes_, np.concatenate(labels), log_probabilities, positions)
 
 
 def _of_numbers(estimator: Any, X: object, y: object) -> RegressionReport:
@@ -180,45 +171,36 @@ def _labels_of(X: object, y: object, n_documents: int) -> tuple[np.ndarray | Non
     return codes, classes
 
 
-def was_trained_on(model: Any, documents: Any) -> bool:
+def was_trained_on(model: Any, documents: AnyCorpus) -> bool:
     """Return whether a model was trained on documents, by how many of them have each word.
 
-    Models that weigh words keep these numbers; for others the answer is False.
-
-    `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents
-    without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
+    Models that weigh words keep these numbers; for others the answer is False, and for parts of a corpus, which share
+    its frequencies. A model that learned from documents without a label is known by those with one, too.
     """
-    frequency, in_memory = model.document_frequency_, isinstance(documents, sp.csr_matrix)
-    of_all = in_memory or (isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None)
-    if frequency is None or not of_all:
+    frequency = model.document_frequency_
+    if frequency is None or documents.mask is not None:
         return False
     if isinstance(documents, Corpus):
         same = documents.header.document_frequency_checksum == crc32c(frequency)
     else:
-        same = np.array_equal(_frequency(documents), frequency)
+        same = np.array_equal(documents.document_frequency, frequency)
     if same or model.best_entry_.get("unlabelled_weight") is None:
         return bool(same)
     # Words were weighed by the labelled documents; those that only others have count as words of one of them.
-    labelled = documents if in_memory else documents.labelled()
-    if (labelled.shape[0] if in_memory else labelled.n_documents) != model.weighting_.n_documents:
+    labelled = documents.labelled()
+    if labelled.n_documents != model.weighting_.n_documents:
         return False
-    return np.array_equal(np.where(frequency > 0, np.maximum(_frequency(labelled), 1), 0), frequency)
-
-
-def _frequency(documents: Any) -> np.ndarray:
-    if isinstance(documents, sp.csr_matrix):
-        return document_frequency(documents.indices, documents.data, documents.shape[1])
-    return np.asarray(documents.document_frequency)
+    return np.array_equal(np.where(frequency > 0, np.maximum(labelled.document_frequency, 1), 0), frequency)
 
 
 @dataclass(frozen=True)
 class DocumentRows:
-    rows: Any  # as the user gave them; of a corpus a CSR matrix, or a table
+    rows: Any  # Documents or DenseDocuments; None where there are none
     ids: list[Any]
     texts: list[str] | None  # None where nobody kept them
 
     def __getitem__(self, part: slice) -> DocumentRows:
-        rows = self.rows[part] if isinstance(self.rows, DenseDocuments) else _safe_indexing(self.rows, part)
+        rows = None if self.rows is None else self.rows[part]
         return DocumentRows(rows, self.ids[part], None if self.texts is None else self.texts[part])
 
     def explained(self, estimator: Any, **how: Any) -> list[Explanation] | None:
@@ -231,16 +213,12 @@ class DocumentRows:
 
 def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     """Return documents of a corpus in the order of `positions`; every shard is read once."""
-    order = np.argsort(positions, kind="stable")
-    wanted, parts, listed = positions[order], [], positions.tolist()
+    order, listed = np.argsort(positions, kind="stable"), positions.tolist()
+    ascending, parts = positions[order], list[Any]()
     for start, documents in documents_in_pieces(corpus) if listed else ():
-        inside = wanted[(wanted >= start) & (wanted < start + documents.n_documents)] - start
-        if len(inside):
-            parts.append((documents.values if isinstance(documents, DenseDocuments) else documents.to_csr())[inside])
-    back, rows = np.argsort(order, kind="stable"), None
-    if parts:
-        is_table = isinstance(parts[0], np.ndarray)
-        rows = DenseDocuments(np.concatenate(parts)[back]) if is_table else sp.vstack(parts, format="csr")[back]
+        first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
+        parts += [documents.taken(ascending[first:end] - start)] if first < end else []
+    rows = type(parts[0]).concatenate(parts).taken(np.argsort(order, kind="stable")) if parts else None
     if not isinstance(corpus, Corpus):
         return DocumentRows(rows, listed, None)
     return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)
@@ -261,7 +239,7 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: Er
             gathered = documents_at(documents, report.positions[report.errors[part]])
         for start in range(0, max(len(gathered.ids), 1), BLOCK):
             errors = report.errors[part][start : start + BLOCK]
-            block = gathered[start : start + BLOCK] if len(errors) else gathered
+            block = gathered[start : start + BLOCK]
             columns: Columns = {"id": block.ids} | report.error_columns(errors)
             how = report.explained(errors)
             if how is not None and (explained := block.explained(estimator, **how)) is not None:
