@@ -1,6 +1,5 @@
 """Errors that this package raises on purpose, for Python or with the options of the shell; interrupts of threads."""
 
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -20,29 +19,18 @@ class SdemError(Exception):
     path : str or path, optional
         The file, folder or URL that it is about; it stands before the problem.
     record : int, optional
-        The line, document or file within `path`, from 1.
-    unit : str
-        What a record is.
+        The line, document or file within `path`, from 1; `unit` says what it is.
     hint : str
         What to do. A parameter is written ``{overwrite=True}`` or ``{on_error='skip'}``; the command renders it as its
         option, ``--overwrite`` or ``--on-error skip``.
     """
 
     def __init__(
-        self,
-        problem: str = "",
-        *,
-        path: str | os.PathLike[str] | None = None,
-        record: int | None = None,
-        unit: str = "line",
-        hint: str = "",
+        self, problem: str = "", *, path: object = None, record: int | None = None, unit: str = "line", hint: str = ""
     ) -> None:
         super().__init__(problem)
         self.problem, self.record, self.unit, self.hint = problem, record, unit, hint
         self.path = None if path is None else str(path)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self, *, shell: bool = False) -> str:
         """Return the error as one text, for Python or for the shell."""
@@ -55,6 +43,8 @@ class SdemError(Exception):
 
         hint = _PARAMETER.sub(option if shell else r"\1=\2", self.hint)
         return (f"{', '.join(where)}: " if where else "") + self.problem + (f" ({hint})" if hint else "")
+
+    __str__ = text
 
 
 class CorpusError(SdemError, ValueError):

@@ -74,23 +74,39 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     `from_counts`: leave out the step from text to counts.
     Raises ModelError: the model is not in `EXPRESSIBLE`, or scikit-learn cannot count texts as it does.
     """
-    from sklearn.linear_model import LinearRegression
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LinearRegression, LogisticRegression
     from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import Binarizer, FunctionTransformer
 
-    name = type(model).__name__
-    if name == "MultinomialNB":
-        steps = _steps_of_words(model)
-        if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
-            steps.insert(0, ("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
-        return Pipeline(steps)
+    name, n_features, steps = type(model).__name__, model.n_features_in_, list[tuple[str, Any]]()
+    if name not in EXPRESSIBLE:
+        raise ModelError(
+            f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps it"
+        )
     if name == "GaussianRegressor":
-        coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": model.n_features_in_}
+        coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": n_features}
         return Pipeline([("target", _with(LinearRegression(), **coefficients))])
-    if name in EXPRESSIBLE:
+    if name != "MultinomialNB":
         return Pipeline([("classes", _naive_bayes_of_table(name, model))])
-    raise ModelError(
-        f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps it"
-    )
+    linear = linear_classifier(model)
+    if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
+        steps.append(("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
+    if linear.form == "log":
+        steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
+    elif linear.form == "binary":
+        steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
+    if linear.form == "tfidf" or linear.factors is not None or linear.unit:
+        norm, use_idf = "l2" if linear.unit else None, linear.factors is not None
+        weigh = TfidfTransformer(norm=norm, sublinear_tf=linear.form == "tfidf", use_idf=use_idf)
+        idf = {"idf_": linear.factors} if use_idf else {}
+        steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
+    # Of two classes scikit-learn has one row: that of the second against the first.
+    coef, intercept = linear.coef, linear.intercept
+    if len(linear.classes) == 2:
+        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    fitted = {"classes_": linear.classes, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
+    return Pipeline([*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))])
 
 
 def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
@@ -116,31 +132,6 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
     vectorizer = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **options)
     vectorizer.vocabulary_, vectorizer.fixed_vocabulary_ = vectorizer.vocabulary, True
     return vectorizer
-
-
-def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
-    from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import Binarizer, FunctionTransformer
-
-    linear = linear_classifier(model)
-    n_features = linear.coef.shape[1]
-    steps: list[tuple[str, Any]] = []
-    if linear.form == "log":
-        steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
-    elif linear.form == "binary":
-        steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
-    if linear.form == "tfidf" or linear.factors is not None or linear.unit:
-        norm, use_idf = "l2" if linear.unit else None, linear.factors is not None
-        weigh = TfidfTransformer(norm=norm, sublinear_tf=linear.form == "tfidf", use_idf=use_idf)
-        idf = {"idf_": linear.factors} if use_idf else {}
-        steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
-    # Of two classes scikit-learn has one row: that of the second against the first.
-    coef, intercept = linear.coef, linear.intercept
-    if len(linear.classes) == 2:
-        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-    fitted = {"classes_": linear.classes, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
-    return [*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))]
 
 
 def _with(peer: Any, **attributes: Any) -> Any:

@@ -36,10 +36,6 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     own : sequence of classes, default=()
         Families and losses of your own that the model was made with: a file names them, and never brings their code.
 
-    Returns
-    -------
-    fitted estimator
-
     Raises
     ------
     ModelError
@@ -86,37 +82,32 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         if metadata.classes is None or metadata.classes_dtype is None:
             raise ValueError("there are no classes")
         classes, dtype = array_of(tuple(metadata.classes)), np.dtype(metadata.classes_dtype)
-        if classes.shape != (learner.n_labels,):
-            raise ValueError("classes do not match the arrays")
+        _require(classes.shape == (learner.n_labels,), "classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_, names, settings = n_features, metadata.feature_names, metadata.vectorizer
-    if learner.width != estimator._n_columns:
-        raise ValueError("the number of features does not match the arrays")
+    _require(learner.width == estimator._n_columns, "the number of features does not match the arrays")
     if names:
-        if len(names) != n_features:
-            raise ValueError("the names of the features are not as many as the features")
+        _require(len(names) == n_features, "the names of the features are not as many as the features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if settings is not None:
-        if "kind" not in settings:
-            raise ValueError("the settings of text have no kind")
+        _require("kind" in settings, "the settings of text have no kind")
         VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
-        if not isinstance(settings.get("stem"), str | None):
-            raise ValueError(f"stem is a language, not {settings['stem']!r}")
-        if settings["kind"] == "hashing" and (width := settings["n_features"]) != n_features:
-            raise ValueError(f"texts are hashed to {width:,} columns, and the model has {n_features:,}")
+        stem, width = settings.get("stem"), settings.get("n_features")
+        _require(isinstance(stem, str | None), f"stem is a language, not {stem!r}")
+        fits = settings["kind"] != "hashing" or width == n_features
+        _require(fits, f"texts are hashed to {width} columns, and the model has {n_features:,}")
     estimator.vectorizer_, estimator.label_separator_, estimator.vocabulary_ = settings, metadata.label_separator, None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
-        if len(estimator.vocabulary_) != n_features:
-            raise ValueError("the vocabulary has another size than the arrays")
-    elif (settings or {}).get("kind") == "count":
-        raise ValueError("it counts words of texts, and has no vocabulary")
+        _require(len(estimator.vocabulary_) == n_features, "the vocabulary has another size than the arrays")
+    else:
+        _require((settings or {}).get("kind") != "count", "it counts words of texts, and has no vocabulary")
     if metadata.weighting is not None:
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
         if not isinstance(weighting, Weighting):
             raise ValueError(f"the weighting is {weighting!r:.80}")
-        if frequency.shape != (n_features,) or frequency.dtype != np.int64:
-            raise ValueError("array 'document_frequency' has another size or dtype than the vocabulary asks for")
+        fits = frequency.shape == (n_features,) and frequency.dtype == np.int64
+        _require(fits, "array 'document_frequency' has another size or dtype than the vocabulary asks for")
         estimator.weighting_, estimator.document_frequency_ = weighting, frequency
     estimator.history_, estimator.n_iter_ = cast("list[dict[str, float]]", metadata.history), metadata.n_iter
     estimator.damaged_shards_ = metadata.damaged_shards
@@ -124,8 +115,12 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     if "set_counts" in arrays:  # the scores that sets of classes are made by, class by class
         scores, counts = arrays["set_scores"], arrays["set_counts"]
         fits = counts.shape == (learner.n_labels,) and (counts >= 0).all() and counts.sum() == len(scores)
-        if not fits or scores.dtype != np.float64:
-            raise ValueError("array 'set_scores' does not match the classes")
+        _require(fits and scores.dtype == np.float64, "array 'set_scores' does not match the classes")
         estimator.set_scores_ = np.split(scores, np.cumsum(counts)[:-1])
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata.extra, own)))
     return estimator
+
+
+def _require(condition: object, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

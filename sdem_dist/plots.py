@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _axes_or_new(axes: Axes | None) -> Axes:
         import matplotlib.pyplot as plt
 
         axes = plt.subplots(layout="constrained")[1]
-    return cast("Axes", axes)
+    return axes
 
 
 def _plain(text: object, width: int = WIDTH) -> str:

@@ -106,12 +106,10 @@ class Field:
     def check(self, name: str, value: np.ndarray) -> None:
         """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""
         shape = tuple("any" if n is None else n for n in self.shape)
-        n_axes = len(shape)
-        fits = value.ndim == n_axes and all(shape[i] in ("any", value.shape[i]) for i in range(n_axes))
+        fits = value.ndim == len(shape) and all(map(lambda n, size: n in ("any", size), shape, value.shape))
         if not fits or value.dtype != np.float64:
-            raise ValueError(
-                f"array {name!r} must be float64 of shape {shape}, and is {value.dtype} of shape {value.shape}"
-            )
+            is_now = f"{value.dtype} of shape {value.shape}"
+            raise ValueError(f"array {name!r} must be float64 of shape {shape}, and is {is_now}")
         if self.finite and not np.isfinite(value).all():
             raise ValueError(f"array {name!r} holds a value that is not finite")
         if (value < self.low).any():

@@ -33,31 +33,15 @@ def markdown(text: object) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under heads.
+    """Rows under heads."""
 
-    Attributes
-    ----------
-    heads : sequence of str
-        Empty, or all "": there is no line of heads.
-    rows : sequence of sequences
-        Cells are texts, or what `str` makes texts of.
-    caption, note : str
-        What stands above and below.
-    left : collection of int
-        Columns that are aligned to the left; the others are numbers.
-    widths : mapping of int to int
-        Most characters of a column at a terminal; 0 leaves it out there.
-    bars : collection of int
-        Columns of numbers from 0 to 1, behind which a page has bars.
-    """
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    caption: str = ""
-    note: str = ""
-    left: Collection[int] = (0,)
-    widths: Mapping[int, int] = field(default_factory=dict)
-    bars: Collection[int] = ()
+    heads: Sequence[str]  # empty, or all "": there is no line of heads
+    rows: Sequence[Sequence[object]]  # cells are texts, or what `str` makes texts of
+    caption: str = ""  # stands above
+    note: str = ""  # stands below
+    left: Collection[int] = (0,)  # columns that are aligned to the left; the others are numbers
+    widths: Mapping[int, int] = field(default_factory=dict)  # characters at a terminal at most; 0 leaves a column out
+    bars: Collection[int] = ()  # columns of numbers from 0 to 1, behind which a page has bars
 
     def text(self) -> str:
         lines = [self.heads, *self.rows] if any(self.heads) else self.rows
@@ -92,7 +76,6 @@ class Table:
         return f"<tr>{''.join(cells)}</tr>"
 
     def markdown(self) -> str:
-        """Return the table as Markdown has it."""
         heads = self.heads or [""] * len(self.rows[0])
         lines = [map(markdown, heads), ["---"] * len(heads), *(map(markdown, row) for row in self.rows)]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)

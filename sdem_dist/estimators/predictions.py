@@ -32,7 +32,7 @@ from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.reports.explaining import explanations, number_explanations, refused
 from sdem_dist.reports.explanation import DocumentParts, Explanations
 from sdem_dist.reports.reporting import was_trained_on
-from sdem_dist.reports.top_words import Topics, topics_of_classes, topics_of_documents
+from sdem_dist.reports.top_words import Topics, topics_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -419,6 +419,4 @@ class WithTopics(Transforming):
         Topics
             A list that shows itself as a table.
         """
-        if self.spec.topics == "classes":
-            return topics_of_classes(self, n_words)
-        return topics_of_documents(self, self._topic_labels(), n_words)
+        return topics_of(self, self._topic_labels(), n_words)

@@ -104,16 +104,12 @@ class ClassificationReport(ByClassReport):
     kind, kinds = "class", "classes"
 
     def __init__(
-        self,
-        classes: np.ndarray,
-        labels: np.ndarray,
-        log_probabilities: np.ndarray,
-        positions: np.ndarray | None = None,
+        self, classes: np.ndarray, labels: np.ndarray, log_p: np.ndarray, positions: np.ndarray | None = None
     ) -> None:
         labelled = np.flatnonzero(labels >= 0)
         if not len(labelled):
             raise ValueError("none of the documents has a label: a report needs some that have")
-        self.labels, log_p = labels[labelled], log_probabilities[labelled]
+        self.labels, log_p = labels[labelled], log_p[labelled]
         self.probabilities, self.predictions = np.exp(log_p), log_p.argmax(axis=1)
         self.confidence, self.right = self.probabilities.max(axis=1), self.predictions == self.labels
         self.reliability = reliability(bin_sums(self.confidence, self.right))
@@ -215,17 +211,12 @@ class LabelReport(ByClassReport):
     kind, kinds = "label", "labels"
 
     def __init__(
-        self,
-        classes: np.ndarray,
-        members: np.ndarray,
-        scores: np.ndarray,
-        thresholds: np.ndarray,
-        positions: np.ndarray,
+        self, classes: np.ndarray, members: np.ndarray, odds: np.ndarray, thresholds: np.ndarray, positions: np.ndarray
     ) -> None:
-        self.members, self.probabilities = members, probabilities(scores)
+        self.members, self.probabilities = members, probabilities(odds)
         self.predictions = self.probabilities >= thresholds
-        self.losses = np.logaddexp(0.0, np.where(members, -scores, scores))
-        sums = label_sums(scores, members, np.ones(len(members)), Decisions(np.ones(len(classes)), thresholds))
+        self.losses = np.logaddexp(0.0, np.where(members, -odds, odds))
+        sums = label_sums(odds, members, np.ones(len(members)), Decisions(np.ones(len(classes)), thresholds))
         counts = sums[len(COUNTS) :].reshape(4, -1)[:3].astype(np.int64)
         super().__init__(positions, finish(sums), classes, counts)
         self.columns = {**self.columns, "threshold": thresholds}

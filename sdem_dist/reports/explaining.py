@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import expit, log_softmax
@@ -35,17 +35,12 @@ if TYPE_CHECKING:
 
 
 def explanations(
-    estimator: Any,
-    X: object,
-    against: object = None,
-    texts: Sequence[str] | None = None,
-    of_labels: np.ndarray | None = None,
+    estimator: Any, X: object, against: object = None, texts: Sequence[str] | None = None, of_labels: Any = None
 ) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
-    `texts`: the texts of the documents of a matrix, or of Documents.
-    `of_labels`: where documents may have several, the position of the label to explain for each; None: the most
-    probable.
+    `texts`: of the documents of a matrix, or of Documents. `of_labels`: where documents may have several, the position
+    of the label to explain for each, shape (n_documents,); None: the most probable.
     """
     documents, texts = _documents(estimator, X, texts)
     if documents.n_documents == 0:
@@ -148,6 +143,10 @@ def _in_words(
         settings = VectorizerSettings.from_json(estimator.vectorizer_)
     single = settings is not None and settings.analyzer == "word" and settings.ngram_range[0] == 1
     known = frozenset(vocabulary or ())
+    if settings is not None and vocabulary is None:
+        from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
+
+        hasher = FeatureHasher(len(names), input_type="string", alternate_sign=False)
     for i, (parts, total) in enumerate(zip(all_parts, totals, strict=True)):
         words, sizes = [str(names[w]) for w in parts.columns.tolist()], parts.parts.tolist()
         left = total - float(parts.parts.sum())
@@ -157,12 +156,19 @@ def _in_words(
             fields["text"] = text = texts[i]
         if texts is not None and settings is not None:
             spelled = list(terms(text, settings))
-            values = dict(zip(words, sizes, strict=True))
             if vocabulary is not None:
+                values = dict(zip(words, sizes, strict=True))
                 places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in known]
                 fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
-            else:
-                words, values = _hashed(words, parts, spelled, len(names))
+            else:  # columns are named by what the text has for them, and share their part out to these terms
+                values, times, terms_of = {}, Counter(term for term, _ in spelled), dict[int, list[str]]()
+                hashed = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times] or [[]])
+                for term, column in zip(times, hashed.indices.tolist(), strict=True):
+                    terms_of.setdefault(column, []).append(term)
+                for k, part in enumerate(sizes if spelled else ()):
+                    own = terms_of[int(parts.columns[k])]
+                    words[k] = " | ".join(own)
+                    values |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
             fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
         columns = [parts.weights, parts.parts]
         columns += [np.full(len(words), np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
@@ -172,36 +178,8 @@ def _in_words(
         yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
 
-def _hashed(
-    words: list[str], parts: DocumentParts, spelled: list[Any], n_columns: int
-) -> tuple[list[str], dict[str, float]]:
-    """Return hashed columns by what the text has for them, and the share of each term in its column's part."""
-    from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
-
-    if not spelled:
-        return words, {}
-    times = Counter(term for term, _ in spelled)
-    hasher = FeatureHasher(n_columns, input_type="string", alternate_sign=False)
-    hashes = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times]).indices.tolist()
-    of_column: dict[int, list[str]] = {}
-    for term, column in zip(times, hashes, strict=True):
-        of_column.setdefault(column, []).append(term)
-    terms_of = [of_column[column] for column in parts.columns.tolist()]
-    shares = {
-        term: part * times[term] / sum(times[one] for one in own)
-        for own, part in zip(terms_of, parts.parts.tolist(), strict=True)
-        for term in own
-    }
-    return [" | ".join(own) for own in terms_of], shares
-
-
-class Row(NamedTuple):
-    """The columns that a document has."""
-
-    columns: np.ndarray  # shape (n_columns,), integers
-    values: np.ndarray
-    times: np.ndarray | float  # how often each ln p(column | class) counts
-    log_p: np.ndarray  # shape (n_columns, n_classes or n_components)
+Row = tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray]
+"""The columns of a document, their values, how often each ln p(column | class) counts, and these, a row a column."""
 
 
 def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -212,14 +190,14 @@ def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def word_rows(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
     """Yield documents as the model weighs them, with ln p(word | class or component)."""
     for words, x in _entries(documents):
-        yield Row(words, x, x, parameters.log_words[words] - parameters.log_totals)
+        yield words, x, x, parameters.log_words[words] - parameters.log_totals
 
 
 def table_rows(densities: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> Iterator[Row]:
     """Yield rows of a table, NaN where a value is missing; `densities`: from a row to ln p(value | class) by column."""
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
-        yield Row(present, row[present], 1.0, densities(row)[present])
+        yield present, row[present], 1.0, densities(row)[present]
 
 
 def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float = 1.0) -> DocumentParts:
@@ -227,8 +205,9 @@ def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float =
 
     The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
     """
-    p, q, prior = row.log_p[:, a], row.log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
-    return DocumentParts(row.columns, row.values, row.times * (p - q) / temperature, prior, p, q)
+    columns, values, times, log_p = row
+    p, q, prior = log_p[:, a], log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
+    return DocumentParts(columns, values, times * (p - q) / temperature, prior, p, q)
 
 
 def of_naive_bayes(
@@ -245,7 +224,7 @@ def of_many_classes(
     parts = []
     for (words, x), pair in zip(_entries(documents), pairs, strict=True):
         log_p = np.stack([parameters.log_words(words, k) for k in pair], axis=1)
-        parts.append(_exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
+        parts.append(_exact((words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
     return parts
 
 
@@ -254,8 +233,8 @@ def of_labels(
 ) -> list[DocumentParts]:
     """Return the exact parts of each document's log-odds of one label, of shape (n_documents,), against its rest."""
     return [
-        DocumentParts(r.columns, r.values, r.times * r.log_p[:, k] / temperatures[k], float(prior))
-        for r, k, prior in zip(rows, labels.tolist(), (log_prior / temperatures)[labels], strict=True)
+        DocumentParts(columns, values, times * log_p[:, k] / temperatures[k], float(log_prior[k] / temperatures[k]))
+        for (columns, values, times, log_p), k in zip(rows, labels.tolist(), strict=True)
     ]
 
 
@@ -268,14 +247,14 @@ def of_components(
     means over components by q, and the entropies are the rest.
     """
     parts = []
-    for row, pair in zip(rows, pairs, strict=True):
-        scores = (row.times * row.log_p.T).sum(axis=1) + log_prior
+    for (columns, values, times, log_p), pair in zip(rows, pairs, strict=True):
+        scores = (times * log_p.T).sum(axis=1) + log_prior
         posteriors = by_class(scores[None], component_class)[1][0]
         q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
-        p_a, p_b = (np.where(one > 0, row.log_p, 0.0) @ one for one in q)
+        p_a, p_b = (np.where(one > 0, log_p, 0.0) @ one for one in q)
         prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
-        own, prior = row.times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
-        parts.append(DocumentParts(row.columns, row.values, own, prior, p_a, p_b, (), "mixing of the components"))
+        own, prior = times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+        parts.append(DocumentParts(columns, values, own, prior, p_a, p_b, (), "mixing of the components"))
     return parts
 
 
@@ -292,28 +271,24 @@ def of_lda(
         log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in (a, b)], axis=1))
         order = np.argsort(-shares[:, a], kind="stable").tolist()
         of_document = tuple(TopicPart(titles[a * n_topics + z], float(shares[z, a]), None) for z in order)
-        parts = _exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
+        parts = _exact((words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
         all_parts.append(parts._replace(topics=of_document, offset_name="topics of the document"))
     return all_parts
 
 
 def of_supervised_topics(
-    parameters: TopicParameters,
-    documents: Documents,
-    outputs: np.ndarray,
-    proportions: np.ndarray,
-    titles: Sequence[str],
+    parameters: TopicParameters, documents: Documents, outputs: np.ndarray, shares: np.ndarray, titles: Sequence[str]
 ) -> list[DocumentParts]:
     """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
 
     A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
     not converged, leave a rest that belongs to no word.
 
-    `outputs`, `proportions`: shape (n_documents, n_topics): what a topic adds if it is all that the document is about
-    (of two classes the difference), and the share that it has.
+    `outputs`, `shares`: shape (n_documents, n_topics): what a topic adds if it is all of the document (of two classes
+    the difference), and how much of it the document has.
     """
     all_parts = []
-    for (words, x), output, theta in zip(_entries(documents), outputs, proportions, strict=True):
+    for (words, x), output, theta in zip(_entries(documents), outputs, shares, strict=True):
         mixed = parameters.topics[words] * theta
         of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
         parts = x / max(x.sum(), 1e-300) * (of_topics @ output)

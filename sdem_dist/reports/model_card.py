@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,31 +102,29 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         predicts = str(model.spec.predicts)
         parts.append(f"## Words that speak most for each {predicts}")
         parts.append(table(((k, " ".join(of_class)) for k, of_class in words.items()), (predicts, "words")))
-    limits = "\n".join(f"- {line}" for line in _limits(model))
-    return "\n\n".join([*parts, "## Limits", limits]) + "\n"
-
-
-def _limits(model: EngineEstimator) -> Iterator[str]:
-    yield "What the model is for, and what it must not decide alone: to be filled in."
+    limits = ["What the model is for, and what it must not decide alone: to be filled in."]
     if model.several_labels:
-        yield "Thresholds and temperatures of labels were fitted to documents like those of the training."
+        limits.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
     elif model.spec.predicts == "class":
-        yield "Every document gets one of the classes above, also one that belongs to none."
+        limits.append("Every document gets one of the classes above, also one that belongs to none.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
         if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:
-            yield (
+            limits.append(
                 "Probabilities were fitted by one temperature on held-out documents of the training data; on later or other "
                 "documents they may be too sure."
             )
         else:
-            yield (
+            limits.append(
                 "Probabilities were not calibrated on held-out documents: measure their calibration error before you rely on "
                 "them."
             )
         if getattr(model, "loss", "nll") != "nll":
-            yield "Training was discriminative: p(document) of this model means little."
+            limits.append("Training was discriminative: p(document) of this model means little.")
     if model._layout == "sparse" and model.vocabulary_ is not None:
-        yield "Words that are not in the vocabulary count nothing."
-    if model._layout == "sparse" and model.vocabulary_ is None:
-        yield "Columns have no names, so nobody can read what a weight belongs to."
-    yield "Words that mark a person, a place or a source can decide as words of the subject do: read the list above."
+        limits.append("Words that are not in the vocabulary count nothing.")
+    elif model._layout == "sparse":
+        limits.append("Columns have no names, so nobody can read what a weight belongs to.")
+    limits.append(
+        "Words that mark a person, a place or a source can decide as words of the subject do: read the list above."
+    )
+    return "\n\n".join([*parts, "## Limits", "\n".join(f"- {line}" for line in limits)]) + "\n"

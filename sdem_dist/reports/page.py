@@ -45,18 +45,13 @@ def write_page(path: Path, title: str, body: str) -> None:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>{cell(title)}</title><style>\n{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
-
-    def write(partial: Path) -> None:
-        partial.write_bytes(page.encode("utf-8", "backslashreplace"))
-
-    publish_file(path, write)
+    publish_file(path, lambda file: file.write_bytes(page.encode("utf-8", "backslashreplace")))
 
 
 def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents: str) -> str:
     """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
 
-    `corpus`: what it is measured on.
-    `name`, `documents`: what the model and the documents are called.
+    `name`, `documents`: what the model, and the documents of the corpus, are called.
     """
     report = report_of(estimator, corpus)
     sections = {"The model": Table((), list(model_facts(estimator).items()), left=(0, 1)).html()}
@@ -75,10 +70,8 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sure, meaning = report.confidence >= 0.9, "No prediction has a probability of .9 or more."
         if sure.any():
-            meaning = (
-                f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; "
-                f"{report.right[sure].mean():.1%} of these are right."
-            )
+            meaning = f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; "
+            meaning += f"{report.right[sure].mean():.1%} of these are right."
         caption = "Accuracy of predictions by their probability; larger dots are more documents."
         picture = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
         sections["How far to trust probabilities"] = f"<p>{cell(meaning)}</p>{picture}"
@@ -144,11 +137,11 @@ def _words_by_class(estimator: EngineEstimator) -> str:
             for word, value in words.items()
         )
         rows.append((label, Html(" ".join(marks))))
-    if not rows and (estimator._layout == "dense" or estimator.spec.topics is not None):
+    note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
+    if rows:
+        note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
+    elif estimator._layout == "dense" or estimator.spec.topics is not None:
         return ""
-    note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
-    if not rows:
-        note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
     return f'<p class="soft">{cell(note)}</p>{Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""}'
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NAME_WIDTH = 24
 """Characters of a class, or a label, at a terminal."""
 Columns = dict[str, list[Any]]
+Labels = tuple["np.ndarray | None", np.ndarray]
+"""Positions of the documents' classes, -1 where there is none, or None without any; and the classes."""
 
 
 class Report:
@@ -184,15 +186,9 @@ class ClusterReport(Report):
 
     kind, kinds = "cluster", "clusters"
 
-    def __init__(
-        self,
-        probabilities: np.ndarray,
-        words: list[str],
-        labels: np.ndarray | None,
-        classes: np.ndarray,
-        positions: np.ndarray,
-    ) -> None:
-        self.probabilities, self.words, self.labels, self.classes = probabilities, words, labels, classes
+    def __init__(self, probabilities: np.ndarray, words: list[str], known: Labels, positions: np.ndarray) -> None:
+        self.probabilities, self.words, (labels, classes) = probabilities, words, known
+        self.labels, self.classes = labels, classes
         clusters, n = probabilities.argmax(axis=1), probabilities.shape[1]
         self.sizes = np.bincount(clusters, minlength=n)
         labelled = np.zeros(0, bool) if labels is None else labels >= 0
@@ -250,15 +246,9 @@ class TopicReport(Report):
 
     kind, kinds = "topic", "topics"
 
-    def __init__(
-        self,
-        topics: Sequence[Topic],
-        proportions: np.ndarray,
-        labels: np.ndarray | None,
-        classes: np.ndarray,
-        positions: np.ndarray,
-    ) -> None:
-        self.topics, self.proportions, self.labels, self.classes = topics, proportions, labels, classes
+    def __init__(self, topics: Sequence[Topic], proportions: np.ndarray, known: Labels, positions: np.ndarray) -> None:
+        self.topics, self.proportions, (labels, classes) = topics, proportions, known
+        self.labels, self.classes = labels, classes
         self.shares = proportions.mean(axis=0)
         columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in topics]}
         columns["probable"] = [" ".join(t.words) for t in topics]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -23,15 +23,7 @@ from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanation
-from sdem_dist.reports.report import (
-    ClusterReport,
-    Columns,
-    ErrorReport,
-    RegressionReport,
-    Report,
-    TopicReport,
-    cluster_scores,
-)
+from sdem_dist.reports.report import ClusterReport, Labels, RegressionReport, Report, TopicReport, cluster_scores
 from sdem_dist.reports.top_words import top_words
 from sdem_dist.storage.encoding import crc32c
 
@@ -53,15 +45,30 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     given: Any = text_column(X) if estimator._layout == "sparse" else X
     X, predicts = _as_counts(estimator, given), estimator.spec.predicts
     if predicts == "number":
-        return _of_numbers(estimator, X, y)
+        predictions = np.asarray(estimator.predict(X), np.float64)
+        n, positions = len(predictions), _positions(X, len(predictions))
+        if isinstance(X, AnyCorpus):
+            source_of(estimator, X, use="score")  # says what is missing
+            # A dense corpus has its targets as the last column.
+            parts = [d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for _, d in documents_in_pieces(X)]
+            targets = np.concatenate(cast(Any, parts))[positions]
+        elif y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        else:
+            targets = np.asarray(y, np.float64)
+            _check_length(targets, n)
+            if len(odd := np.argwhere(~np.isfinite(targets))):
+                value, document = targets[tuple(odd[0])], odd[0][0]
+                raise ValueError(f"y holds {value} for document {document} (from 0): leave such documents out")
+        return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1), positions)
     if predicts == "cluster":
         words = [" ".join(of_cluster) for of_cluster in top_words(estimator).values()]
         if hasattr(estimator, "predict_proba"):
             probabilities = np.asarray(estimator.predict_proba(X))
         else:
             probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
-        n_documents = len(probabilities)
-        return ClusterReport(probabilities, words, *_labels_of(X, y, n_documents), _positions(X, n_documents))
+        n = len(probabilities)
+        return ClusterReport(probabilities, words, _labels_of(X, y, n), _positions(X, n))
     if predicts != "class":
         if estimator.spec.topics is None:
             raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
@@ -103,32 +110,10 @@ def _positions(X: Any, n_documents: int) -> np.ndarray:
     return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
-def _of_numbers(estimator: Any, X: object, y: object) -> RegressionReport:
-    predictions = np.asarray(estimator.predict(X), np.float64)
-    n, positions = len(predictions), _positions(X, len(predictions))
-    if isinstance(X, AnyCorpus):
-        source_of(estimator, X, use="score")  # says what is missing
-        # A dense corpus has its targets as the last column.
-        parts = (d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for _, d in documents_in_pieces(X))
-        targets = np.concatenate(cast("Sequence[np.ndarray]", list(parts)))[positions]
-    elif y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    else:
-        targets = np.asarray(y, np.float64)
-        _check_length(targets, n)
-        if len(odd := np.argwhere(~np.isfinite(targets))):
-            raise ValueError(
-                f"y holds {targets[tuple(odd[0])]} for document {odd[0][0]} (from 0): leave such documents out"
-            )
-    return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1), positions)
-
-
 def _check_length(y: np.ndarray, n_documents: int) -> None:
-    n = len(y) if y.ndim else 1
-    if n != n_documents:
-        raise ValueError(
-            f"X has {counted(n_documents, 'document')}, and y has {counted(n, 'value')}: give one for each"
-        )
+    if (n := len(y) if y.ndim else 1) != n_documents:
+        both = f"X has {counted(n_documents, 'document')}, and y has {counted(n, 'value')}"
+        raise ValueError(f"{both}: give one for each")
 
 
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
@@ -144,15 +129,11 @@ def agreement(estimator: Any, X: object, y: object = None, client: Client | None
 def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
     proportions = np.asarray(estimator.transform(X))
     n_documents = len(proportions)
-    return TopicReport(estimator.topics(), proportions, *_labels_of(X, y, n_documents), _positions(X, n_documents))
+    return TopicReport(estimator.topics(), proportions, _labels_of(X, y, n_documents), _positions(X, n_documents))
 
 
-def _labels_of(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return documents' labels as positions, -1 where there is none, and their classes; (None, nothing) without any.
-
-    In `y` the number -1, None and NaN stand for no label. Sets of labels, and numbers with a fraction, do not count as
-    classes.
-    """
+def _labels_of(X: object, y: object, n_documents: int) -> Labels:
+    """Return labels and classes; in `y`, -1, None and NaN are no label, sets and numbers with a fraction no classes."""
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
@@ -224,12 +205,11 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)
 
 
-def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: ErrorReport) -> Iterator[Columns]:
+def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: Any) -> Iterator[dict[str, list[Any]]]:
     """Yield the errors of a report as columns of some rows each, the worst first: also their ids, texts and words.
 
-    Words are those for and against the prediction, or of several labels the label that is most wrong.
-
-    `documents`: a corpus that the report is of, or its errors alone, in their order.
+    Words are those for and against the prediction, or of several labels the label that is most wrong. `documents`: a
+    corpus that the report is of, or its errors alone, in their order.
     """
     for begin in range(0, max(len(report.errors), 1), GATHERED):
         part = slice(begin, begin + GATHERED)
@@ -240,7 +220,7 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: Er
         for start in range(0, max(len(gathered.ids), 1), BLOCK):
             errors = report.errors[part][start : start + BLOCK]
             block = gathered[start : start + BLOCK]
-            columns: Columns = {"id": block.ids} | report.error_columns(errors)
+            columns = {"id": block.ids} | report.error_columns(errors)
             how = report.explained(errors)
             if how is not None and (explained := block.explained(estimator, **how)) is not None:
                 columns["words_for"] = [" ".join(e.distinctive()) for e in explained]
@@ -248,7 +228,7 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: Er
             yield columns | ({} if block.texts is None else {"text": block.texts})
 
 
-def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[Columns]:
+def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[dict[str, list[Any]]]:
     """Yield `error_blocks` for a file: several labels are one text."""
     for block in error_blocks(estimator, corpus, report):
         yield {k: [joined(v) if isinstance(v, tuple) else v for v in values] for k, values in block.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,39 +81,34 @@ class Topics(list[Topic]):
         return Table(("topic", "most probable", "most distinctive", "share"), rows, left=range(3)).html()
 
 
-def topics_of_classes(estimator: Any, n_words: int) -> Topics:
-    """Return the topics of a fitted `LDAClassifier`, class by class; a model without vocabulary numbers its words."""
-    n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
-    p = estimator.components_.reshape(n_classes, n_topics, -1)
-    totals = estimator._parameters.totals + estimator._parameters.gamma * p.shape[2]  # a class may have lost all counts
-    totals = totals.reshape(n_topics, n_classes).T
-    shares = totals / totals.sum(axis=1, keepdims=True)
-    of_class = np.einsum("kz,kzw->kw", shares, p)
-    others = [np.delete(of_class, k, axis=0).mean(axis=0) for k in range(n_classes)]
-    labels = estimator.classes_.tolist()
-    rows = [(label, z, shares[k, z], p[k, z], others[k]) for k, label in enumerate(labels) for z in range(n_topics)]
-    return _topics(estimator, rows, n_words)
+def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
+    """Return the topics of a fitted model; `labels` are of topics that no class owns. Words without names are numbered.
 
-
-def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
-    """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
-    p, shares = estimator.components_, estimator.topic_shares_
-    others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
-    return _topics(estimator, zip(labels, range(len(p)), shares, p, others, strict=True), n_words)
-
-
-def _topics(estimator: Any, rows: Iterable[tuple[Any, int, float, np.ndarray, np.ndarray]], n_words: int) -> Topics:
-    """Return topics with their words by p(w | topic), and by how much these tell them from others.
-
-    `rows`: label, number, share, p(w | topic) and p(w | others) of each topic.
+    The words of topics of classes are told apart from those of the other classes, others from the other topics.
     """
     from scipy.special import rel_entr
 
+    p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
+    if estimator.spec.topics == "classes":
+        n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
+        p, parameters = p.reshape(n_classes, n_topics, -1), estimator._parameters
+        totals = parameters.totals + parameters.gamma * p.shape[2]  # a class may have lost all counts
+        totals = totals.reshape(n_topics, n_classes).T
+        shares = totals / totals.sum(axis=1, keepdims=True)
+        of_class = np.einsum("kz,kzw->kw", shares, p)
+        for k, label in enumerate(estimator.classes_.tolist()):
+            others = np.delete(of_class, k, axis=0).mean(axis=0)
+            rows += [(label, z, shares[k, z], p[k, z], others) for z in range(n_topics)]
+    else:
+        others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
+        rows += zip(labels, range(len(p)), estimator.topic_shares_, p, others, strict=True)
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
     topics = Topics()
-    for label, number, share, p, others in rows:
-        largest = (np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p, rel_entr(p, others)))
-        words = [[f"#{w}" if names is None else str(names[w]) for w in columns] for columns in largest]
+    for label, number, share, p_words, p_others in rows:
+        tops = (
+            np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p_words, rel_entr(p_words, p_others))
+        )
+        words = [[f"#{w}" if names is None else str(names[w]) for w in columns] for columns in tops]
         topics.append(Topic(label, number, float(share), *words))
     return topics
 

@@ -102,7 +102,7 @@ def opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
-def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
+def publish_file(path: str | Path, write: Callable[[Path], object], *, error: type[SdemError] = SdemError) -> None:
     """Have `write` make a file in a hidden folder beside `path`, flush it, then rename it to `path`, or put it there.
 
     An OSError about the file, and that the device is full, read-only or failing, is raised as `error`. Whatever else
