@@ -257,14 +257,6 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
             f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
             "words (min_df, max_features)"
         )
-    graph = _graph(onnx, linear, None if from_counts or why_from_counts(model) else model)
-    onnx.helper.set_model_props(graph, entries)
-    onnx.checker.check_model(graph)
-    publish_file(path, lambda partial: onnx.save(graph, partial), error=ModelError)
-
-
-def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
-    """Return the ONNX model of a linear classifier of counts, or of texts as the model `counting` counts them."""
     helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []
 
@@ -278,8 +270,8 @@ def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
 
     tensor = helper.make_tensor_value_info("counts", types.DOUBLE, [None, linear.coef.shape[1]])
     domains = {"": OPSET}
-    if counting is not None:
-        nodes += text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_)
+    if not (from_counts or why_from_counts(model)):
+        nodes += text_nodes(helper, VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)
         tensor = helper.make_tensor_value_info("texts", types.STRING, [None])
         domains[DOMAIN] = 1
     zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
@@ -312,4 +304,7 @@ def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
     ]
     graph = helper.make_graph(nodes, "sdem_dist_MultinomialNB", [tensor], outputs, constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    exported = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    helper.set_model_props(exported, entries)
+    onnx.checker.check_model(exported)
+    publish_file(path, lambda file: onnx.save(exported, file), error=ModelError)

@@ -63,17 +63,6 @@ def metric(name: str, prefix: str = "") -> Metric:
     return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
 
 
-def called(name: str) -> str:
-    """Return what people call a metric of a history, with the documents that it is of."""
-    prefix = prefix_of(name)
-    return f"{'held-out ' if prefix else ''}{metric(name.removeprefix(prefix), prefix).name}"
-
-
-def prefix_of(name: str) -> str:
-    """Return what the name of a metric of a history begins with, one of `PREFIXES`."""
-    return next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
-
-
 def short(name: str) -> str:
     """Return the name of a metric for a line that is read while a model trains."""
     return metric(name).name.split(" (")[0].removesuffix(" at the best temperature")
@@ -89,7 +78,7 @@ def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: s
     """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
     texts: dict[str, list[str]] = {prefix: [] for prefix in PREFIXES}
     for name, value in entry.items():
-        prefix = prefix_of(name)
+        prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
         plain = name.removeprefix(prefix)
         if plain not in ("epoch", "unlabelled_weight", *unshown) and not plain.endswith("seconds"):
             texts[prefix].append(f"{metric(plain, prefix).name} {value:{digits}}")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import numpy as np
 
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
+import sdem_dist
+from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.labels import array_of
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.parameters import check
@@ -73,7 +74,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> EngineEstimator:
     if metadata.estimator not in ESTIMATORS:
         raise ValueError(f"it holds a {metadata.estimator!r}, which this version does not know")
-    kind: Any = estimator_class(metadata.estimator)  # imports the records that the file may name
+    kind: Any = getattr(sdem_dist, metadata.estimator)  # imports the records that the file may name
     estimator: EngineEstimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
     check(estimator)
     learner = cast("AnyModelLearner", restored(metadata.learner, own))

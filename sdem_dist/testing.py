@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
@@ -22,8 +23,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     Parameters
     ----------
     family : Family
-    seed : int, default=0
-    n_points : int, default=10
+    seed, n_points : int
 
     Raises
     ------
@@ -108,8 +108,7 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
     Parameters
     ----------
     loss : Loss
-    n_classes : int, default=3
-    seed : int, default=0
+    n_classes, seed : int
 
     Raises
     ------
@@ -118,7 +117,7 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
     """
     rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
-    copies = _copied([scores, labels])
+    copies = deepcopy([scores, labels])
     value, weights = loss.value(scores, labels), loss.weights(scores, labels)
     _equal([scores, labels], copies, "the loss changes its arguments")
     _holds(value.shape == (n,), f"value has shape {value.shape}, not (n_documents,)")
@@ -170,20 +169,18 @@ def check_learner(
     lanes = [Lane(0, 0, i, cuts[i], cuts[i + 1], n) for i in range(3)]
     prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
     _check_settings(learner, state, own)
-    copies = _copied([state, prepared])
+    copies = deepcopy([state, prepared])
     first, again = (
         [learner.map(state, part, lane) for part, lane in zip(prepared, lanes, strict=True)] for _ in range(2)
     )
     _equal(first, again, "map gives other bits for the same inputs")
-    parts = _copied(first)
-    a, b, c = first
-    combined = learner.combine(first)
-    before = _copied(combined)
+    parts, combined = deepcopy(first), learner.combine(first)
+    before = deepcopy(combined)
     after = learner.update(state, combined)
     _equal(combined, before, "update changes the statistics that it is given")
     _equal(after, learner.update(state, learner.combine(first)), "update gives other bits for the same inputs")
     _equal(first, parts, "combine changes statistics that it is given")
-    for grouped in ([learner.combine([a, b]), c], [a, learner.combine([b, c])]):
+    for grouped in ([learner.combine(first[:2]), first[2]], [first[0], learner.combine(first[1:])]):
         _close(learner.combine(grouped), combined, "combine is not associative")
     _close(learner.combine(first[::-1]), combined, "combine gives one lane's part, or depends on the order of lanes")
     sums = learner.evaluate(after, prepared)
@@ -210,7 +207,18 @@ def check_learner(
     if hasattr(getattr(learner, "model", learner), "initial_block"):
         if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
-        _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
+        wide, n_blocks = cast(WideLearner[Any, Any, Any], learner), 3
+        blocks = [wide.block_of_state(state, block, n_blocks) for block in range(n_blocks)]
+        _close(wide.gathered(n_blocks, lambda block: blocks[block]), state, "blocks, put together, are not the state")
+        joined = wide.joined(blocks)
+        parts = [wide.map(joined, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
+        after = wide.update(state, wide.combine(parts))
+        for block in range(n_blocks):
+            start = wide.block_of_state(wide.init(), block, n_blocks)
+            _close(wide.initial_block(block, n_blocks), start, "a block of the start is not a part of the start")
+            sums = wide.combine([wide.block_of_statistics(part, block, n_blocks) for part in parts])
+            moved, expected = wide.update(blocks[block], sums), wide.block_of_state(after, block, n_blocks)
+            _close(moved, expected, "a round of a block does not lead to the block of the next state")
 
 
 def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> None:
@@ -226,21 +234,6 @@ def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> Non
     _holds(settings == learner, "the learner does not come back from JSON")
 
 
-def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[Lane], prepared: list[Any]) -> None:
-    n = 3
-    blocks = [learner.block_of_state(state, block, n) for block in range(n)]
-    _close(learner.gathered(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
-    joined = learner.joined(blocks)
-    parts = [learner.map(joined, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
-    after = learner.update(state, learner.combine(parts))
-    for block in range(n):
-        start = learner.block_of_state(learner.init(), block, n)
-        _close(learner.initial_block(block, n), start, "a block of the start is not a part of the start")
-        sums = learner.combine([learner.block_of_statistics(part, block, n) for part in parts])
-        actual, expected = learner.update(blocks[block], sums), learner.block_of_state(after, block, n)
-        _close(actual, expected, "a round of a block does not lead to the block of the next state")
-
-
 def _leaves(value: Any) -> list[np.ndarray]:
     """Return the arrays and numbers in tuples, lists, mappings and dataclasses, in order; None is left out."""
     if is_dataclass(value):
@@ -250,10 +243,6 @@ def _leaves(value: Any) -> list[np.ndarray]:
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in _leaves(item)]
     return [] if value is None else [np.asarray(value)]
-
-
-def _copied(value: Any) -> list[np.ndarray]:
-    return [leaf.copy() for leaf in _leaves(value)]
 
 
 def _equal(actual: Any, expected: Any, otherwise: str) -> None:

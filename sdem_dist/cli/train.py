@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import sdem_dist
 from sdem_dist import catalogue
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
@@ -86,7 +87,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
     if name not in catalogue.ESTIMATORS:
         hint = nearest(name, catalogue.ESTIMATORS)
         raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(catalogue.ESTIMATORS)}")
-    estimator = catalogue.estimator_class(name)()
+    estimator = getattr(sdem_dist, name)()
     if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
         raise click.UsageError(
             f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"

@@ -12,14 +12,8 @@ author = "The authors of sdem_dist"
 version = release = sdem_dist.__version__
 copyright = "2026, the sdem_dist developers; MIT licence"  # noqa: A001
 
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.viewcode",
-    "numpydoc",
-    "directives",
-]
+extensions = [f"sphinx.ext.{name}" for name in ("autodoc", "autosummary", "viewcode")]
+extensions += ["myst_parser", "numpydoc", "directives"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "_templates", "toy"]
 templates_path = ["_templates"]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import sdem_dist
 from sdem_dist import CorpusError, MultinomialNB, PoissonNB, write_corpus
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.fitting import scoring
 
@@ -26,7 +27,7 @@ each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 
 def made(name):
-    model = estimator_class(name)()
+    model = getattr(sdem_dist, name)()
     return model.set_params(**{k: v for k, v in SMALL.items() if k in model.get_params()})
 
 

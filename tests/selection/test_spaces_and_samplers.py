@@ -6,8 +6,9 @@ from scipy.stats import loguniform, randint, uniform
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+import sdem_dist
 from sdem_dist import KMeans, MultiLabelNB, MultinomialNB, SupervisedLDAClassifier
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.estimators import parameters
 from sdem_dist.losses import Hinge
 from sdem_dist.selection.spaces import SAMPLERS, default_space, sampler_of
@@ -56,7 +57,7 @@ def test_a_loss_that_is_given_has_its_own_steps_alone():
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
-    model = estimator_class(name)()
+    model = getattr(sdem_dist, name)()
     space = default_space(model)
     settings = tried(sampler_of("random", model, space, None, 0))
     assert settings[0] == {} and 1 < len(settings) <= 1 + sum(len(ParameterGrid(part)) for part in space)
