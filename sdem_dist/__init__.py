@@ -1,8 +1,6 @@
-"""Discriminative training of generative models over corpora of any size, on Dask.
+"""Discriminative training of generative models over corpora of any size, on Dask."""
 
-The public names stand in ``__init__.pyi``. They and modules such as ``sdem_dist.plots`` are imported when they are
-first used, so that ``import sdem_dist`` costs next to nothing.
-"""
+# The names of __init__.pyi and modules such as `plots` are imported when first used: `import sdem_dist` costs little.
 
 from importlib import import_module
 

@@ -87,12 +87,10 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
 
 def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
-    """Return the temperature of least log-loss, one more document being wrong, and the log-loss of all others at it.
+    """Return, from `tempered_sums`, the temperature of least log-loss and the log-loss at it.
 
-    If all are right, that does not show how rare errors are. The log-loss is interpolated between `TEMPERATURES`, by
-    the polynomial through the nearest six (Lagrange).
-
-    `sums`: `tempered_sums`.
+    The temperature is of one more document that is wrong: if all are right, that does not show how rare errors are. The
+    log-loss is interpolated between `TEMPERATURES`, by the polynomial through the nearest six (Lagrange).
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
     temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
@@ -126,9 +124,9 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
 
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
-    """Return the temperature that has the least log-loss, and that log-loss, by a parabola through the best three.
+    """Return the temperature of the least log-loss, and that, by a parabola through the best three of `tempered`.
 
-    `tempered`: shape (n_temperatures,): log-loss at each of `TEMPERATURES`.
+    `tempered`: log-loss at each of `TEMPERATURES`.
     """
     best = int(np.argmin(tempered))
     if not 0 < best < len(tempered) - 1:
@@ -152,11 +150,11 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
     A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
     held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
     If new documents of a class are exchangeable with those, the set has their class with at least the probability asked
-    for, whatever the model.
+    for, whatever the model. Coverage c needs c / (1 - c) documents of a class, nine for 0.9.
 
-    Coverage c needs c / (1 - c) documents of a class, nine for 0.9. The classes that have fewer, or fewer than
-    `FEW_OF_CLASS`, share one threshold, of their documents together: the sets of a share c of the new documents of
-    these classes hold the right one. Where these are too few, too, it is infinite: then they are in every set.
+    The classes that have fewer, or fewer than `FEW_OF_CLASS`, share one threshold, of their documents together: the
+    sets of a share c of their new documents hold the right one. Of too few documents it is infinite: they are in every
+    set.
 
     Raises ValueError: `coverage` is not between 0 and 1.
     """

@@ -1,7 +1,4 @@
-"""Private parts of other packages, each with what is relied on; nothing else in this package uses any.
-
-Tests name each (tests/test_compat.py), so that a new version that changes one fails there first.
-"""
+"""Private parts of other packages, each with what is relied on; tests/test_compat.py names each, nothing else does."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ def scheduler_address(client: Client) -> str:
 async def ask_scheduler(client: Client, call: str, **arguments: object) -> Any:
     """Return what a client's scheduler says: distributed, ``client.scheduler``, None once closed (RuntimeError).
 
-    Its calls ``ncores`` (threads of each worker by address), ``ncores_running`` (of those that are not paused) and
-    ``identity(n_workers=-1)`` (whose ``workers`` is what is known of all, by address).
+    Its calls by address: ``ncores``, threads, ``ncores_running``, of workers not paused, ``identity(n_workers=-1)``.
     """
     scheduler_address(client)
     return await getattr(client.scheduler, call)(**arguments)
@@ -98,10 +94,9 @@ class _Later(ModuleType):
 
 
 def import_scikit_learn() -> None:
-    """Import scikit-learn without pandas and ``scipy.stats``: they take twice as long as the rest, and few need them.
+    """Import scikit-learn; pandas and ``scipy.stats``, which take twice as long, when something of them is asked for.
 
-    Only its ``utils.fixes`` imports the two. ``from numpy import *`` in scipy's ``array_api_compat`` asks for
-    ``numpy.f2py``, which nobody wants. Each is imported when something of it is asked for.
+    Only its ``utils.fixes`` imports the two; scipy's ``array_api_compat`` asks for ``numpy.f2py``, which nobody wants.
     """
     if "sklearn" in sys.modules:
         return

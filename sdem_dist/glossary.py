@@ -9,7 +9,7 @@ class Metric(NamedTuple):
     unit: str = ""
 
 
-METRICS = {
+METRICS = {  # by the name that programs use, in the order in which people are shown them
     "accuracy": Metric("accuracy", "share of documents"),
     "ncll": Metric("log-loss (NCLL)", "nats per document"),
     "log_loss": Metric("log-loss (NCLL)", "nats per document"),
@@ -47,15 +47,13 @@ METRICS = {
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),
 }
-"""By the name that programs use, in the order in which people are shown them."""
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best of an evaluation, for those who calibrate; people are not shown it."""
-PREFIXES = {
+PREFIXES = {  # what a metric of a history is of, by what its name begins with
     "": "training documents",
     "validation_": "held-out documents",
     "held_out_": "a held-out part of the training documents",
 }
-"""What a metric of a history is of, by what its name begins with."""
 
 
 def metric(name: str, prefix: str = "") -> Metric:

@@ -1,7 +1,4 @@
-"""Frozen dataclasses as JSON values and back: how settings of learners, models, families and losses reach files.
-
-A file names the class of a record and its fields; it never brings code. A class takes part by the decorator `record`.
-"""
+"""Settings of learners, models, families and losses as JSON: a file names a `record`'s class and fields, never code."""
 
 import dataclasses
 import math
@@ -13,8 +10,7 @@ from typing import Literal, TypeVar, Union, dataclass_transform, get_args, get_o
 
 import numpy as np
 
-KIND = "record"
-"""The key under which the class of a record stands, among its fields."""
+KIND = "record"  # the key under which the class of a record stands, among its fields
 _KNOWN: dict[str, type] = {}
 _Class = TypeVar("_Class", bound=type)
 

@@ -78,7 +78,23 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
     elif not isinstance(report, TopicReport):
         sections["On these documents"] = report._repr_html_()
     if isinstance(report, ByClassReport):
-        sections[f"Words by {report.kind}"] = _words_by_class(estimator)
+        rows = []
+        for label, words in word_weights(estimator, WORDS).items():
+            top = max(words.values(), default=0.0) or 1.0
+            marks = (
+                highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word")
+                for word, value in words.items()
+            )
+            rows.append((label, Html(" ".join(marks))))
+        note, table = (
+            f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document.",
+            "",
+        )
+        if rows:
+            note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
+            table = Table(("class", "words"), rows, left=(0, 1)).html()
+        if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
+            sections[f"Words by {report.kind}"] = f'<p class="soft">{cell(note)}</p>{table}'
         sections["Examples of errors"] = _examples(estimator, report, corpus)
     if estimator.spec.topics is not None:
         topics = report if isinstance(report, TopicReport) else of_topics(estimator, corpus)
@@ -125,24 +141,6 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
             draw = partial(plots.history, history, metric)
             pictures += svg(draw, 4.2, 2.8, f"{glossary.metric(metric).name} by epoch")
     return f'<div class="pair">{pictures}</div>' if pictures else ""
-
-
-def _words_by_class(estimator: EngineEstimator) -> str:
-    """Return the words that speak most for each class, on a colour that is as strong as their weights."""
-    rows = []
-    for label, words in word_weights(estimator, WORDS).items():
-        top = max(words.values(), default=0.0) or 1.0
-        marks = (
-            highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word")
-            for word, value in words.items()
-        )
-        rows.append((label, Html(" ".join(marks))))
-    note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
-    if rows:
-        note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
-    elif estimator._layout == "dense" or estimator.spec.topics is not None:
-        return ""
-    return f'<p class="soft">{cell(note)}</p>{Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""}'
 
 
 def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:

@@ -79,19 +79,19 @@ class Example(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Return them; the script runs again only when it has changed."""
         script = Path(self.env.srcdir).parents[1] / "examples" / self.arguments[0]
         self.env.note_dependency(str(script))
         code = script.read_text(encoding="utf-8")
+        # The script runs again only when it has changed.
         folder = Path(self.env.doctreedir) / "examples" / f"{script.stem}-{sha256(code.encode()).hexdigest()[:12]}"
-        if not (folder / "printed.txt").exists():
+        if not (output := folder / "printed.txt").exists():
             folder.mkdir(parents=True, exist_ok=True)
             command = [sys.executable, str(script), "--quick", "--out", "."]
             process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if process.returncode:
                 raise self.error(f"{script.name} failed:\n{process.stderr}")
-            (folder / "printed.txt").write_text(process.stdout, encoding="utf-8")
-        printed = (folder / "printed.txt").read_text(encoding="utf-8")
+            output.write_text(process.stdout, encoding="utf-8")
+        printed = output.read_text(encoding="utf-8")
         page = Path(self.env.doc2path(self.env.docname)).parent
         pictures = [(os.path.relpath(path, page), path.stem) for path in sorted(folder.glob("*.png"))]
         return [
@@ -101,42 +101,36 @@ class Example(SphinxDirective):
         ]
 
 
-def _skip(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
-    """Leave out what estimators inherit from scikit-learn: its documentation has it."""
-    module = getattr(member, "__module__", "") or ""
-    inherited = module.startswith("sklearn") or re.fullmatch(r"set_\w+_request", name)
-    return True if what == "class" and inherited else None
-
-
-def converted(latex: str, *, block: bool) -> str:
-    """Return a formula as MathML; a formula that cannot be read stops the build."""
+def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula as MathML; a formula that cannot be read stops the build."""
+    latex, block = node.astext(), isinstance(node, nodes.math_block)
     try:
-        formula = str(tex2mathml(latex, as_block=block))
+        mathml = str(tex2mathml(latex, as_block=block))
     except (MathError, SyntaxError, ValueError, KeyError, AttributeError) as error:
         raise ExtensionError(f"the formula cannot be read: {error}\n{latex}") from error
-    formula = ACCENT_WITH_INDEX.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', formula)
+    mathml = ACCENT_WITH_INDEX.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', mathml)
     # Browsers leave no space between a function and its argument, and too much around bars.
     function = r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()"
-    formula = re.sub(function, r'\g<0><mspace width="0.17em"></mspace>', formula)
-    return re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', formula)
-
-
-def _inline(self: HTML5Translator, node: nodes.math) -> None:
-    self.body.append(converted(node.astext(), block=False))
-    raise nodes.SkipNode
-
-
-def _block(self: HTML5Translator, node: nodes.math_block) -> None:
-    number = f'<span class="eqno">({get_node_equation_number(self, node)})</span>' if node["number"] else ""
-    name = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    self.body.append(f'<div class="math"{name}>{number}{converted(node.astext(), block=True)}</div>\n')
+    mathml = re.sub(function, r'\g<0><mspace width="0.17em"></mspace>', mathml)
+    mathml = re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', mathml)
+    if block:
+        number = get_node_equation_number(translator, node) if node["number"] else ""
+        name = f' id="{node["ids"][0]}"' if node["ids"] else ""
+        label = f'<span class="eqno">({number})</span>' if number else ""
+        mathml = f'<div class="math"{name}>{label}{mathml}</div>\n'
+    translator.body.append(mathml)
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    def skip(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+        """Leave out what estimators inherit from scikit-learn: its documentation has it."""
+        inherited = str(getattr(member, "__module__", "")).startswith("sklearn")
+        return True if what == "class" and (inherited or re.fullmatch(r"set_\w+_request", name)) else None
+
     app.add_directive("formula-functions", FormulaFunctions)
     app.add_directive("command-help", CommandHelp)
     app.add_directive("example", Example)
-    app.connect("autodoc-skip-member", _skip)
-    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("autodoc-skip-member", skip)
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
