@@ -167,9 +167,6 @@ class ClassificationReport(ByClassReport):
             "probability_of_label": self.probabilities[rows, self.labels[rows]].tolist(),
         }
 
-    def explained(self, rows: np.ndarray) -> dict[str, Any]:
-        return {"against": self.classes[self.labels[rows]].tolist()}
-
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"confusions": [confusion._asdict() for confusion in self.confusions()]}
 
@@ -245,9 +242,6 @@ class LabelReport(ByClassReport):
             "wrong_label": self.classes[wrong].tolist(),
             "probability": self.probabilities[rows, wrong].tolist(),
         }
-
-    def explained(self, rows: np.ndarray) -> dict[str, Any]:
-        return {"of_labels": self.wrong_labels(rows)}
 
     @property
     def heading(self) -> str:

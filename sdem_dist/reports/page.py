@@ -156,7 +156,7 @@ def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     most = [kind for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)]
     chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]]
     documents = documents_at(corpus, report.positions[errors[chosen]])
-    explanations = documents.explained(estimator, **(report.explained(errors[chosen]) or {})) or []
+    explanations = documents.explained(estimator, report, errors[chosen]) or []
     articles = []
     for i, explanation, id_ in zip(chosen, explanations, documents.ids, strict=False):
         title = f"{report.names[kinds[i][0]]} taken for {explanation.label}"

@@ -122,10 +122,6 @@ class ErrorReport(Report):
     def error_columns(self, rows: np.ndarray) -> Columns:
         """Return what is known of some errors, a row each."""
 
-    def explained(self, rows: np.ndarray) -> dict[str, Any] | None:
-        """Return the arguments for `explanations` of some errors; None where the words of errors are not listed."""
-        return None
-
     def errors_frame(self) -> pd.DataFrame:
         """Return the errors as a pandas table, the worst first; its index is `positions`.
 

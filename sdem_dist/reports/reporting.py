@@ -184,8 +184,15 @@ class DocumentRows:
         rows = None if self.rows is None else self.rows[part]
         return DocumentRows(rows, self.ids[part], None if self.texts is None else self.texts[part])
 
-    def explained(self, estimator: Any, **how: Any) -> list[Explanation] | None:
-        """Return explanations of the documents, see `explanations`; None for a model that has none."""
+    def explained(self, estimator: Any, report: Report, errors: np.ndarray) -> list[Explanation] | None:
+        """Return why these errors of a report were made; None where the model, or the report, does not say."""
+        how: dict[str, Any]
+        if isinstance(report, LabelReport):
+            how = {"of_labels": report.wrong_labels(errors)}
+        elif isinstance(report, ClassificationReport):
+            how = {"against": report.classes[report.labels[errors]].tolist()}
+        else:
+            return None
         try:
             return explanations(estimator, self.rows, texts=self.texts, **how) if self.ids else []
         except ModelError:
@@ -221,8 +228,7 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: An
             errors = report.errors[part][start : start + BLOCK]
             block = gathered[start : start + BLOCK]
             columns = {"id": block.ids} | report.error_columns(errors)
-            how = report.explained(errors)
-            if how is not None and (explained := block.explained(estimator, **how)) is not None:
+            if (explained := block.explained(estimator, report, errors)) is not None:
                 columns["words_for"] = [" ".join(e.distinctive()) for e in explained]
                 columns["words_against"] = [" ".join(e.distinctive(of_the_prediction=False)) for e in explained]
             yield columns | ({} if block.texts is None else {"text": block.texts})
