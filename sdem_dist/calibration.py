@@ -54,9 +54,7 @@ def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
 
 
-def calibration_sums(
-    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool = True
-) -> np.ndarray:
+def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool) -> np.ndarray:
     """Return the sum of Brier scores, `bin_sums` and, if `tempered`, `tempered_sums`, of ln p(y | d), for `finish`."""
     used = weights > 0
     scores, labels, weights = possible(scores[used]), labels[used], weights[used]

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from itertools import groupby
@@ -36,43 +35,14 @@ LOCALE = "C.UTF-8"  # of the operator for lower case: it must be where the file 
 PADDING = "#"  # no word: fills the rows of texts that are shorter than others
 
 
-@dataclass(frozen=True)
-class LinearClassifier:
-    """p(class | d) is the softmax of ``coef @ weights(d) + intercept``."""
-
-    form: str  # what becomes of a count x: "counts" x, "log" ln(1 + x), "binary" 1, "tfidf" 1 + ln x
-    factors: np.ndarray | None  # shape (n_features,), float64: multiply the columns; None: all are 1
-    unit: bool  # documents get the Euclidean length 1 then
-    # Means over classes are 0: probabilities do not change, and numbers stay small.
-    coef: np.ndarray  # shape (n_classes, n_features), float64
-    intercept: np.ndarray  # shape (n_classes,), float64
-    classes: np.ndarray  # shape (n_classes,)
-
-
-def linear_classifier(model: Any) -> LinearClassifier:
-    """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
-
-    Raises ModelError: a class without documents has no logarithm of its probability.
-    """
-    weighting, factors = model.weighting_ or Weighting(), None
-    if weighting.form == "tfidf" or weighting.chooses:
-        assert model.document_frequency_ is not None
-        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
-    scale = (weighting.norm or weighting.scale) / model.temperature_
-    coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
-    coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
-    return LinearClassifier(weighting.form, factors, weighting.norm > 0, coef, intercept, model.classes_)
-
-
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
 
     But scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables take.
 
     `from_counts`: leave out the step from text to counts.
-    Raises ModelError: the model is not in `EXPRESSIBLE`, or scikit-learn cannot count texts as it does.
+    Raises ModelError: the model is not in `EXPRESSIBLE`, a class without documents has no logarithm of its probability,
+    or scikit-learn cannot count texts as the model does.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -81,31 +51,36 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
 
     name, n_features, steps = type(model).__name__, model.n_features_in_, list[tuple[str, Any]]()
     if name not in EXPRESSIBLE:
-        raise ModelError(
-            f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps it"
-        )
+        others = ", ".join(EXPRESSIBLE)
+        raise ModelError(f"a {name} cannot be exported to scikit-learn yet; {others} can. save(path) keeps it")
     if name == "GaussianRegressor":
         coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": n_features}
         return Pipeline([("target", _with(LinearRegression(), **coefficients))])
     if name != "MultinomialNB":
         return Pipeline([("classes", _naive_bayes_of_table(name, model))])
-    linear = linear_classifier(model)
+    weighting, factors = model.weighting_ or Weighting(), None
+    if weighting.form == "tfidf" or weighting.chooses:
+        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+    # p(class | d) is the softmax of ``coef @ weights(d) + intercept``. Means over classes are 0: numbers stay small.
+    scale = (weighting.norm or weighting.scale) / model.temperature_
+    coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
+    coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
     if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
         steps.append(("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
-    if linear.form == "log":
+    if weighting.form == "log":
         steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
-    elif linear.form == "binary":
+    elif weighting.form == "binary":
         steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
-    if linear.form == "tfidf" or linear.factors is not None or linear.unit:
-        norm, use_idf = "l2" if linear.unit else None, linear.factors is not None
-        weigh = TfidfTransformer(norm=norm, sublinear_tf=linear.form == "tfidf", use_idf=use_idf)
-        idf = {"idf_": linear.factors} if use_idf else {}
+    if weighting.form == "tfidf" or factors is not None or weighting.norm > 0:
+        norm, use_idf = "l2" if weighting.norm > 0 else None, factors is not None
+        weigh = TfidfTransformer(norm=norm, sublinear_tf=weighting.form == "tfidf", use_idf=use_idf)
+        idf = {"idf_": factors} if use_idf else {}
         steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
-    # Of two classes scikit-learn has one row: that of the second against the first.
-    coef, intercept = linear.coef, linear.intercept
-    if len(linear.classes) == 2:
+    if len(coef) == 2:  # scikit-learn has one row: that of the second class against the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-    fitted = {"classes_": linear.classes, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
+    fitted = {"classes_": model.classes_, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
     return Pipeline([*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))])
 
 
@@ -248,10 +223,13 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":
         raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
-    linear = linear_classifier(model)
+    *weighing, (_, linear) = to_sklearn(model, from_counts=True).steps
+    coef, intercept = linear.coef_, linear.intercept_
+    if len(coef) == 1:  # the second class against the first
+        coef, intercept = np.concatenate([-coef, coef]) / 2.0, np.concatenate([-intercept, intercept]) / 2.0
     metadata = {"vectorizer": model.vectorizer_, "vocabulary": model.vocabulary_}
     entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
-    size = linear.coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
+    size = coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
     if size > LARGEST:
         raise ModelError(
             f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
@@ -268,32 +246,34 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    tensor = helper.make_tensor_value_info("counts", types.DOUBLE, [None, linear.coef.shape[1]])
+    tensor = helper.make_tensor_value_info("counts", types.DOUBLE, [None, coef.shape[1]])
     domains = {"": OPSET}
     if not (from_counts or why_from_counts(model)):
         nodes += text_nodes(helper, VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)
         tensor = helper.make_tensor_value_info("texts", types.STRING, [None])
         domains[DOMAIN] = 1
     zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
-    if linear.form == "log":
-        x = node("Log", [node("Add", [x, one], "raised")], "logarithms")
-    elif linear.form in ("binary", "tfidf"):
-        occurs, weight = node("Greater", [x, zero], "occurs"), one
-        if linear.form == "tfidf":
-            logarithm = node("Log", [node("Where", [occurs, x, one], "at_least_one")], "logarithms")
-            weight = node("Add", [logarithm, one], "sublinear")
-        x = node("Where", [occurs, weight, zero], "weights")
-    if linear.factors is not None:
-        x = node("Mul", [x, constant("factors", linear.factors)], "multiplied")
-    if linear.unit:
-        squares = [node("Mul", [x, x], "squared"), constant("columns", np.array([1], np.int64))]
-        length = node("Sqrt", [node("ReduceSum", squares, "squares", keepdims=1)], "length")
-        divisor = node("Where", [node("Greater", [length, zero], "not_empty"), length, one], "divisor")
-        x = node("Div", [x, divisor], "unit")
-    products = node("MatMul", [x, constant("coefficients", linear.coef.T)], "products")
-    scores = node("Add", [products, constant("intercepts", linear.intercept)], "scores")
+    for name, step in weighing:
+        if name == "logarithms":
+            x = node("Log", [node("Add", [x, one], "raised")], "logarithms")
+        elif name == "ones":
+            x = node("Where", [node("Greater", [x, zero], "occurs"), one, zero], "ones")
+        else:
+            if step.sublinear_tf:
+                occurs = node("Greater", [x, zero], "occurs")
+                logarithm = node("Log", [node("Where", [occurs, x, one], "at_least_one")], "logarithms")
+                x = node("Where", [occurs, node("Add", [logarithm, one], "sublinear"), zero], "weights")
+            if step.use_idf:
+                x = node("Mul", [x, constant("factors", step.idf_)], "multiplied")
+            if step.norm == "l2":
+                squares = [node("Mul", [x, x], "squared"), constant("columns", np.array([1], np.int64))]
+                length = node("Sqrt", [node("ReduceSum", squares, "squares", keepdims=1)], "length")
+                divisor = node("Where", [node("Greater", [length, zero], "not_empty"), length, one], "divisor")
+                x = node("Div", [x, divisor], "unit")
+    products = node("MatMul", [x, constant("coefficients", coef.T)], "products")
+    scores = node("Add", [products, constant("intercepts", intercept)], "scores")
     node("Softmax", [scores], "probabilities", axis=1)
-    integral, classes = linear.classes.dtype.kind in "iub", linear.classes.tolist()
+    integral, classes = linear.classes_.dtype.kind in "iub", linear.classes_.tolist()
     kind = types.INT64 if integral else types.STRING
     names = [int(c) if integral else str(c).encode() for c in classes]
     constants.append(helper.make_tensor("classes", kind, [len(classes)], names))

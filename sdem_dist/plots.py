@@ -103,15 +103,9 @@ def history(
 
 
 def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Sequence[str] = FOUR) -> Figure:
-    """Draw several metrics by epoch, a panel each.
+    """Draw several metrics by epoch, a panel each; those that no history has are left out.
 
-    Parameters
-    ----------
-    trainings : dict of name to ``history_``
-    prefix : str, default=""
-        As for `history`.
-    metrics : sequence of str
-        Those that no history has are left out.
+    `trainings`: ``history_`` of models, by name. `prefix`: as for `history`.
     """
     from matplotlib.figure import Figure
 
@@ -134,7 +128,6 @@ def learning_curve(
     sizes : array-like of shape (n_sizes,)
         As ``sklearn.model_selection.learning_curve`` returns them.
     scores : dict of name to array-like of shape (n_sizes,) or (n_sizes, n_repeats)
-    metric : str, default="accuracy"
     """
     axes, x = _axes_or_new(axes), np.asarray(sizes)
     for i, (name, values) in enumerate(scores.items()):
@@ -156,10 +149,7 @@ def learning_curve(
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     """Draw the share of each class's documents that was taken for each class; of many classes, those with most errors.
 
-    Parameters
-    ----------
-    report : ClassificationReport
-        What ``clf.report(X, y)`` returns.
+    `report`: what ``clf.report(X, y)`` returns.
     """
     axes, pairs = _axes_or_new(axes), report.worst
     counts, n = report.confusion_among(pairs), len(pairs)
@@ -179,12 +169,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Draw the accuracy of predictions by their probability, beside what it should be; areas of dots are documents.
-
-    Parameters
-    ----------
-    report : ClassificationReport
-    """
+    """Draw the accuracy of predictions by their probability, beside what it should be; areas of dots are documents."""
     axes, bins = _axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
@@ -201,12 +186,8 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
     """Draw the weights of words as bars: blue for, orange against.
 
-    Parameters
-    ----------
-    weights : dict of str to float
-        Such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or the members of
-        `sdem_dist.reports.top_words.word_weights`.
-    title, unit : str
+    `weights`: such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or a member of
+    `sdem_dist.reports.top_words.word_weights`.
     """
     axes, places = _axes_or_new(axes), np.arange(len(weights))
     colors = [COLORS[0] if v >= 0 else COLORS[1] for v in weights.values()]
@@ -220,14 +201,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
 
 
 def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
-    """Write the most probable and the most distinctive words of a topic.
-
-    Parameters
-    ----------
-    topic : Topic
-        A member of ``model.topics()``.
-    n_words : int, default=8
-    """
+    """Write the most probable and the most distinctive words of a topic, a member of ``model.topics()``."""
     axes = _axes_or_new(axes)
     axes.set_axis_off()
     axes.set_title(f"{_plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
@@ -239,14 +213,7 @@ def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
 
 
 def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
-    """Write the words of topics, a panel each.
-
-    Parameters
-    ----------
-    topics : sequence of Topic
-        Of classes: a row each. Others fill rows of four.
-    n_words : int, default=8
-    """
+    """Write the words of topics, a panel each: those of a class in a row of their own, others in rows of four."""
     from matplotlib.figure import Figure
 
     numbers = [t.number for t in topics]

@@ -18,18 +18,7 @@ _STEP = 1e-5
 
 
 def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
-    """Check an exponential family against its laws, at random points inside S: each has its message below.
-
-    Parameters
-    ----------
-    family : Family
-    seed, n_points : int
-
-    Raises
-    ------
-    AssertionError
-        The message says which law does not hold.
-    """
+    """Check an exponential family against its laws, at random points inside S; AssertionError says which it breaks."""
     rng, centre = np.random.default_rng(seed), np.asarray(family.centre, np.float64)
     _holds(centre.shape == (family.n_statistics,), "the centre has not n_statistics numbers")
     x = family.sample(np.broadcast_to(family.to_natural(centre), (n_points, 5, len(centre))), rng)
@@ -105,15 +94,7 @@ def _check_samples(family: Family, mu: np.ndarray, theta: np.ndarray, scale: np.
 def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
     """Check a loss: its weights are minus the gradient of its value, and neither changes its arguments.
 
-    Parameters
-    ----------
-    loss : Loss
-    n_classes, seed : int
-
-    Raises
-    ------
-    AssertionError
-        The message says what does not hold.
+    AssertionError says what does not hold.
     """
     rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
@@ -143,9 +124,10 @@ def check_learner(
 ) -> None:
     """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
 
+    AssertionError says which law does not hold.
+
     Parameters
     ----------
-    learner : Learner
     documents : Documents or DenseDocuments
         A dozen or more, with what the learner needs of labels, weights and targets.
     state : NamedTuple, optional
@@ -158,11 +140,6 @@ def check_learner(
         Blocks of a wide learner move as the parts of the whole, also in rounds of several documents and lanes.
     own : sequence of classes
         Settings of your own, dataclasses that files may name.
-
-    Raises
-    ------
-    AssertionError
-        The message says which law does not hold.
     """
     n, state = documents.n_documents, learner.init() if state is None else state
     cuts = [n * i // 3 for i in range(4)]
@@ -170,9 +147,8 @@ def check_learner(
     prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
     _check_settings(learner, state, own)
     copies = deepcopy([state, prepared])
-    first, again = (
-        [learner.map(state, part, lane) for part, lane in zip(prepared, lanes, strict=True)] for _ in range(2)
-    )
+    first = [learner.map(state, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
+    again = [learner.map(state, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
     _equal(first, again, "map gives other bits for the same inputs")
     parts, combined = deepcopy(first), learner.combine(first)
     before = deepcopy(combined)

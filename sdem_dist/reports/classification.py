@@ -29,9 +29,7 @@ class ByClassReport(ErrorReport):
         Documents that have each class, that it was predicted for, and rightly.
     """
 
-    def __init__(
-        self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray
-    ) -> None:
+    def __init__(self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray):
         self.classes, self.counts = classes, counts
         present, predicted, right = counts
         columns = {
@@ -80,6 +78,8 @@ class Confusion(NamedTuple):
 class ClassificationReport(ByClassReport):
     """Figures of a classifier over documents whose classes are known; those without a label are left out.
 
+    ValueError: no document has a label.
+
     Attributes
     ----------
     labels, predictions : ndarray of shape (n_documents,), integers
@@ -94,11 +94,6 @@ class ClassificationReport(ByClassReport):
         Share of right predictions; mean F1 of the classes that occur or were predicted; mean of -ln p(label |
         document), without clipping; expected calibration error. `figures` has them, too, with the Brier score (0 to 2),
         and of two classes that both occur the areas under the ROC and the precision-recall curve of the second one.
-
-    Raises
-    ------
-    ValueError
-        No document has a label.
     """
 
     kind, kinds = "class", "classes"

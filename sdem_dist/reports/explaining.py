@@ -178,6 +178,7 @@ def _in_words(
         yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
 
+Parts = list[DocumentParts]
 Row = tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray]
 """The columns of a document, their values, how often each ln p(column | class) counts, and these, a row a column."""
 
@@ -210,27 +211,21 @@ def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float =
     return DocumentParts(columns, values, times * (p - q) / temperature, prior, p, q)
 
 
-def of_naive_bayes(
-    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0
-) -> list[DocumentParts]:
+def of_naive_bayes(rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0) -> Parts:
     """Return the parts of naive Bayes; `pairs`: shape (n_documents, 2): the class explained, and the other one."""
     return [_exact(row, a, b, log_prior, temperature) for row, (a, b) in zip(rows, pairs.tolist(), strict=True)]
 
 
-def of_many_classes(
-    parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
-) -> list[DocumentParts]:
+def of_many_classes(theta: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float) -> Parts:
     """Return the parts of naive Bayes of many classes: only those of a pair are read."""
     parts = []
     for (words, x), pair in zip(_entries(documents), pairs, strict=True):
-        log_p = np.stack([parameters.log_words(words, k) for k in pair], axis=1)
-        parts.append(_exact((words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
+        log_p = np.stack([theta.log_words(words, k) for k in pair], axis=1)
+        parts.append(_exact((words, x, x, log_p), 0, 1, theta.log_prior[pair], temperature))
     return parts
 
 
-def of_labels(
-    rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray
-) -> list[DocumentParts]:
+def of_labels(rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray) -> Parts:
     """Return the exact parts of each document's log-odds of one label, of shape (n_documents,), against its rest."""
     return [
         DocumentParts(columns, values, times * log_p[:, k] / temperatures[k], float(log_prior[k] / temperatures[k]))
@@ -240,7 +235,7 @@ def of_labels(
 
 def of_components(
     rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
-) -> list[DocumentParts]:
+) -> Parts:
     """Return the parts of classes that are mixtures.
 
     With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
@@ -260,7 +255,7 @@ def of_components(
 
 def of_lda(
     parameters: LdaParameters, documents: Documents, pairs: np.ndarray, proportions: np.ndarray, titles: Sequence[str]
-) -> list[DocumentParts]:
+) -> Parts:
     """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
 
     `proportions`: shape (n_documents, n_topics, n_classes). `titles`: of the topics, class by class.
@@ -278,7 +273,7 @@ def of_lda(
 
 def of_supervised_topics(
     parameters: TopicParameters, documents: Documents, outputs: np.ndarray, shares: np.ndarray, titles: Sequence[str]
-) -> list[DocumentParts]:
+) -> Parts:
     """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
 
     A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
@@ -298,7 +293,7 @@ def of_supervised_topics(
     return all_parts
 
 
-def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
+def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> Parts:
     """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
 
     `mean`, `covariance`: of the features and, last, the target. `values`: NaN where one is missing.

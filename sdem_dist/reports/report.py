@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,9 +44,7 @@ class Report:
     kinds: ClassVar[str]
     digits: ClassVar[str] = ".3f"
 
-    def __init__(
-        self, positions: np.ndarray, figures: dict[str, float], names: Sequence[Any], columns: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, positions: np.ndarray, figures: dict[str, float], names: Sequence[Any], columns: dict[str, Any]):
         self.positions, self.figures, self.names, self.columns = positions, figures, names, columns
 
     @property
