@@ -14,7 +14,6 @@ copyright = "2026, the sdem_dist developers; MIT licence"  # noqa: A001
 
 extensions = [f"sphinx.ext.{name}" for name in ("autodoc", "autosummary", "viewcode")]
 extensions += ["myst_parser", "numpydoc", "directives"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "_templates", "toy"]
 templates_path = ["_templates"]
 default_role = "py:obj"
@@ -25,14 +24,11 @@ nitpick_ignore_regex = [("py:.*", r"(?!sdem_dist\.).*")]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
-myst_links_external_new_tab = False
 
-autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"  # else names are wider than their column
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = False
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
@@ -43,12 +39,9 @@ html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "navbar_start": ["navbar-logo"],
     "navbar_persistent": [],
     "navbar_end": ["search-button", "theme-switcher"],
-    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "show_prev_next": True,
 }
 html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections have none

@@ -170,8 +170,7 @@ def _in_words(
                     words[k] = " | ".join(own)
                     values |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
             fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
-        columns = [parts.weights, parts.parts]
-        columns += [np.full(len(words), np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
+        columns = np.broadcast_arrays(parts.weights, parts.parts, parts.log_p, parts.log_p_against)
         order = np.argsort(-np.abs(parts.parts), kind="stable")
         rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
         fields["words"] = tuple(WordPart(words[k], *row) for k, row in zip(order.tolist(), rows, strict=True))

@@ -37,8 +37,8 @@ class DocumentParts(NamedTuple):
     weights: np.ndarray
     parts: np.ndarray  # of the log-odds
     prior: float
-    log_p: np.ndarray | None = None  # None where the model has no p(word | class)
-    log_p_against: np.ndarray | None = None
+    log_p: np.ndarray | float = np.nan  # NaN where the model has no p(word | class)
+    log_p_against: np.ndarray | float = np.nan
     topics: tuple[TopicPart, ...] = ()
     offset_name: str = ""
 
@@ -88,15 +88,12 @@ class Explained(ABC):
     part_name: ClassVar[str]  # what parts are of
     digits: ClassVar[tuple[str, str]]  # how parts are written in tables and in texts
     sides: ClassVar[tuple[str, str]]  # what positive and negative parts speak for
+    constants: ClassVar[tuple[tuple[str, str], ...]] = ()  # of the sum: their names and fields
 
     @property
     @abstractmethod
     def summary(self) -> str:
         """The answer, in a line."""
-
-    @property
-    def _sums(self) -> dict[str, float]:
-        return {self.offset_name: self.offset} if self.offset_name else {}
 
     @property
     def _tables(self) -> list[Table]:
@@ -111,7 +108,8 @@ class Explained(ABC):
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
         words = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
         others = {counted(len(self.words) - n, "other word"): sum(w.part for w in self.words[n:])}
-        sums = (others if n < len(self.words) else {}) | self._sums
+        sums = (others if n < len(self.words) else {}) | {name: getattr(self, field) for name, field in self.constants}
+        sums |= {self.offset_name: self.offset} if self.offset_name else {}
         words += [(name, format(value, form), "") for name, value in sums.items()]
         return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
 
@@ -208,6 +206,7 @@ class Explanation(Explained):
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")
+    constants: ClassVar = (("prior of the classes", "prior"),)
 
     def distinctive(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
         """Return the words with the largest parts for the class, or against it."""
@@ -225,10 +224,6 @@ class Explanation(Explained):
     @property
     def sides(self) -> tuple[str, str]:  # type: ignore[override]
         return f"for {self.label}", f"for {self.against}"
-
-    @property
-    def _sums(self) -> dict[str, float]:
-        return {"prior of the classes": self.prior} | super()._sums
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

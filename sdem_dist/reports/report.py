@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.reports.top_words import Topic
 
-NAME_WIDTH = 24
-"""Characters of a class, or a label, at a terminal."""
+NAME_WIDTH = 24  # characters of a class, or a label, at a terminal
 Columns = dict[str, list[Any]]
 Labels = tuple["np.ndarray | None", np.ndarray]
 """Positions of the documents' classes, -1 where there is none, or None without any; and the classes."""
@@ -103,18 +102,12 @@ class Report:
 
 
 class ErrorReport(Report):
-    """A report that says which documents are wrong.
-
-    Attributes
-    ----------
-    errors : ndarray
-        Rows of the documents that are wrong, the worst first; `positions` says which documents they are.
-    blocks : callable, or None
-        From the report to its errors, some at a time, with their ids, texts and words.
-    """
+    """A report that says which documents are wrong."""
 
     errors: np.ndarray
+    """Rows of the documents that are wrong, the worst first; `positions` says which documents they are."""
     blocks: Callable[[ErrorReport], Iterator[Columns]] | None = None
+    """From the report to its errors, some at a time, with their ids, texts and words."""
 
     @abstractmethod
     def error_columns(self, rows: np.ndarray) -> Columns:

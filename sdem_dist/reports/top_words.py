@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import rel_entr
 
 from sdem_dist.fitting.scoring import pieces
 from sdem_dist.table import Table
@@ -30,8 +31,6 @@ def top_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
     """Return the words of `top_words` with weights: nats per word of the document; of `KMeans` in its own unit."""
-    from scipy.special import rel_entr
-
     if estimator.spec.words is None or estimator._layout == "dense":
         return {}
     p = np.exp(getattr(estimator, estimator.spec.words))
@@ -86,8 +85,6 @@ def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
 
     The words of topics of classes are told apart from those of the other classes, others from the other topics.
     """
-    from scipy.special import rel_entr
-
     p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics

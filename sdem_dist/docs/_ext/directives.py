@@ -1,7 +1,5 @@
 """Directives that ask the package itself, and formulas as MathML, which browsers draw without scripts or network."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import re
@@ -9,26 +7,22 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
 
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
-
-ACCENT_WITH_INDEX = re.compile(
+ACCENT_WITH_INDEX = re.compile(  # what docutils makes of it: the index stands below the letter, as a limit of a sum
     r"<munderover>\s*(<mi[^>]*>[^<]*</mi>)\s*((?:(?!<munderover>).)+?)\s*"
     r'(<mo stretchy="false">[\u02c6\u02c9~]</mo>)\s*</munderover>',
     re.DOTALL,
 )
-"""What docutils makes of an index of an accented letter: it stands below the letter, as a limit of a sum would."""
 
 
 class FormulaFunctions(SphinxDirective):
