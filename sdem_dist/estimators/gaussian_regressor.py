@@ -26,8 +26,7 @@ from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.regression import JointGaussian, largest_evidence, predicted_target
-from sdem_dist.reports.explaining import of_regression
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_regression
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -24,8 +24,7 @@ from sdem_dist.losses import Loss
 from sdem_dist.models import many_classes
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
-from sdem_dist.reports.explaining import of_labels, of_many_classes, of_naive_bayes, word_rows
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_labels, of_many_classes, of_naive_bayes, word_rows
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
 from sdem_dist.models import lda
 from sdem_dist.models.heads import Classes, unit_of
-from sdem_dist.reports.explaining import of_lda
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_lda
 from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
 

@@ -29,8 +29,7 @@ from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.heads import by_class, unit_of
 from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
-from sdem_dist.reports.explaining import of_components
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_components
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 

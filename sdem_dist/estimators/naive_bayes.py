@@ -30,8 +30,7 @@ from sdem_dist.models.heads import Classes, Labels, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.reports.explaining import of_naive_bayes
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_naive_bayes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 FROZEN_PARAMS = (

@@ -29,8 +29,8 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.label_scores import probabilities
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.reports.explaining import explanations, number_explanations, refused
-from sdem_dist.reports.explanation import DocumentParts, Explanations
+from sdem_dist.reports.explaining import DocumentParts, explanations, number_explanations, refused
+from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 from sdem_dist.reports.top_words import Topics, topics_of
 

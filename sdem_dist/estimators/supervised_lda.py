@@ -19,8 +19,7 @@ from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.topics import outputs
-from sdem_dist.reports.explaining import of_supervised_topics, refused
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_supervised_topics, refused
 from sdem_dist.reports.top_words import named
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
-from sdem_dist.reports.explaining import of_naive_bayes
-from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explaining import DocumentParts, of_naive_bayes
 
 
 @p.estimator

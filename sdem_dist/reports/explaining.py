@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import expit, log_softmax
@@ -20,18 +20,24 @@ from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.many_classes import ManyClassParameters
 from sdem_dist.models.naive_bayes import NaturalParameters
 from sdem_dist.models.topic_heads import TopicParameters
-from sdem_dist.reports.explanation import (
-    DocumentParts,
-    Explanation,
-    Explanations,
-    NumberExplanation,
-    TopicPart,
-    WordPart,
-)
+from sdem_dist.reports.explanation import Explanation, Explanations, NumberExplanation, TopicPart, WordPart
 from sdem_dist.text.vectorizer import VectorizerSettings, marked, terms
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
+
+
+class DocumentParts(NamedTuple):
+    """Log-odds of one document, class against class, in parts by column, before columns have names."""
+
+    columns: np.ndarray  # words of the document; this and the other arrays have shape (n_words,)
+    weights: np.ndarray
+    parts: np.ndarray  # of the log-odds
+    prior: float
+    log_p: np.ndarray | float = np.nan  # NaN where the model has no p(word | class)
+    log_p_against: np.ndarray | float = np.nan
+    topics: tuple[TopicPart, ...] = ()
+    offset_name: str = ""
 
 
 def explanations(
@@ -74,7 +80,7 @@ def explanations(
         odds, probabilities = log_p[:, 0] - log_p[:, 1], np.exp(log_p)
         temperatures = np.full(n, float(getattr(estimator.learner_, "temperature", 1.0)))
     parts = estimator._document_parts(documents, pairs)
-    totals = [float(log_odds) - one.prior for log_odds, one in zip(odds, parts, strict=True)]
+    all_fields = _in_words(estimator, texts, parts, odds)
     return Explanations(
         Explanation(
             label=classes[a],
@@ -86,9 +92,7 @@ def explanations(
             temperature=float(temperatures[i]),
             **fields,
         )
-        for i, ((a, b), fields) in enumerate(
-            zip(pairs.tolist(), _in_words(estimator, texts, parts, totals), strict=True)
-        )
+        for i, ((a, b), fields) in enumerate(zip(pairs.tolist(), all_fields, strict=True))
     )
 
 
@@ -101,11 +105,10 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     if documents.n_documents == 0:
         return Explanations()
     predictions, mean, parts = estimator._number_parts(documents, target)
-    answers = predictions.tolist()
-    all_fields = _in_words(estimator, texts, parts, [answer - mean for answer in answers])
+    all_fields = _in_words(estimator, texts, parts, predictions - mean)
     return Explanations(
         NumberExplanation(prediction=answer, mean=mean, **fields)
-        for answer, fields in zip(answers, all_fields, strict=True)
+        for answer, fields in zip(predictions.tolist(), all_fields, strict=True)
     )
 
 
@@ -133,9 +136,9 @@ def _documents(
 
 
 def _in_words(
-    estimator: Estimator, texts: Sequence[str] | None, all_parts: Sequence[DocumentParts], totals: Sequence[float]
+    estimator: Estimator, texts: Sequence[str] | None, all_parts: Sequence[DocumentParts], totals: np.ndarray
 ) -> Iterator[dict[str, Any]]:
-    """Yield what explanations of all kinds have; `totals`: what words and offset of each document sum to."""
+    """Yield what explanations of all kinds have; `totals`: what prior, words and offset of each document sum to."""
     vocabulary, settings = estimator.vocabulary_, None
     names: Any = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
     names = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
@@ -147,9 +150,9 @@ def _in_words(
         from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
 
         hasher = FeatureHasher(len(names), input_type="string", alternate_sign=False)
-    for i, (parts, total) in enumerate(zip(all_parts, totals, strict=True)):
+    for i, (parts, total) in enumerate(zip(all_parts, totals.tolist(), strict=True)):
         words, sizes = [str(names[w]) for w in parts.columns.tolist()], parts.parts.tolist()
-        left = total - float(parts.parts.sum())
+        left = total - parts.prior - float(parts.parts.sum())
         # A model whose sum is exact names no offset: what is left is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
         if texts is not None:

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from sdem_dist.counted import counted, one_line, visible
 from sdem_dist.storage.encoding import null_for_nan
 from sdem_dist.table import Table, cell
@@ -28,19 +26,6 @@ class TopicPart(NamedTuple):
     """Of the document."""
     part: float | None
     """Of the log-odds or of the number, where they are a sum over topics; else None."""
-
-
-class DocumentParts(NamedTuple):
-    """Log-odds of one document, class against class, in parts by column, before columns have names."""
-
-    columns: np.ndarray  # words of the document; this and the other arrays have shape (n_words,)
-    weights: np.ndarray
-    parts: np.ndarray  # of the log-odds
-    prior: float
-    log_p: np.ndarray | float = np.nan  # NaN where the model has no p(word | class)
-    log_p_against: np.ndarray | float = np.nan
-    topics: tuple[TopicPart, ...] = ()
-    offset_name: str = ""
 
 
 class WordPart(NamedTuple):

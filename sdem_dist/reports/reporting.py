@@ -43,7 +43,8 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     """
     check_is_fitted(estimator)
     given: Any = text_column(X) if estimator._layout == "sparse" else X
-    X, predicts = _as_counts(estimator, given), estimator.spec.predicts
+    X = estimator.vectorize(given) if estimator._layout == "sparse" and are_texts(given) else given
+    predicts = estimator.spec.predicts
     if predicts == "number":
         predictions = np.asarray(estimator.predict(X), np.float64)
         n, positions = len(predictions), _positions(X, len(predictions))
@@ -100,10 +101,6 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     return report
 
 
-def _as_counts(estimator: Any, X: object) -> object:
-    return estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
-
-
 def _positions(X: Any, n_documents: int) -> np.ndarray:
     """Return which of some documents are reported on: those of a part of a corpus, or all."""
     mask = getattr(X, "mask", None)
@@ -118,7 +115,7 @@ def _check_length(y: np.ndarray, n_documents: int) -> None:
 
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
     """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no document has a label."""
-    X = _as_counts(estimator, X)
+    X = estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
     clusters = np.asarray(estimator.predict(X, client))
     labels, _ = _labels_of(X, y, len(clusters))
     if labels is None or not (labels >= 0).any():
