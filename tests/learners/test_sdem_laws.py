@@ -19,7 +19,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models import naive_bayes
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import localised
+from sdem_dist.models.word_counts import NO_TARGETS, localised
 
 N, WORDS, CLASSES = 40, 15, 3
 X, Y = random_counts(N, WORDS, CLASSES, seed=4)
@@ -229,7 +229,7 @@ def test_words_have_the_same_numbers_in_a_wide_vocabulary(words):
     found = []
     for n_features in (31, 10_000):
         documents = Documents(np.ones(n, np.uint8), indices, np.array([0, n]), n_features)
-        local = localised(documents, np.zeros(1, np.int32), np.ones(1), frequent_first=True)
+        local = localised(documents, np.zeros(1, np.int32), np.ones(1), NO_TARGETS, frequent_first=True)
         np.testing.assert_array_equal(local.words[local.documents.indices], indices)
         found.append((local.words, local.documents.indices))
     for one, other in zip(*found, strict=True):
