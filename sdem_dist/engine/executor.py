@@ -60,7 +60,7 @@ def default_blocks(state: int) -> int:
 
 def needed_bytes(state: int, n_blocks: int) -> int:
     """Return what a state takes of a worker: it before and after a round, and a block's merged statistics."""
-    return int(state * (2 + 1 / n_blocks))  # measured: tests/benchmarks/scale.py wide
+    return int(state * (2 + 1 / n_blocks))  # measured: scale.py wide, tests/benchmarks/RESULTS.md
 
 
 def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> int:

@@ -1,15 +1,13 @@
-"""Speed of training on one core, what losses cost, and what codecs of arrays take.
+"""Speed of training on one core, and what losses cost.
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/speed.py [training|losses|codecs CORPUS.zarr...] [--repeats 7]``.
+Run: ``SDEM_CORPORA=... python tests/benchmarks/speed.py [training|losses] [--repeats 7]``.
 
 training: against scikit-learn's linear classifiers, on 20 Newsgroups, in one run on one matrix.  Times are medians and include
 everything between the matrix and the fitted model: copying, shuffling and renumbering words too; compilation is apart;
 losses: in the kernel of naive Bayes of words, beside the plain hinge loss: asked at most 1.3 times.  CPU seconds of the second
-pass of one lane over the same documents; losses take turns, the least of several turns;
-codecs: bytes a nonzero and nonzeros decoded a second, through zarr, on documents of a corpus; one thread, files in memory's cache.
+pass of one lane over the same documents; losses take turns, the least of several turns.
 """
 
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -25,11 +23,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 
-from sdem_dist import MultinomialNB, open_corpus
+from sdem_dist import MultinomialNB
 from sdem_dist.inputs.source import source_of
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Loss
-from sdem_dist.storage.arrays import stored_bytes
 
 ONE_STAGE: dict[str, Any] = {"n_lanes": 1, "n_jobs": 1, "validation_fraction": 0.0}
 """One lane on one core, for as many epochs as are asked for."""
@@ -127,34 +124,5 @@ def losses(
             print(f"  {name:<22}{ratio:6.2f}{'  over' if ratio > 1.3 else ''}", flush=True)
 
 
-def codecs(names: tuple = (), shards: int = 20, repeats: int = 5) -> None:
-    import zarr
-    from zarr.codecs import BloscCodec, ZstdCodec
-
-    compressors: dict[str, Any] = {"none": None, "zstd 1": ZstdCodec(level=1), "zstd 3": ZstdCodec(level=3)}
-    for cname, shuffle in (
-        *(("lz4", "shuffle"), ("lz4", "bitshuffle"), ("lz4hc", "shuffle")),
-        *(("zstd", "shuffle"), ("zstd", "bitshuffle")),
-    ):
-        compressors[f"blosc {cname} {shuffle}"] = BloscCodec(cname=cname, clevel=5, shuffle=shuffle)
-    for path in names:
-        corpus = open_corpus(path)
-        parts = [corpus.read_shard(s) for s in range(min(shards, len(corpus.header.shards)))]
-        arrays = {f"{i}/{a}": getattr(s, a) for i, s in enumerate(parts) for a in ("data", "indices", "indptr")}
-        n = sum(s.n_nonzeros for s in parts)
-        print(f"{path}: {parts[0].indices.dtype} indices, {parts[0].data.dtype} data, {n:,} nonzeros")
-        for name, codec in compressors.items():
-            with tempfile.TemporaryDirectory() as folder:
-                root = zarr.create_group(folder)
-                for key, array in arrays.items():
-                    values = np.ascontiguousarray(array)
-                    root.create_array(key, data=values, chunks=values.shape, compressors=codec, filters=None)
-                seconds = median_seconds(
-                    lambda root=root, keys=tuple(arrays): [root[key][...] for key in keys], repeats
-                )
-                size = stored_bytes(folder) / n
-                print(f"  {name:24s} {size:.2f} B a nonzero, {n / seconds / 1e6:4.0f} M nonzeros/s")
-
-
 if __name__ == "__main__":
-    harness.run(__doc__, training, losses, codecs)
+    harness.run(__doc__, training, losses)

@@ -1,27 +1,22 @@
-"""Tables of numbers: safe steps, densities, values that are missing, and regression, beside scikit-learn.
+"""Tables of numbers: safe steps and regression, beside scikit-learn.
 
-Run: ``python tests/benchmarks/tables.py [steps|densities|missing|regression] [NAME...]``.
+Run: ``python tests/benchmarks/tables.py [steps|regression] [NAME...]``.
 
 steps: Gaussian naive Bayes, raw and standardised: loss of training and accuracy in 10 x 5-fold CV;
-densities: what training leaves of p(x): the mean of ln p(x) over held-out rows of standardised tables;
-missing: values removed at random: naive Bayes that sums them out against imputers and logistic regression, and boosted trees;
 regression: R2 of a joint Gaussian against ridge regression: small tables in 5-fold CV, stars of 25,000 reviews (leading
 singular vectors of their tf-idf) on their standard split; ``--removed`` shares of the test features are removed.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import harness
 import numpy as np
 import sklearn.naive_bayes as reference
-from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.decomposition import TruncatedSVD
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import KFold, RepeatedStratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -67,57 +62,6 @@ def steps(names: tuple = tuple(TABLES), merges: tuple = ("sum", "mean"), repeats
             for loss in ("ncll", "hinge"):
                 for merge in merges:
                     harness.row(*compare(name, standardised, loss, merge, repeats)[0])
-
-
-def mean_densities(name: str) -> list[str]:
-    """Return the mean of ln p(x) over the held-out rows of five folds, for each loss."""
-    means: dict[str, list[float]] = {"nll": [], "ncll": [], "hinge": []}
-    for A, a, B, _ in folds(name, 1, standardised=True):
-        for loss, values in means.items():
-            joint = GaussianNB(loss=loss, n_jobs=1).fit(A, a).predict_joint_log_proba(B)
-            values.append(float(logsumexp(joint, axis=1).mean()))
-    return [f"{np.mean(values):.1f}" for values in means.values()]
-
-
-def densities(names: tuple = tuple(TABLES)) -> None:
-    harness.head("table", "NLL", "NCLL", "hinge")
-    for name in names:
-        harness.row(name, *mean_densities(name))
-
-
-def peers() -> dict[str, Any]:
-    def logistic(imputer: object) -> object:
-        return make_pipeline(StandardScaler(), imputer, LogisticRegression(max_iter=2000))
-
-    return {
-        "mean + logistic": logistic(SimpleImputer()),
-        "kNN + logistic": logistic(KNNImputer()),
-        "boosted trees": HistGradientBoostingClassifier(max_iter=60),
-        "GaussianNB nll": GaussianNB(loss="nll"),
-        "GaussianNB ncll": GaussianNB(),
-        "GaussianNB hinge": GaussianNB(loss="hinge"),
-    }
-
-
-def accuracies(name: str, share: float, repeats: int) -> dict[str, float]:
-    """Return mean test accuracies with a share of all values removed."""
-    X, y = TABLES[name](return_X_y=True)
-    found: dict[str, list[float]] = {p: [] for p in peers()}
-    splits = RepeatedStratifiedKFold(n_splits=5, n_repeats=repeats, random_state=0).split(X, y)
-    for i, (train, test) in enumerate(splits):
-        gaps = np.where(np.random.default_rng(i).random(X.shape) < share, np.nan, X)
-        for peer, model in peers().items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found[peer].append(model.fit(gaps[train], y[train]).score(gaps[test], y[test]))
-    return {peer: float(np.mean(values)) for peer, values in found.items()}
-
-
-def missing(names: tuple = ("breast cancer", "wine"), repeats: int = 2) -> None:
-    harness.head("table", "removed", *peers())
-    for name in names:
-        for share in (0.1, 0.3, 0.5):
-            harness.row(name, f"{share:.0%}", *accuracies(name, share, repeats).values())
 
 
 def regression_parts(table: str, components: int = 50) -> Iterator[tuple[np.ndarray, ...]]:
@@ -168,4 +112,4 @@ def regression(
 
 
 if __name__ == "__main__":
-    harness.run(__doc__, steps, densities, missing, regression)
+    harness.run(__doc__, steps, regression)

@@ -1,9 +1,12 @@
-"""The Python on the documentation's pages runs: the blocks of a page one after the other, on documents made here."""
+"""The Python on the pages and in docstrings runs: the blocks of a page one after the other, on documents made here."""
 
 import asyncio
+import doctest
 import json
 import re
+import warnings
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 
 import dask.array as da
@@ -14,7 +17,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import sdem_dist
 import sdem_dist as sd
+from sdem_dist.catalogue import ESTIMATORS, PUBLIC
 from sdem_dist.cluster import connected
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +35,6 @@ WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goa
 
 
 def documents(n: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return texts of ten words, and their labels."""
     rng = np.random.default_rng(seed)
     labels = [["money", "sport"][i % 2] for i in range(n)]
     common = [f"word{i}" for i in range(30)]
@@ -59,7 +63,6 @@ def of_texts(folder: Path) -> dict[str, object]:
 
 
 def of_topics(folder: Path) -> dict[str, object]:
-    """Return documents of which some have no label, and other things to predict."""
     found = of_texts(folder)
     labels = found["labels"]
     return found | {
@@ -70,13 +73,11 @@ def of_topics(folder: Path) -> dict[str, object]:
 
 
 def of_growth(folder: Path) -> dict[str, object]:
-    """Return texts of which some have no label."""
     found = of_texts(folder)
     return found | {"labels": found["half"], "y": found["half"], "labels_1": found["labels"]}
 
 
 def of_tables(folder: Path) -> dict[str, object]:
-    """Return pandas tables."""
     rng, y = np.random.default_rng(0), np.arange(300) % 2
     frame = pd.DataFrame(
         {"age": rng.normal(40 + 9 * y, 5), "visits": rng.poisson(1.0 + 3 * y), "city": np.where(y, "Rome", "Oslo")}
@@ -87,14 +88,12 @@ def of_tables(folder: Path) -> dict[str, object]:
 
 
 def of_numbers(folder: Path) -> dict[str, object]:
-    """Return a classifier of texts and a regressor."""
     found = of_texts(folder)
     X = np.random.default_rng(0).normal(size=(100, 3))
     return found | {"X": X, "regressor": sd.GaussianRegressor().fit(X, X @ [1.0, 2.0, 3.0])}
 
 
 def of_clusters(folder: Path) -> dict[str, object]:
-    """Return Dask collections."""
     found, tables = of_texts(folder), of_tables(folder)
     frame = dd.from_pandas(tables["frame"], npartitions=2)
     labels = dd.from_pandas(pd.Series(tables["y"], name="label"), npartitions=2)
@@ -107,7 +106,6 @@ def of_clusters(folder: Path) -> dict[str, object]:
 
 
 def of_serving(folder: Path) -> dict[str, object]:
-    """Return an exported model."""
     from sdem_dist.export import save_onnx
 
     found = of_texts(folder)
@@ -174,3 +172,29 @@ def test_the_server_of_the_guide_answers(tmp_path, monkeypatch):
 
 def test_pages_have_python():
     assert sum(map(len, PAGES.values())) > 20 and len(RUN) > 10
+
+
+TABLES_OF_PANDAS = {"MixedNB"}
+
+
+def examples_of(name: str) -> list[doctest.DocTest]:
+    thing = getattr(sdem_dist, name)
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, module=import_module(PUBLIC[name]), globs={})
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_examples_say_what_happens(name):
+    if name in TABLES_OF_PANDAS:
+        pytest.importorskip("pandas")
+    said: list[str] = []
+    for test in examples_of(name):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+        assert not failed, "".join(said)
+
+
+@pytest.mark.parametrize("name", [*ESTIMATORS, "ingest", "load_model", "cluster_scores"])
+def test_every_estimator_has_an_example(name):
+    assert examples_of(name)

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cli.commands import ok, refused
+from reference.random_documents import documents_of
 
 import sdem_dist
 from sdem_dist import catalogue, learning_curve, open_corpus, write_corpus
-from sdem_dist.documents import Documents
 from sdem_dist.testing import check_learner
 
 NAME = "NearestMean"
@@ -41,11 +41,7 @@ def counts() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_it_keeps_the_laws_of_learners(counts, toy):
-    import scipy.sparse as sp
-
-    X, y = sp.csr_matrix(counts[0]), counts[1].astype(np.int32)
-    documents = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1], y)
-    check_learner(toy.ClassMeans(4, 3), documents)
+    check_learner(toy.ClassMeans(4, 3), documents_of(counts[0], counts[1].astype(np.int32)))
 
 
 def test_memory_disk_and_lanes_agree(counts, tmp_path, toy):

@@ -6,14 +6,9 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import ModelError, MultinomialNB, write_corpus
-from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
+from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
-from sdem_dist.learners.rules import Merge
-from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.heads import Classes
-from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage import archive
 
 X, Y = random_counts(300, 40, 3, seed=2)
@@ -149,23 +144,6 @@ def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
 def test_settings_of_checkpoints_need_a_folder(given, corpus):
     with pytest.raises(ValueError, match="need a checkpoint folder"):
         fit("mean", corpus, **given)
-
-
-def test_infinite_losses_are_kept(tmp_path):
-    learner = SdEM(NaiveBayes(4, Classes(2)), 10.0, Merge())
-    progress = Progress(
-        1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
-    )
-    kept = Checkpoints(tmp_path)
-    record = StageRecord(0, "run", SdemState, 1)
-    kept.write(record, progress, lambda _: learner.init(), None)
-    found, saved, best = kept.latest(record, 1)
-    state = saved.block(0, 1)
-    assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
-    assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
-    for a, b in zip(state, learner.init(), strict=True):
-        assert type(a) is type(b)
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(

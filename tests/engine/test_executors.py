@@ -1,4 +1,4 @@
-"""Executors run functions of results to come, say what went wrong, and compile kernels once a machine."""
+"""Executors run functions of results to come and say what went wrong; models that workers cannot hold are refused."""
 
 import operator
 import threading
@@ -11,10 +11,20 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist.byte_cache import ByteCache
 from sdem_dist.cluster import connected
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.engine import executor as memory
 from sdem_dist.engine import trainer
 from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded
-from sdem_dist.engine.executor import InProcess, in_order
+from sdem_dist.engine.executor import InProcess, cache_bytes, in_order, of_this_process, state_bytes
+from sdem_dist.engine.plan import Plan, Stage
+from sdem_dist.engine.trainer import Trainer
+from sdem_dist.errors import ModelError
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 
 def fail(message: str) -> None:
@@ -123,3 +133,135 @@ def test_one_worker_of_a_machine_compiles_and_the_others_load(tmp_path, monkeypa
     kinds = [type(event) for event in events]
     assert kinds.index(Compiled) < kinds.index(LanesEnded)
     assert events[kinds.index(Compiled)].seconds > 0
+
+
+X, Y = random_counts(40, 30, 3)
+
+
+def test_the_formula():
+    state = state_bytes(SdEM(NaiveBayes(1000, Classes(10)), 5, Merge()).init())
+    assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
+    cache_bytes(state, 1, 700_000)
+    assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4)
+    assert cache_bytes(state, 1, 600_000) == 32 << 20
+    with pytest.raises(ModelError, match="n_blocks"):
+        cache_bytes(state, 1, 300_000)
+    for n_classes, meant in ((10, False), (100_000, True)):
+        with pytest.raises(ModelError) as refused:
+            cache_bytes(state, 1, 300_000, n_classes)
+        assert ("ManyClassNB" in str(refused.value)) == meant
+    cache_bytes(state, 20, 300_000)
+
+
+def test_a_run_is_refused_before_its_first_task():
+    learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
+    corpus = MemoryCorpus(X, Y, (0, 1, 2))
+    with InProcess(1, memory_bytes=1000) as small:
+        small.submit = None  # whatever is submitted would fail otherwise
+        with pytest.raises(ModelError, match="give each worker"):
+            Trainer(small, corpus).run(Stage("train", learner, Plan(40, 1, 1, 2, 0)))
+
+
+@pytest.mark.parametrize("memory", [100_000, 1 << 34])
+def test_a_small_budget_changes_no_bit(memory):
+    learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
+    corpus = MemoryCorpus(X, Y, (0, 1, 2))
+    stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
+    with InProcess(2, memory_bytes=memory) as executor:
+        result = Trainer(executor, corpus).run(stage)
+    with InProcess(1) as reference:
+        expected = Trainer(reference, corpus).run(stage)
+    np.testing.assert_array_equal(result.state.words, expected.state.words)
+
+
+GROUPS = "/sys/fs/cgroup"
+
+
+@pytest.fixture
+def not_read_yet():
+    of_this_process.cache_clear()
+    yield
+    of_this_process.cache_clear()  # what a test made up is nobody else's
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/jobs/7", {"/jobs/7/memory.max": "max", "/jobs/memory.max": "5000"}, 5000),
+        ("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/", {"/memory/a/b/memory.limit_in_bytes": "7000\n"}, 7000),
+        ("0::/", {"/memory.max": "6000"}, 6000),
+    ],
+)
+def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch, not_read_yet):
+    files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, encoding: files.get(str(path), ""))
+    assert memory.of_this_process() == expected
+
+
+def test_without_control_groups_the_machine_is_the_limit(monkeypatch, not_read_yet):
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, encoding: "")
+    assert memory.of_this_process() > 1 << 28
+
+
+class Value:
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def test_values_are_discarded_by_their_keys():
+    cache = ByteCache(100)
+    for key in (("a", 1), ("b", 1), ("a", 2)):
+        cache.get(key, lambda: Value(10))
+    cache.discard(lambda key: key[0] == "a")
+    assert cache.nbytes == 10
+    made = []
+    cache.get(("b", 1), lambda: made.append(1) or Value(10))
+    assert not made
+
+
+@pytest.mark.parametrize("oldest_leave", [False, True])
+def test_cache_keeps_within_its_budget(oldest_leave):
+    cache = ByteCache(100, oldest_leave=oldest_leave)
+    made = []
+
+    def get(key, nbytes=40):
+        return cache.get(key, lambda: made.append(key) or Value(nbytes))
+
+    first = get(("run", 1))
+    get(("run", 2))
+    assert get(("run", 1)) is first and made == [("run", 1), ("run", 2)]
+    get(("run", 3))  # 120 bytes
+    assert cache.nbytes == 80
+    assert (("run", 3) in cache) == oldest_leave == (("run", 1) not in cache)
+    get(("run", 4), 101)
+    assert ("run", 4) not in cache and cache.nbytes == 80
+    get(("other", 1))  # what an earlier run left makes room
+    assert ("other", 1) in cache and cache.nbytes == 80
+    cache.resize(40)
+    assert cache.nbytes == 40
+    cache.clear()
+    assert cache.nbytes == 0
+
+
+def test_as_many_values_are_found_again_in_turns_as_fit():
+    cache = ByteCache(30)
+    made = []
+    for _ in range(5):
+        for i in range(100):
+            cache.get(("run", i), lambda: made.append(1) or Value(1))
+    assert len(made) == 30 + 5 * 70
+
+
+def test_cache_counts_right_under_threads():
+    cache = ByteCache(300)
+
+    def work():
+        for i in range(300):
+            assert cache.get(("run", i % 13), lambda: Value(40)).nbytes == 40
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert cache.nbytes == 40 * sum(("run", i) in cache for i in range(13)) <= 300

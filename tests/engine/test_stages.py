@@ -1,30 +1,68 @@
 """A fit of several stages: one executor, events of each, and a resume that does nothing twice but the interval under way."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from engine import summing
-from engine.summing import WORK, Summing, Total, plan
+from reference.random_documents import random_counts
 
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.engine import events as ev
 from sdem_dist.engine.checkpoint import Checkpoints
-from sdem_dist.engine.events import (
-    CheckpointWritten,
-    Compiled,
-    EpochEnded,
-    RoundEnded,
-    RunEnded,
-    RunStarted,
-    Scored,
-    StageEnded,
-    StageStarted,
-)
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.plan import Monitoring, Stage, StageResult
+from sdem_dist.engine.plan import Monitoring, Plan, Stage, StageResult
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError, OtherRunError
 
-CORPUS = summing.corpus()
+WORK: list[tuple[str, int, int, int]] = []
+"""Learner, epoch, round and lane of every lane begun in this process."""
+
+
+class Total(NamedTuple):
+    words: np.ndarray
+    t: float
+
+
+@dataclass(frozen=True)
+class Summing:
+    name: str
+    decay: float = 0.5
+    cache_key = "summing"
+
+    def init(self) -> Total:
+        return Total(np.zeros(30), 0.0)
+
+    def prepare(self, documents):
+        return documents
+
+    def map(self, state, documents, lane):
+        WORK.append((self.name, lane.epoch, lane.round, lane.lane))
+        return np.bincount(documents.indices, documents.data, minlength=30) / (1.0 + state.words.sum())
+
+    def combine(self, parts):
+        return np.sum(np.stack(parts), axis=0)
+
+    def update(self, state, statistics):
+        return Total(self.decay * state.words + statistics, state.t + 1)
+
+    def evaluate(self, state, batches):
+        return sum((np.array([b.data @ state.words[b.indices], float(b.n_documents)]) for b in batches), np.zeros(2))
+
+    def metrics(self, sums):
+        return {"loss": float(sums[0] / sums[1])}
+
+
+def corpus_of(seed: int = 2) -> MemoryCorpus:
+    X, y = random_counts(200, 30, 3, seed=seed)
+    return MemoryCorpus(X, y, (0, 1, 2))
+
+
+def plan(n_epochs: int) -> Plan:
+    return Plan(n_documents=200, n_epochs=n_epochs, n_rounds=2, n_lanes=4, seed=1)
+
+
+CORPUS = corpus_of()
 NAMES = ["survey", "start 1 of 2", "score 1", "start 2 of 2", "score 2", "train"]
 ROUNDS = {"survey": 2, "start 1 of 2": 4, "start 2 of 2": 4, "train": 6}
 MONITORING = Monitoring(every=1, monitor="loss", main_metrics=("loss",))
@@ -89,11 +127,11 @@ def killing(at: tuple[type, str, int]):
 
 
 POINTS = [
-    *[(RoundEnded, name, n) for name, rounds in ROUNDS.items() for n in (1, rounds)],
-    *[(CheckpointWritten, name, rounds) for name, rounds in ROUNDS.items()],
-    *[(StageStarted, name, 1) for name in ROUNDS],
-    *[(StageEnded, name, 1) for name in ROUNDS],
-    *[(Scored, f"score {n}", 1) for n in (1, 2)],
+    *[(ev.RoundEnded, name, n) for name, rounds in ROUNDS.items() for n in (1, rounds)],
+    *[(ev.CheckpointWritten, name, rounds) for name, rounds in ROUNDS.items()],
+    *[(ev.StageStarted, name, 1) for name in ROUNDS],
+    *[(ev.StageEnded, name, 1) for name in ROUNDS],
+    *[(ev.Scored, f"score {n}", 1) for n in (1, 2)],
 ]
 
 
@@ -131,7 +169,7 @@ def test_a_driver_killed_in_any_stage_goes_on_with_the_same_bits(point, executor
 def test_finished_stages_are_not_run_again_and_starts_not_made_again(tmp_path):
     made: list = []
     with pytest.raises(Killed):
-        fit(tmp_path, [killing((RoundEnded, "train", 3))], made)
+        fit(tmp_path, [killing((ev.RoundEnded, "train", 3))], made)
     assert made == [1, 2]
     assert sorted(p.name for p in tmp_path.glob("stage-*")) == [f"stage-{n:03d}.sdem" for n in range(5)]
     made.clear()
@@ -140,7 +178,7 @@ def test_finished_stages_are_not_run_again_and_starts_not_made_again(tmp_path):
     fit(tmp_path, [events.append], made, resume=True)
     assert made == []
     assert {name for name, *_ in begun()} == {"train"}
-    assert [e.stage for e in events if isinstance(e, StageStarted)] == ["train"]
+    assert [e.stage for e in events if isinstance(e, ev.StageStarted)] == ["train"]
 
 
 def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
@@ -171,7 +209,7 @@ def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
 @pytest.mark.parametrize("at", ["start 2 of 2", "train"])
 def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
     with pytest.raises(Killed):
-        fit(tmp_path, [killing((RoundEnded, at, 2))])
+        fit(tmp_path, [killing((ev.RoundEnded, at, 2))])
     kept = sorted(tmp_path.iterdir())
     with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay: 0.25, before 0.5"):
         fit(tmp_path, resume=True, decay=0.25)
@@ -182,7 +220,7 @@ def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
 
 def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
     with pytest.raises(Killed):
-        fit(tmp_path, [killing((RoundEnded, "train", 2))])
+        fit(tmp_path, [killing((ev.RoundEnded, "train", 2))])
     damaged = tmp_path / "stage-001.sdem"
     damaged.write_bytes(damaged.read_bytes()[:-50])
     with pytest.raises(ModelError, match=r"stage-001.*remove the damaged result of a stage"):
@@ -194,23 +232,23 @@ def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
 def test_events_of_each_stage():
     events: list = []
     fit(callbacks=[events.append])
-    assert isinstance(events[0], RunStarted) and events[-1] == RunEnded(6)
-    told = [e for e in events if isinstance(e, StageStarted | Scored)]
+    assert isinstance(events[0], ev.RunStarted) and events[-1] == ev.RunEnded(6)
+    told = [e for e in events if isinstance(e, ev.StageStarted | ev.Scored)]
     assert [(e.stage, e.number) for e in told] == list(zip(NAMES, range(6), strict=True))
-    started = [e for e in told if isinstance(e, StageStarted)]
+    started = [e for e in told if isinstance(e, ev.StageStarted)]
     assert [(e.monitored, e.main_metrics) for e in started] == [(False, ())] * 3 + [(True, ("loss",))]
-    assert [(e.stage, e.n_epochs, e.reason) for e in events if isinstance(e, StageEnded)] == [
+    assert [(e.stage, e.n_epochs, e.reason) for e in events if isinstance(e, ev.StageEnded)] == [
         ("survey", 1, "epochs"), ("start 1 of 2", 2, "epochs"), ("start 2 of 2", 2, "epochs"), ("train", 3, "epochs"),
     ]  # fmt: skip
     for name, rounds in ROUNDS.items():
-        assert sum(isinstance(e, RoundEnded) and e.stage == name for e in events) == rounds
-    assert all(bool(e.metrics) == (e.stage == "train") for e in events if isinstance(e, EpochEnded))
-    assert sum(isinstance(e, Compiled) for e in events) == 1, "one kind of learner"
-    assert not any(isinstance(e, CheckpointWritten) for e in events)
+        assert sum(isinstance(e, ev.RoundEnded) and e.stage == name for e in events) == rounds
+    assert all(bool(e.metrics) == (e.stage == "train") for e in events if isinstance(e, ev.EpochEnded))
+    assert sum(isinstance(e, ev.Compiled) for e in events) == 1, "one kind of learner"
+    assert not any(isinstance(e, ev.CheckpointWritten) for e in events)
 
 
 def test_a_stage_may_have_documents_of_its_own():
-    other = summing.corpus(seed=5)
+    other = corpus_of(seed=5)
 
     with InProcess(1) as executor, Trainer(executor, CORPUS) as trainer:
         stages = [Stage("train", Summing("train"), plan(1), corpus=corpus) for corpus in (None, CORPUS, other)]
@@ -222,7 +260,7 @@ def test_a_stage_may_have_documents_of_its_own():
 
 
 def test_patience_ends_the_stage_that_is_monitored():
-    watching = replace(MONITORING, validation=summing.corpus(seed=7), patience=1)
+    watching = replace(MONITORING, validation=corpus_of(seed=7), patience=1)
     with InProcess(1) as executor:
         trainer = Trainer(executor, CORPUS, monitoring=watching)
         result = trainer.run(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))

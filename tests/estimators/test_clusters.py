@@ -1,25 +1,28 @@
-"""Clusters as a user has them: `KMeans`, `MultinomialMixture`, `GaussianMixture`, `ExponentialMixture`."""
+"""Clusters as a user has them, against scikit-learn; k-means against plain versions."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from corpora import load
+from reference.random_documents import documents_of, one_round
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans as Peer
-from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.datasets import load_digits, load_iris
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as PeerMixture
 
 from sdem_dist import ExponentialMixture, GaussianMixture, KMeans, MultinomialMixture, cluster_scores, load_model
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.em import FORMS, EmForm
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.em import FORMS, Centres, EmForm, k_means, means, squared_distances, squared_lengths
 from sdem_dist.reports.model_card import model_facts
 from sdem_dist.reports.top_words import top_words
+from sdem_dist.testing import check_learner
 
 DIGITS = load_digits().data
 RNG = np.random.default_rng(0)
@@ -41,16 +44,6 @@ def test_digits_are_as_near_to_centres_as_scikit_learn_s():
     nearest = ((DIGITS[:, None] - ours.cluster_centers_[None]) ** 2).sum(axis=2).min(axis=1)
     assert ours.inertia_ == pytest.approx(nearest.sum(), rel=1e-9)
     assert ours.score(DIGITS) == pytest.approx(-ours.inertia_, rel=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
-@pytest.mark.parametrize("weighted", [True, False])
-def test_r8_is_too(weighted):
-    X = load("r8").X
-    rows = TfidfTransformer(sublinear_tf=True).fit_transform(X)
-    ours = KMeans(8).fit(rows if weighted else X)
-    assert ours.inertia_ <= 1.01 * Peer(8, n_init=10, random_state=0).fit(rows).inertia_
 
 
 def test_counts_are_weighed_as_scikit_learn_does():
@@ -82,11 +75,6 @@ def test_spherical_clusters_do_not_depend_on_lengths():
     cosines = np.cos(np.zeros(1)) - 0.5 * model.transform(COUNTS) ** 2  # |x - c|^2 = 2 - 2 cos
     rows = COUNTS.toarray() / np.sqrt((COUNTS.toarray() ** 2).sum(axis=1))[:, None]
     np.testing.assert_allclose(cosines, rows @ model.cluster_centers_.T, atol=1e-10)
-
-
-def test_a_seed_s_draws_and_longer_training_only_lower_the_inertia():
-    short, long = (KMeans(10, init_documents=50, n_epochs=n).fit(DIGITS).inertia_ for n in (1, 20))
-    assert long < short
 
 
 @pytest.mark.parametrize(
@@ -197,17 +185,6 @@ def test_the_right_number_of_clusters_has_the_best_bic():
     assert model.bic(COUNTS) == pytest.approx(n_parameters * np.log(600) - 2 * model.score_samples(COUNTS).sum())
 
 
-def test_weights_are_copies():
-    weights = np.where(np.arange(600) < 100, 2.0, 1.0)
-    whole = MultinomialMixture(4, n_init=3).fit(sp.vstack([COUNTS, COUNTS[:100]]))
-    weighted = MultinomialMixture(4, n_init=3).fit(COUNTS, sample_weight=weights)
-    assert adjusted_rand_score(whole.labels_[:600], weighted.labels_) > 0.99
-    order = [np.flatnonzero(whole.labels_[:600] == k)[0] for k in range(4)]
-    np.testing.assert_allclose(
-        whole.component_log_prob_, weighted.component_log_prob_[weighted.labels_[order]], atol=0.05
-    )
-
-
 def test_a_model_says_whether_it_has_converged(tmp_path):
     long = MultinomialMixture(4, n_init=1, n_epochs=40).fit(COUNTS)
     short = MultinomialMixture(6, n_init=1, init="examples", n_init_epochs=1, n_epochs=2, evaluate_every=1).fit(COUNTS)
@@ -220,16 +197,6 @@ def test_a_model_says_whether_it_has_converged(tmp_path):
     assert "not converged: more n_epochs" in model_facts(short)["epochs"]
     short.save(tmp_path / "m")
     assert load_model(tmp_path / "m").converged_ is False
-
-
-def test_it_finds_what_scikit_learn_does():
-    """Its likelihood, where the prior weighs nothing: the same maximum, or a higher one."""
-    for X, k in ((IRIS, 3), (load_wine().data, 3)):
-        peer = PeerMixture(
-            k, covariance_type="diag", n_init=10, reg_covar=1e-9, tol=1e-10, max_iter=1000, random_state=0
-        )
-        ours = GaussianMixture(k, alpha=1e-9, n_epochs=400, n_init_epochs=20, evaluate_every=100).fit(X)
-        assert ours.score(X) >= peer.fit(X).score(X) - 1e-3
 
 
 def test_from_where_scikit_learn_ends_nothing_moves():
@@ -277,3 +244,93 @@ def test_missing_values_are_summed_out():
     assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
     with pytest.raises(ValueError, match="takes no missing values"):
         GaussianMixture(3, em="variational", n_init=1).fit(X)
+
+
+RNG_LAWS = np.random.default_rng(0)
+N, WIDTH, K = 60, 7, 4
+TABLE = RNG_LAWS.normal(size=(N, WIDTH)) + 3.0 * RNG_LAWS.integers(0, 3, N)[:, None] + 100.0
+COUNTS_LAWS = sp.csr_matrix(RNG_LAWS.poisson(0.8, (N, WIDTH)))
+
+
+def counted(weights=None):
+    return documents_of(COUNTS_LAWS.astype(np.float64), weights=weights)
+
+
+def lloyd(model):
+    return SdEM(model, N, ClosedForm(EmForm("hard")))
+
+
+def learner_of(kind):
+    if kind == "table":
+        return lloyd(Centres(K, WIDTH, location=tuple(TABLE.mean(axis=0)))), DenseDocuments(TABLE)
+    return lloyd(Centres(K, WIDTH, kind == "cosine")), counted(RNG_LAWS.uniform(0.5, 1.5, N))
+
+
+@pytest.mark.parametrize("kind", ["table", "counts", "cosine"])
+def test_laws(kind):
+    learner, documents = learner_of(kind)
+    rows = learner.prepare(documents).to_csr().toarray()
+    check_learner(learner, documents, state=learner.model.start(rows[:K]), additive=True)
+
+
+@pytest.mark.parametrize("kind", ["table", "counts", "cosine"])
+def test_no_iteration_raises_the_distances(kind):
+    learner, documents = learner_of(kind)
+    prepared = learner.prepare(documents)
+    state, found = learner.model.start(prepared.to_csr().toarray()[:K]), []
+    for _ in range(10):
+        found.append(learner.metrics(learner.evaluate(state, [prepared]))["distance"])
+        state = one_round(learner, state, documents)
+    assert (np.diff(found) <= 1e-12).all() and found[-1] < found[0]
+    if kind == "cosine":
+        np.testing.assert_allclose((state.centres**2).sum(axis=1), 1.0)
+
+
+def test_an_iteration_is_that_of_a_plain_loop():
+    learner, documents = learner_of("counts")
+    rows, weights = COUNTS_LAWS.toarray().astype(float), documents.weights
+    centres = rows[:K]
+    after = one_round(learner, learner.model.start(centres), documents)
+    nearest = np.array([((x - centres) ** 2).sum(axis=1).argmin() for x in rows])
+    for k in range(K):
+        mine = nearest == k
+        expected = np.average(rows[mine], axis=0, weights=weights[mine])
+        np.testing.assert_allclose(after.centres[k], expected, rtol=1e-12, atol=1e-12)
+        assert after.counts[k] == pytest.approx(weights[mine].sum())
+
+
+def test_an_empty_cluster_keeps_its_centre():
+    learner, documents = learner_of("counts")
+    centres = np.vstack([COUNTS_LAWS.toarray()[: K - 1], np.full(WIDTH, 1e3)])
+    after = one_round(learner, learner.model.start(centres), documents)
+    np.testing.assert_array_equal(after.centres[-1], centres[-1])
+
+
+def test_distances_are_distances():
+    found = squared_distances(COUNTS_LAWS, squared_lengths(COUNTS_LAWS), TABLE[:3])
+    expected = ((COUNTS_LAWS.toarray()[:, None] - TABLE[None, :3]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_every_cluster_far_from_the_others_gets_a_start():
+    """k-means++ draws far rows: with clusters far apart one start suffices, and drawing at random would miss some."""
+    truth = np.arange(200) % 8
+    X = sp.csr_matrix(np.eye(8)[truth] * 100.0 + RNG_LAWS.random((200, 8)))
+    for seed in range(5):
+        found = k_means(X, np.ones(200), 8, seed, tries=1)
+        assert len(set(zip(found.labels.tolist(), truth.tolist(), strict=True))) == 8
+    again = k_means(X, np.ones(200), 8, 4, tries=1)
+    assert again.centres.tobytes() == found.centres.tobytes()
+
+
+def test_rows_of_zeros_have_no_direction():
+    found = means(np.array([[0.0, 0.0], [3.0, 4.0]]), np.ones(2), np.ones((2, 2)), True)
+    assert found.tolist() == [[0.0, 0.0], [0.6, 0.8]]
+
+
+def test_missing_values_are_named():
+    learner, _ = learner_of("table")
+    table = TABLE.copy()
+    table[5, 2] = np.nan
+    with pytest.raises(ValueError, match=r"row 5 \(from 0\) has a missing value"):
+        learner.prepare(DenseDocuments(table))

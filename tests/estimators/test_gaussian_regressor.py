@@ -1,6 +1,5 @@
 """Regression by a joint Gaussian: ridge regression where all is known, a penalty by the evidence, and a prediction where not."""
 
-from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from scipy.linalg import null_space
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_diabetes, load_digits
-from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge, RidgeCV
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -47,14 +46,6 @@ def test_no_worse_than_ridge(table):
     assert ours >= max(theirs)
 
 
-def test_the_evidence_chooses_like_bayesian_ridge():
-    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
-    theirs = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-8, max_iter=1000).fit(standardised, Y)
-    ours = GaussianRegressor().fit(X, Y)
-    assert ours.alpha_ == pytest.approx(theirs.lambda_ / theirs.alpha_, rel=0.2)  # a grid, and noise that is maximised
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(standardised), rtol=0.01)
-
-
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 def test_the_evidence_does_not_depend_on_units_where_features_have_their_own(gaps):
     rng = np.random.default_rng(0)
@@ -72,15 +63,6 @@ def test_many_features_that_say_nothing_are_shrunk():
     assert weak.score(many[1::2], Y[1::2]) < 0.0
     assert chosen.alpha_ > 100.0
     assert chosen.score(many[1::2], Y[1::2]) > 0.15
-
-
-def test_fewer_rows_than_columns_are_not_fitted_through_all_points():
-    rng = np.random.default_rng(0)
-    for n in (2, 3, 40):
-        noise, target = rng.normal(size=(n, 110)), rng.normal(size=n)
-        model = GaussianRegressor().fit(noise, target)
-        assert model.alpha_ > 1.0
-        assert model.variance_ > 0.1 * target.var()
 
 
 @pytest.mark.parametrize("rows", [1, 30])
@@ -188,24 +170,3 @@ def test_where_there_is_nothing_to_choose():
     table = np.column_stack([rng.normal(size=(9, 2)), np.zeros(9)])
     assert largest_evidence(table.T @ table, 9).penalty == PENALTIES[0]  # a constant target
     assert largest_evidence(np.zeros((3, 3)), 1).penalty == PENALTIES[0]
-
-
-@pytest.mark.parametrize("value", [-1.0, -100.0, 1e6, 1e300])
-def test_a_crafted_covariance_is_refused_or_predicts_numbers(value):
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=(100, 3))
-    model = GaussianRegressor().fit(table, table @ [1.0, 2.0, 3.0] + rng.normal(size=100))
-    n_refused = 0
-    for place in np.ndindex(model.state_.mu.shape):
-        mu = model.state_.mu.copy()
-        mu[place] = value
-        other = copy(model)
-        other.state_ = model.state_._replace(mu=mu)
-        try:
-            model.learner_.check_state(other.state_)
-        except ValueError as error:
-            assert "not inside S" in str(error)
-            n_refused += 1
-            continue
-        assert all(np.isfinite(part).all() for part in other.predict(table, return_std=True))
-    assert n_refused

@@ -1,25 +1,37 @@
-"""Documents whose class is hidden: who takes them, what an iteration makes of them, who is helped, and by what weight."""
+"""Documents whose class is hidden: who takes them, where training starts, who is helped, and by what weight."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.trained_bits import bits
+from reference.random_documents import documents_of
 from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 import sdem_dist as sd
 from sdem_dist import MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegressor
 from sdem_dist.errors import CorpusError, OtherRunError
+from sdem_dist.fitting import holdout
+from sdem_dist.fitting.holdout import Draws, is_better
+from sdem_dist.fitting.starts import start_at, weight_of_margin
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes, trained_part
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import SdemState
 
 RNG = np.random.default_rng(0)
-N, TEST = 1200, 400
-TOPICS = RNG.dirichlet(np.full(200, 0.2), 4)
+N, TEST = 1500, 500
+TOPICS = RNG.dirichlet(np.full(300, 0.3), 4)
 PART = RNG.integers(0, 4, N + TEST)
 CLASSES = PART // 2
-X = sp.csr_matrix(np.array([RNG.multinomial(25, 0.4 * TOPICS[k] + 0.6 / 200) for k in PART]))
+X = sp.csr_matrix(np.array([RNG.multinomial(30, 0.4 * TOPICS[k] + 0.6 / 300) for k in PART]))
 Y, ROWS, NEW = CLASSES[:N], X[:N], (X[N:], CLASSES[N:])
 HIDDEN = np.where(np.arange(N) % 50 == 0, Y, -1)
 KNOWN = HIDDEN >= 0
+FEW = np.where(np.arange(N) % 50 < 2, PART[:N], -1)
 CENTRES = np.array([[0.0, 0.0], [4.0, 4.0], [0.0, 4.0], [4.0, 0.0]])
 TABLE = CENTRES[PART] + RNG.normal(size=(N + TEST, 2))
 SMALL = {"n_components": 4, "n_epochs": 8, "evaluate_every": 0}
@@ -81,19 +93,6 @@ def test_an_iteration_of_em_shares_hidden_documents_among_all_components():
     np.testing.assert_allclose(np.exp(second.theta_).T, expected / expected.sum(axis=0), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kind", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
-def test_weight_0_is_as_if_they_were_not_there_but_for_the_prior(kind):
-    # Of a table: the class of a row with weight 0 moves nothing, whatever the row is.
-    far = np.concatenate([TABLE[:N], TABLE[:N][~KNOWN][::-1]])
-    hidden = np.concatenate([HIDDEN, HIDDEN[~KNOWN]])
-    without, full = (
-        kind(2, unlabelled=-1, unlabelled_weight=weight, random_state=1).fit(far, hidden) for weight in (0.0, 1.0)
-    )
-    assert not np.array_equal(without.theta_, full.theta_)
-    np.testing.assert_allclose(np.exp(without.class_log_prior_).sum(), 1.0)
-    assert without.score(TABLE[N:], CLASSES[N:]) > 0.8
-
-
 def test_minus_one_is_a_class_unless_said_otherwise(tmp_path):
     assert MultinomialNB(n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [-1, 0, 1]
     assert sd.GaussianNB(loss="nll").fit(TABLE[:N], HIDDEN).classes_.tolist() == [-1, 0, 1]
@@ -103,12 +102,6 @@ def test_minus_one_is_a_class_unless_said_otherwise(tmp_path):
     assert MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(ROWS, texts).classes_.tolist() == ["0", "1"]
     with pytest.raises(CorpusError, match="a class -1, which unlabelled names"):
         MultinomialNB(unlabelled=-1).fit(sd.write_corpus(tmp_path / "c", ROWS, texts))
-
-
-def test_nothing_hidden_changes_nothing():
-    plain = MultinomialNB(loss="nll").fit(ROWS, Y)
-    model = MultinomialNB(loss="nll", unlabelled=-1, n_epochs=3).fit(ROWS, Y)
-    np.testing.assert_array_equal(model.feature_log_prob_, plain.feature_log_prob_)
 
 
 def test_a_resumed_run_knows_another_weight(tmp_path):
@@ -122,7 +115,7 @@ def test_a_resumed_run_knows_another_weight(tmp_path):
 
 
 REFUSED = {
-    "MultinomialNB": "1,176 documents without a label",
+    "MultinomialNB": "1,470 documents without a label",
     "LDAClassifier": "does not take: MultinomialNB and SupervisedLDAClassifier do",
     "MultiplicativeMixtureClassifier": "does not take: MultinomialNB and SupervisedLDAClassifier do",
     "MultiLabelNB": "MultiLabelNB takes only if documents have sets of labels",
@@ -139,7 +132,8 @@ def test_others_say_who_takes_them(tmp_path):
 
 
 SHARES = np.random.default_rng(4).dirichlet(np.full(4, 0.2), N + TEST)
-OF_SHARES = sp.csr_matrix(np.array([RNG.multinomial(15, shares @ TOPICS) for shares in SHARES]))
+FEWER_WORDS = np.random.default_rng(0).dirichlet(np.full(200, 0.2), 4)
+OF_SHARES = sp.csr_matrix(np.array([RNG.multinomial(15, shares @ FEWER_WORDS) for shares in SHARES]))
 EIGHTH = np.where(np.arange(N) % 8 == 0, SHARES[:N].argmax(axis=1), -1)
 
 
@@ -167,12 +161,161 @@ def test_held_out_documents_choose_a_weight_that_helps():
         SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(OF_SHARES[:300], EIGHTH[:300])
 
 
-def test_a_corpus_on_disk_and_a_cluster_choose_the_same_weight(tmp_path, client):
-    corpus = sd.write_corpus(tmp_path / "c.zarr", OF_SHARES[:N], EIGHTH, unlabelled=-1, shard_documents=300)
-    assert sum(corpus.header.class_counts) == N // 8
-    read = corpus.read(0, N)
-    known = read.labels >= 0
-    model = SupervisedLDAClassifier(words_weight="auto", n_lanes=3, **SMALL | {"n_epochs": 2})
-    here = bits(model.fit(corpus))
-    assert model.evaluate(corpus)["accuracy"] == pytest.approx(model.score(read.to_csr()[known], read.labels[known]))
-    assert bits(model.fit(corpus, client=client)) == here
+def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
+    words = RNG.gamma(1.0, 1.0, (20, 3)) + 0.1
+    generative = SdemState(words, words.sum(axis=0), np.ones(3), 0.0, 0.0, 0.0)
+    model = NaiveBayes(20, Classes(3), log_prior=(0.0, 0.0, 0.0))
+    initial = model.start_at(RNG.gamma(2.0, 1.0, 20) + 0.5)
+    start = start_at(initial, generative, 0.3)
+    documents = documents_of(sp.csr_matrix(RNG.poisson(1.0, (6, 20)).astype(float)))
+    ours, theirs = (joint_scores(model.parameters(s), documents) for s in (start, generative))
+    lengths = np.asarray(documents.to_csr().sum(axis=1))
+    # But for the totals, which are one number a class and word.
+    ours += lengths * np.log(start.totals)
+    difference = ours - 0.3 * theirs
+    np.testing.assert_allclose(difference - difference[:, :1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.log(start.words).mean(axis=1), np.log(initial.words).mean(axis=1))
+    np.testing.assert_array_equal(start_at(initial, generative, 0.0).words, initial.words)
+
+
+@pytest.mark.parametrize(("owners", "margin"), [((), 0.2), ((0, 0, 1, 2), 1.0)])
+def test_the_weight_puts_the_median_margin_where_it_is_to_be(owners, margin):
+    n = len(owners) or 3
+    words = RNG.gamma(1.0, 1.0, (20, n)) + 0.1
+    generative = SdemState(words, words.sum(axis=0), np.ones(n), 0.0, 0.0, 0.0)
+    rows = sp.csr_matrix(RNG.poisson(3.0, (51, 20)).astype(float))
+    scores = np.asarray(rows @ np.log(words / words.sum(axis=0)))
+    if owners:  # a class scores with the sum of its components
+        scores = np.column_stack([np.logaddexp(scores[:, 0], scores[:, 1]), scores[:, 2:]])
+    scores = np.sort(scores, axis=1)
+    weight = weight_of_margin(generative, documents_of(rows), margin, owners)
+    assert np.median(weight * (scores[:, -1] - scores[:, -2])) == pytest.approx(margin, rel=0.05)
+    # As if a document of weight 2 came twice, and one of weight 0 not at all.
+    times = RNG.integers(0, 3, 51)
+    weighed = replace(documents_of(rows), weights=times.astype(float))
+    repeated = documents_of(rows[np.repeat(np.arange(51), times)])
+    assert weight_of_margin(generative, repeated, margin, owners) == weight_of_margin(
+        generative, weighed, margin, owners
+    )
+    assert weight_of_margin(generative, replace(weighed, weights=np.zeros(51)), margin, owners) == 1.0
+    flat = generative._replace(words=np.ones((20, n)), totals=np.full(n, 20.0))
+    assert weight_of_margin(flat, documents_of(rows), margin) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["em", "sdem"])
+def test_labelled_documents_are_held_out_and_no_others(kind):
+    model = NaiveBayes(X.shape[1], Classes(4))
+    learner = SdEM(model, 100.0, Merge() if kind == "sdem" else ClosedForm(), seed=3)
+    lane = Lane(0, 0, 0, 0, N, N)
+    documents = documents_of(X[:N], FEW.astype(np.int32), weights=np.ones(N))
+    out = ~trained_part(3, 0, N, 0.5) & (FEW >= 0)
+    assert 0 < out.sum() < (FEW >= 0).sum()
+    held = replace(learner, held_out=0.5)
+    weights = held.trained_on(held.prepare(documents), lane).weights
+    np.testing.assert_array_equal(weights, np.where(out, 0.0, 1.0))
+    if kind == "sdem":  # a hidden class has no rivals: it asks for no step
+        found = learner.map(learner.init(), learner.prepare(documents), lane)
+        assert found.weight == (FEW >= 0).sum()
+
+
+@pytest.mark.parametrize("loss", ["auto", "nll"])
+def test_where_all_have_labels_nothing_changes(loss):
+    plain, named = (sd.MultinomialNB(loss=loss, **more).fit(X[:N], PART[:N]) for more in ({}, {"unlabelled": -1}))
+    np.testing.assert_array_equal(plain.state_.words, named.state_.words)
+
+
+def test_where_they_mislead_they_hardly_count():
+    # Most words tell of what nobody asks for; a few words of which each document has one tell the class.
+    rng = np.random.default_rng(1)
+    other, y = rng.integers(0, 2, N + TEST), rng.integers(0, 2, N + TEST)
+    far = rng.dirichlet(np.full(100, 0.1), 2)
+    near = np.eye(2) * 0.8 + 0.1
+    words = [np.r_[rng.multinomial(60, far[o]), rng.multinomial(4, near[k])] for o, k in zip(other, y, strict=True)]
+    rows, hidden = sp.csr_matrix(np.array(words)), np.where(np.arange(N) % 15 == 0, y[:N], -1)
+    forced, free, alone = (
+        sd.MultinomialNB(unlabelled=-1, unlabelled_weight=w).fit(rows[:N], hidden).score(rows[N:], y[N:])
+        for w in (0.1, "auto", 0.0)
+    )
+    assert free > forced + 0.05 and free > alone - 0.02
+
+
+def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(monkeypatch):
+    def of(losses, hits):
+        return Draws(np.array(losses), np.array(hits), np.ones(len(losses)))
+
+    helped = of([0.5, 0.6, 0.7], [0.8, 0.8, 0.8])
+    assert is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.8, 0.8]))
+    assert not is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
+    assert not is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
+    monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: True)
+    hidden = np.where(np.arange(N) % 5 == 0, PART[:N], -1)
+    free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
+    alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
+    assert free.best_entry_["unlabelled_weight"] == 0.0
+    np.testing.assert_array_equal(free.state_.words, alone.state_.words)
+
+
+@pytest.mark.parametrize("n", [N, 600])
+def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
+    hidden = np.where(np.arange(n) % 3 == 0, PART[:n], -1)
+    half = sd.write_corpus(tmp_path / "half.zarr", X[:n], hidden, unlabelled=-1, shuffle=False)
+    known = sd.write_corpus(tmp_path / "known.zarr", X[:n][hidden >= 0], hidden[hidden >= 0], shuffle=False)
+    ours = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0, evaluate_every=1)
+    ours.fit(half, validation=(X[N:], PART[N:]))
+    plain = sd.MultinomialNB(evaluate_every=1).fit(known, validation=(X[N:], PART[N:]))
+    np.testing.assert_array_equal(ours.predict_proba(X[N:]), plain.predict_proba(X[N:]))
+    assert (
+        ours.best_entry_["validation_accuracy"]
+        == plain.best_entry_["validation_accuracy"]
+        == plain.score(X[N:], PART[N:])
+    )
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.003])
+def test_the_epoch_that_patience_keeps_has_the_weight(weight):
+    few = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, patience=1, n_epochs=12)
+    few.fit(X[:N], np.where(np.arange(N) % 5 == 0, PART[:N], -1), validation=(X[N:], PART[N:]))
+    assert few.best_entry_["epoch"] < few.n_iter_
+    assert few.best_entry_["unlabelled_weight"] == weight
+    assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.best_entry_)
+
+
+def test_few_labels_are_helped():
+    hidden = np.full(N, -1)
+    for k in range(4):
+        hidden[np.flatnonzero(PART[:N] == k)[:4]] = k
+    known = hidden >= 0
+    alone = sd.MultinomialNB().fit(X[:N][known], hidden[known])
+    model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
+    assert model.best_entry_["unlabelled_weight"] > 0
+    assert model.score(X[N:], PART[N:]) > alone.score(X[N:], PART[N:]) + 0.03
+    assert model.loss_ == "hinge" != alone.loss_
+    zero = sd.MultinomialNB(loss="hinge", unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
+    assert model.temperature_ == zero.temperature_  # that of folds of the labelled documents, with the same loss
+    assert model.temperature_ != alone.temperature_
+
+
+def test_labelled_documents_say_how_rare_a_word_is():
+    rows = sp.csr_matrix(np.array([[1, 0, 1], [0, 1, 1], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    model = sd.MultinomialNB(unlabelled=-1, n_jobs=1).fit(rows, [0, 1, -1, -1, -1])
+    assert model.weighting_.n_documents == 2
+    assert model.document_frequency_.tolist() == [1, 1, 2]
+    other = sd.MultinomialNB(unlabelled=-1, min_df=2, n_jobs=1).fit(rows, [0, 1, -1, -1, -1])
+    assert other.document_frequency_.tolist() == [1, 0, 2]  # min_df counts all documents
+
+
+def test_what_does_not_go_together_is_named():
+    with pytest.raises(ValueError, match="steps='paper' takes no unlabelled documents"):
+        sd.MultinomialNB(unlabelled=-1, steps="paper").fit(X[:N], FEW)
+    with pytest.raises(ValueError, match="class_weight=None"):
+        sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], FEW)
+    with pytest.raises(ValueError, match="partial_fit takes documents without a label with loss='nll' only"):
+        sd.MultinomialNB(unlabelled=-1).partial_fit(X[:N], FEW, classes=[0, 1, 2, 3])
+
+
+def test_few_labels_choose_nothing_whether_or_not_they_are_calibrated():
+    y = np.where(np.arange(N) < 24, PART[:N], -1)
+    one, other = (sd.MultinomialNB(unlabelled=-1, calibrate=c).fit(X[:N], y) for c in (True, False))
+    assert one.best_entry_["unlabelled_weight"] == other.best_entry_["unlabelled_weight"] > 0
+    assert "held_out_accuracy" not in other.best_entry_ and other.temperature_ == 1.0
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))

@@ -1,15 +1,24 @@
-"""ManyClassNB is MultinomialNB without its table."""
+"""ManyClassNB is MultinomialNB without its table: the laws of learners, and how little it keeps."""
+
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from cli.commands import ok
+from reference.random_documents import documents_of, one_round
 from scipy.special import log_softmax
 
 import sdem_dist as sd
 from sdem_dist.cli import predict as prediction
 from sdem_dist.kernels.many_classes import ENTRIES
+from sdem_dist.learners.rules import AddSteps, ClosedForm, margin_steps
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models import many_classes
+from sdem_dist.models.heads import unit_of
+from sdem_dist.models.many_classes import SparseCounts, VeryManyClasses, joint_scores
+from sdem_dist.testing import check_learner
 
 N, WIDTH, K = 1_200, 500, 150
 RNG = np.random.default_rng(0)
@@ -24,11 +33,9 @@ FIXED = {"n_epochs": 3, "calibrate": False}
 
 
 def test_nll_is_that_of_multinomial_nb():
-    dense = sd.MultinomialNB(loss="nll", alpha=0.3).fit(X[TRAIN], Y[TRAIN])
-    found = sd.ManyClassNB(loss="nll", alpha=0.3).fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_allclose(
-        found.predict_joint_log_proba(X[TEST]), dense.predict_joint_log_proba(X[TEST]), rtol=1e-10
-    )
+    dense, found = (kind(loss="nll", alpha=0.3).fit(X[TRAIN], Y[TRAIN]) for kind in (sd.MultinomialNB, sd.ManyClassNB))
+    joint = found.predict_joint_log_proba(X[TEST])
+    np.testing.assert_allclose(joint, dense.predict_joint_log_proba(X[TEST]), rtol=1e-10)
     np.testing.assert_allclose(found.class_log_prior_, dense.class_log_prior_)
     expected, metrics = dense.evaluate(X[TEST], Y[TEST]), found.evaluate(X[TEST], Y[TEST])
     assert metrics == pytest.approx({name: expected[name] for name in metrics}, rel=1e-9)
@@ -83,11 +90,15 @@ def test_the_temperature_is_near_the_best_one(weighting):
     assert loss(model.temperature_) < 1.1 * min(map(loss, np.geomspace(1e-5, 10.0, 100)))
 
 
-def test_documents_without_an_error_do_not_show_that_there_are_none():
-    easy = sp.csr_matrix(np.eye(6)[np.arange(400) % 6])
-    model = sd.ManyClassNB().fit(easy, np.arange(400) % 6)
-    assert model.history_[-1]["held_out_accuracy"] == 1.0
-    assert 0.9 < model.predict_proba(easy).max(axis=1).min() < 0.999  # some 40 documents
+@pytest.mark.parametrize(
+    "kind", [sd.ManyClassNB, sd.MultinomialNB, partial(sd.EMMixtureClassifier, 1, components="multinomial")]
+)
+def test_documents_without_an_error_do_not_show_that_there_are_none(kind):
+    easy, y = np.tile(9 * np.eye(4), (100, 1)), np.arange(400) % 4
+    model = kind().fit(easy, y)
+    assert max(entry.get("held_out_accuracy", 0.0) for entry in model.history_) == 1.0
+    p = model.predict_proba(easy)
+    assert 0.9 < p.max(axis=1).min() <= p.max() < 0.9995  # some 40 documents, or 200 of folds
 
 
 @pytest.mark.parametrize("weighting", ["auto", "counts"])
@@ -136,3 +147,75 @@ def test_commands_show_the_best_of_very_many_classes(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "MANY", 100)
     first = ok(*predict).splitlines()[0].split("\t")
     assert first[0] == f"class {Y[900]}" and first[1].startswith(f"{first[0]}=") and len(first) == 2
+
+
+N_LAWS, WIDTH_LAWS, K_LAWS = 60, 40, 90
+RNG_LAWS = np.random.default_rng(3)
+X_LAWS = sp.csr_matrix(RNG_LAWS.poisson(0.3, (N_LAWS, WIDTH_LAWS)).astype(np.uint8))
+LABELS = RNG_LAWS.integers(0, K_LAWS, N_LAWS).astype(np.int32)
+PRIOR = RNG_LAWS.gamma(5.0, 0.2, WIDTH_LAWS)
+DOCUMENTS = documents_of(X_LAWS, LABELS, weights=RNG_LAWS.random(N_LAWS) + 0.5)
+MODEL = SparseCounts(WIDTH_LAWS, VeryManyClasses(K_LAWS), 0.7)
+STEPS = margin_steps(2.0, unit_of(DOCUMENTS, PRIOR), 0.7, 1.0)
+COUNTING = SdEM(replace(MODEL, class_alpha=0.0), float(N_LAWS), ClosedForm(complete=True))
+HINGE = SdEM(MODEL, float(N_LAWS), AddSteps(STEPS), "hinge")
+
+
+def test_laws_of_learners():
+    check_learner(COUNTING, DOCUMENTS, additive=True)
+    check_learner(HINGE, DOCUMENTS, state=MODEL.start(PRIOR))
+
+
+def trained(epochs=3):
+    state = MODEL.start(PRIOR)
+    for epoch in range(epochs):
+        state = one_round(HINGE, state, DOCUMENTS, epoch)
+    return state
+
+
+def test_only_words_of_a_document_for_its_class_and_a_rival_are_kept():
+    counted = one_round(COUNTING, COUNTING.init(), DOCUMENTS)
+    of_label = {(w, k) for d, k in enumerate(LABELS) for w in X_LAWS[d].indices}
+    assert set(zip(*(part.tolist() for part in counted.split()), strict=True)) == of_label
+    assert len(of_label) < len(trained(1).pairs) <= 2 * X_LAWS.nnz
+
+
+def test_the_temperature_is_of_documents_with_a_weight_and_of_classes_that_were_trained():
+    state, held = trained(), replace(HINGE, held_out=0.5, temperature=0.1)
+    found = held.prepare(DOCUMENTS)
+    plain = held.metrics(held.evaluate(state, [found]))
+    assert plain["temperature"] > 0
+    ten_times = replace(found, weights=10.0 * found.weights)
+    assert held.metrics(held.evaluate(state, [ten_times])) == pytest.approx(plain)
+    unseen = np.setdiff1d(np.arange(K_LAWS), LABELS)[0]
+    strangers = replace(found, labels=np.full(N_LAWS, unseen, np.int32))
+    nobody = replace(found, labels=(LABELS + 1).astype(np.int32) % K_LAWS, weights=np.zeros(N_LAWS))
+    sums = held.evaluate(state, [found, strangers, nobody])
+    assert held.metrics(sums) == pytest.approx(plain)
+    for others in ([strangers], [nobody], [found[:5]]):
+        assert np.isnan(held.metrics(held.evaluate(state, others))["temperature"])
+
+
+def test_totals_are_sums_of_counts():
+    state = trained()
+    counts = np.repeat(PRIOR[:, None], K_LAWS, axis=1)
+    counts[state.split()] += state.changes
+    assert (counts > 0).all()
+    np.testing.assert_allclose(state.totals, counts.sum(axis=0), rtol=1e-12)
+    expected = np.log(state.class_counts / state.class_counts.sum()) + X_LAWS @ np.log(counts / state.totals)
+    np.testing.assert_allclose(joint_scores(HINGE.parameters(state), HINGE.prepare(DOCUMENTS)), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pairs": np.array([3.0, 2.0]), "changes": np.ones(2)},
+        {"pairs": np.array([2.5]), "changes": np.ones(1)},
+        {"pairs": np.array([float(WIDTH_LAWS * K_LAWS)]), "changes": np.ones(1)},
+        {"pairs": np.array([2.0]), "changes": np.ones(2)},
+        {"pairs": np.array([2.0]), "changes": np.array([-50.0])},
+    ],
+)
+def test_states_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValueError, match="array '(pairs|changes)'"):
+        HINGE.check_state(MODEL.start(PRIOR)._replace(**wrong))

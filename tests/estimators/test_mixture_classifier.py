@@ -1,27 +1,22 @@
-"""Classifiers whose classes are mixtures, as a user has them."""
+"""Classifiers whose classes are mixtures, and the temperature that documents give which a first training does without."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.trained_bits import bits
+from scipy.special import log_softmax
 
-from sdem_dist import (
-    CorpusError,
-    EMMixtureClassifier,
-    ModelError,
-    MultiplicativeMixtureClassifier,
-    SdemMixtureClassifier,
-    load_model,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.errors import DocumentError
+from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
+from sdem_dist.fitting.holdout import held_out_of
 from sdem_dist.reports.top_words import top_words
 
-EM: dict = {"kind": EMMixtureClassifier}
-SDEM = {"kind": SdemMixtureClassifier, "n_epochs": 20}
+EM: dict = {"kind": sd.EMMixtureClassifier}
+SDEM = {"kind": sd.SdemMixtureClassifier, "n_epochs": 20}
 
 
-def mixture(n_components=4, *, kind=MultiplicativeMixtureClassifier, **settings):
+def mixture(n_components=4, *, kind=sd.MultiplicativeMixtureClassifier, **settings):
     return kind(n_components, **settings)
 
 
@@ -80,7 +75,7 @@ def test_every_training_classifies_and_is_saved(fitted, name, tmp_path):
     in_fortran_order = model.predict_log_proba(np.asfortranarray(X_TEST))
     np.testing.assert_array_equal(in_fortran_order, model.predict_log_proba(X_TEST))
     model.save(tmp_path / "m")
-    assert bits(load_model(tmp_path / "m")) == bits(model)
+    assert bits(sd.load_model(tmp_path / "m")) == bits(model)
 
 
 def test_starting_at_em_is_the_posterior_of_the_generative_model():
@@ -88,7 +83,7 @@ def test_starting_at_em_is_the_posterior_of_the_generative_model():
     for expand in (False, True):
         start = mixture(2, init="em", expand=expand, scaling=None, n_epochs=1, **alone).fit(X, Y)
         kind = "gaussian" if expand else "exponential"
-        em = mixture(2, kind=EMMixtureClassifier, components=kind, n_epochs=11, evaluate_every=0, **alone).fit(X, Y)
+        em = mixture(2, kind=sd.EMMixtureClassifier, components=kind, n_epochs=11, evaluate_every=0, **alone).fit(X, Y)
         near = abs(start.predict_proba(X) - em.predict_proba(X)).max()
         assert near < 0.01
     gained = mixture(2, init="em", scaling=None, n_epochs=50).fit(X, Y).log_likelihood_path_
@@ -121,7 +116,7 @@ def test_missing_values_are_summed_out():
         mixture().fit(gaps, Y)
 
 
-@pytest.mark.parametrize("kind", [EMMixtureClassifier, SdemMixtureClassifier])
+@pytest.mark.parametrize("kind", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
 def test_words_of_a_class_are_those_of_its_documents(kind):
     model = mixture({"a": 1, "b": 3, "c": 2}, kind=kind, components="multinomial", n_epochs=3).fit(X, Y)
     p = np.exp(model.feature_log_prob_)
@@ -150,18 +145,18 @@ def test_values_that_have_no_place(tmp_path):
         mixture(expand=True).fit(sp.csr_matrix(X), Y)
     with pytest.raises(ValueError, match="dtype='float32' is for tables"):
         mixture(dtype="float32").fit(sp.csr_matrix(X), Y)
-    corpus = write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
+    corpus = sd.write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     with pytest.raises(ValueError, match="no place for missing values"):
         mixture().fit(corpus)
-    with pytest.raises(CorpusError, match="takes sparse ones"):
-        mixture(kind=EMMixtureClassifier, components="multinomial").fit(corpus)
+    with pytest.raises(sd.CorpusError, match="takes sparse ones"):
+        mixture(kind=sd.EMMixtureClassifier, components="multinomial").fit(corpus)
     with pytest.raises(DocumentError, match="Exponential column"):
-        mixture(kind=EMMixtureClassifier, components="exponential").fit(-X, Y)
+        mixture(kind=sd.EMMixtureClassifier, components="exponential").fit(-X, Y)
 
 
 @pytest.mark.parametrize("values", [-X, np.where(X == 1, np.nan, X)], ids=["negative", "missing"])
 def test_corpora_with_values_that_have_no_place_are_not_evaluated(fitted, values, tmp_path):
-    corpus = write_corpus(tmp_path / "c", values, Y, dense=True)
+    corpus = sd.write_corpus(tmp_path / "c", values, Y, dense=True)
     with pytest.raises(ValueError, match="negative or missing"):
         fitted["multiplicative"].evaluate(corpus)
     with pytest.raises(ValueError, match="negative or missing"):
@@ -176,13 +171,6 @@ def test_a_class_without_weight_is_warned_of_and_rare(settings):
     assert np.isfinite(of_b).all() and of_b.mean() < 0.2
 
 
-def test_validation_stops_and_keeps_the_best():
-    model = mixture(8, n_epochs=300, evaluate_every=5, patience=3).fit(X[:60], Y[:60], validation=(X_TEST, Y_TEST))
-    seen = [h["validation_ncll"] for h in model.history_ if "validation_ncll" in h]
-    assert len(model.history_) < 300
-    assert model.evaluate(X_TEST, Y_TEST)["ncll"] == pytest.approx(min(seen))
-
-
 @pytest.mark.parametrize(
     ("first", "other"),
     [({"init": "em"}, {}), ({**SDEM, "n_em_epochs": 1}, {**SDEM, "n_em_epochs": 2})],
@@ -191,7 +179,7 @@ def test_validation_stops_and_keeps_the_best():
 def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
     first, other = ({**settings, "validation_fraction": 0.0} for settings in (first, other))
     mixture(2, **{**first, "n_epochs": 2}).fit(X, Y, checkpoint=tmp_path)
-    with pytest.raises(ModelError, match="other settings"):
+    with pytest.raises(sd.ModelError, match="other settings"):
         mixture(2, **{**other, "n_epochs": 4}).fit(X, Y, checkpoint=tmp_path, resume=True)
     free = {"n_epochs": 4, "n_jobs": 1, "evaluate_every": 0}
     assert mixture(2, **{**first, **free}).fit(X, Y, checkpoint=tmp_path, resume=True).n_iter_ == 4
@@ -201,7 +189,7 @@ def test_a_start_by_the_margin_does_not_hear_documents_of_weight_zero():
     weights = np.where(np.arange(len(Y)) < 200, 1.0, 0.0)
     others = X * np.where(weights > 0, 1.0, 20.0)[:, None]
     one, two = (
-        SdemMixtureClassifier(2, components="multinomial", n_epochs=2).fit(sp.csr_matrix(x), Y, weights)
+        sd.SdemMixtureClassifier(2, components="multinomial", n_epochs=2).fit(sp.csr_matrix(x), Y, weights)
         for x in (X, others)
     )
     np.testing.assert_array_equal(one.predict_log_proba(X_TEST), two.predict_log_proba(X_TEST))
@@ -215,3 +203,120 @@ def test_class_weights_favour_a_class():
             for w in (None, {"a": 5.0})
         ]
         assert found[1] > found[0]
+
+
+KINDS_OVERLAP = {
+    "EM": (sd.EMMixtureClassifier, {"n_epochs": 15}),
+    "EM of counts": (sd.EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
+    "sdEM": (sd.SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
+    "sdEM of counts": (
+        sd.SdemMixtureClassifier,
+        {"n_epochs": 4, "components": "multinomial", "validation_fraction": 0.1},
+    ),
+    "updates": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+    "updates of sparse rows": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+}
+
+
+def table_overlap(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three classes that overlap; every column is there six times, which no component knows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    once = rng.poisson(np.array([[4, 2, 2], [2, 4, 2], [2, 2, 4]])[y])
+    return np.tile(once, 6).astype(float), np.array(["a", "b", "c"], "U8")[y]
+
+
+def log_loss(log_p: np.ndarray, y: np.ndarray) -> float:
+    return float(-log_p[np.arange(len(y)), np.searchsorted(["a", "b", "c"], y)].mean())
+
+
+def given(name: str, X: np.ndarray) -> np.ndarray | sp.csr_matrix:
+    return sp.csr_matrix(X) if "counts" in name or "sparse" in name else X
+
+
+@pytest.mark.parametrize("name", KINDS_OVERLAP)
+def test_held_out_documents_make_probabilities_honest_and_change_no_prediction(name):
+    kind, settings = KINDS_OVERLAP[name]
+    (X, y), (X_test, y_test) = table_overlap(900, 0), table_overlap(900, 1)
+    X, X_test = given(name, X), given(name, X_test)
+    with_all = kind(2, **{**settings, "validation_fraction": 0}).fit(X, y)
+    model = kind(2, **settings).fit(X, y)
+    assert with_all.temperature_ == 1.0
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, with_all.state_, strict=True))
+    before, after = (m.predict_log_proba(X_test) for m in (with_all, model))
+    np.testing.assert_array_equal(before.argmax(axis=1), after.argmax(axis=1))
+    assert log_loss(after, y_test) < log_loss(before, y_test) + 0.01
+    if "EM" in name and "sd" not in name:  # six times too sure
+        assert model.temperature_ > 3
+        assert log_loss(after, y_test) < 0.6 * log_loss(before, y_test)
+    curve = [entry for entry in model.history_ if "held_out_log_loss" in entry]
+    assert len(curve) >= min(settings["n_epochs"], 10)
+    assert all("held_out_accuracy" in entry for entry in curve)
+    assert len(model.history_) == len(with_all.history_)
+    found = model.evaluate(X_test, y_test)
+    assert found["ncll"] == pytest.approx(log_loss(after, y_test))
+    assert found.get("nll") == pytest.approx(with_all.evaluate(X_test, y_test).get("nll"))  # p(y, d) has no temperature
+
+
+def test_a_class_is_never_held_out_whole():
+    X, y = table_overlap(400, 0)
+    y[:8] = [f"only {k}" for k in range(8)]
+    for seed in range(5):
+        model = sd.EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
+        assert model.temperature_ != 1.0
+
+
+def test_a_class_of_weight_0_does_not_decide():
+    X, y = table_overlap(900, 0)
+    weightless = sd.EMMixtureClassifier(2, n_epochs=5, class_weight={"c": 0}).fit(X, y)
+    rest = sd.EMMixtureClassifier(2, n_epochs=5).fit(X[y != "c"], y[y != "c"])
+    assert weightless.temperature_ == pytest.approx(rest.temperature_, rel=0.5)
+    assert weightless.predict_proba(X[y != "c"]).max(axis=1).mean() > 0.7
+
+
+def test_groups_are_kept_together_where_there_are_enough(tmp_path):
+    X, y = table_overlap(600, 0)
+    for n_groups in (4, 60):
+        groups = np.arange(600) % n_groups
+        corpus = sd.write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
+        held_out = held_out_of(corpus, 0.1, 0)
+        inside = groups[held_out.mask(0, 600)]
+        assert len(inside) >= 30
+        assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
+        assert sd.EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
+
+
+@pytest.mark.parametrize("name", ["sdEM of counts", "updates"])
+def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_are_kept(name):
+    kind, settings = KINDS_OVERLAP[name]
+    (X, y), (X_new, y_new) = table_overlap(900, 0), table_overlap(300, 2)
+    validation = given(name, X_new), y_new
+    watched = {**settings, "n_epochs": 300, "evaluate_every": 1, "patience": 1}
+    model = kind(2, **watched).fit(given(name, X), y, validation=validation)
+    n_kept = int(model.best_entry_["epoch"])
+    assert n_kept < model.n_iter_ < 300
+    alike = kind(2, **{**settings, "n_epochs": n_kept}).fit(given(name, X), y)
+    assert model.temperature_ == alike.temperature_ != 1.0
+    without = kind(2, **{**watched, "validation_fraction": 0}).fit(given(name, X), y, validation=validation)
+    assert len(without.history_) == len(model.history_)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, without.state_, strict=True))
+    assert any("held_out_log_loss" in entry for entry in model.history_)
+
+
+def test_few_documents_hold_nothing_out():
+    X, y = table_overlap(150, 0)
+    model = sd.EMMixtureClassifier(1).fit(X, y)
+    assert model.temperature_ == 1.0
+    assert not any("held_out_log_loss" in entry for entry in model.history_)
+
+
+@pytest.mark.parametrize("lead", [0.5, 2.0, 10.0])
+def test_the_log_loss_is_that_at_the_temperature(lead):
+    rng = np.random.default_rng(0)
+    labels, weights = rng.integers(0, 3, 40), rng.integers(1, 3, 40).astype(float)
+    scores = rng.normal(size=(40, 3))
+    scores[np.arange(40), labels] += lead
+    documents = scored(scores, labels, weights, np.ones(40), scores)
+    found = classifier_metrics(classifier_sums(documents, tempered=True), 3)
+    at = log_softmax(scores / found["temperature"], axis=1)[np.arange(40), labels]
+    assert found["tempered_log_loss"] == pytest.approx(-np.average(at, weights=weights), abs=5e-4)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.random_documents import documents_of
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import sdem_dist as sd
-from sdem_dist.documents import Documents
 from sdem_dist.label_scores import best_thresholds, fitting_sums
 from sdem_dist.losses import NAMED, Blend, CostSensitiveHinge, Hinge
 from sdem_dist.models.heads import Classes, Labels
@@ -46,7 +46,7 @@ def test_statistics_at_one_theta_are_those_of_each_label(loss):
     whole, binary = NaiveBayes(WORDS, Labels(LABELS)), NaiveBayes(WORDS, Classes(2))
     state = whole.start(0, WORDS, 0)._replace(words=rng.gamma(2.0, 1.0, (WORDS, 2 * LABELS)))
     state = state._replace(totals=state.words.sum(axis=0), class_counts=rng.gamma(2.0, 1.0, 2 * LABELS))
-    documents = Documents(X.data.astype(float), X.indices.astype(np.uint32), X.indptr.astype(np.int64), WORDS)
+    documents = documents_of(X.astype(float))
     local = localised(documents, np.zeros(N, np.int32), rng.random(N), Y.astype(np.uint8))
     found = whole.expected(state, local, NAMED[loss], np.empty(0), 0.0)
     for label in range(LABELS):

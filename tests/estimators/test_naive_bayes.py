@@ -1,22 +1,16 @@
 """MultinomialNB as a scikit-learn user meets it: whole corpora, and batch after batch."""
 
-import os
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-from corpora import texts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, load_model, write_corpus
 from sdem_dist.byte_cache import prepared_cache
@@ -43,16 +37,6 @@ def test_discriminative_training_lowers_its_loss_over_the_training_documents(ste
 
 
 @pytest.mark.parametrize(
-    "convert",
-    [sp.csr_array, lambda X: X.astype(np.uint8), lambda X: X.toarray().tolist(), lambda X: pd.DataFrame(X.toarray())],
-)
-def test_containers_give_the_same_bits(convert):
-    reference, model = MultinomialNB(n_epochs=3).fit(X, Y), MultinomialNB(n_epochs=3).fit(convert(X), Y)
-    np.testing.assert_array_equal(model.state_.words, reference.state_.words)
-    np.testing.assert_array_equal(model.predict_proba(convert(X_NEW)), reference.predict_proba(X_NEW))
-
-
-@pytest.mark.parametrize(
     ("chunks", "block"),
     [((50, 30), np.asarray), ((50, 7), np.asarray), ((240, 30), np.asarray), ((60, 30), sp.csr_matrix)],
 )
@@ -64,20 +48,6 @@ def test_dask_arrays(chunks, block):
     model = MultinomialNB(n_epochs=2).fit(lazy, da.from_array(names) if block is np.asarray else names)
     np.testing.assert_array_equal(model.state_.words, reference.state_.words)
     np.testing.assert_array_equal(model.predict_proba(new).compute(), reference.predict_proba(X_NEW))
-
-
-def test_a_grid_over_a_pipeline_of_texts():
-    words = np.array([f"w{i:02d}" for i in range(30)])
-    texts = [" ".join(np.repeat(words, row)) for row in X.toarray()]
-    pipeline = make_pipeline(CountVectorizer(), MultinomialNB(n_epochs=3))
-    search = GridSearchCV(
-        pipeline, {"multinomialnb__loss": LOSSES, "multinomialnb__alpha": ["laplace", 0.1]}, cv=3
-    ).fit(texts, Y)
-    assert set(search.best_params_) == {"multinomialnb__loss", "multinomialnb__alpha"}
-    assert search.best_score_ > 0.6
-    np.testing.assert_array_equal(
-        pipeline.fit(texts, Y).predict_proba(texts), pipeline.fit(X=texts, y=Y).predict_proba(texts)
-    )
 
 
 def test_refitting_forgets():
@@ -244,15 +214,6 @@ def test_documents_that_hold_all_words_in_nearly_equal_shares_are_told_apart(shi
     X = np.array([rng.multinomial(400, classes[c] / classes[c].sum()) for c in y])
     generative = MultinomialNB(loss="nll").fit(X[:300], y[:300]).score(X[300:], y[300:])
     assert MultinomialNB().fit(X[:300], y[:300]).score(X[300:], y[300:]) > generative - 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
-def test_the_first_batches_do_not_overshoot():
-    (texts, labels), (new, truth) = texts_of("r52")
-    one = MultinomialNB(loss="ncll", n_epochs=4).fit(texts, labels).score(new, truth)
-    batches = MultinomialNB(loss="ncll", merge="sum", n_epochs=4).fit(texts, labels).score(new, truth)
-    assert batches > one - 0.02  # with batches of one size it was .4 below
 
 
 @pytest.mark.parametrize("loss", LOSSES)

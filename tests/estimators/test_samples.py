@@ -1,11 +1,17 @@
-"""Models of all that documents hold draw documents, which the model takes for what they are."""
+"""Draws from fitted models, models under another p(y), and sets of classes that have the right one as often as they promise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 import sdem_dist as sd
+from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
+from sdem_dist.calibration import FEW_OF_CLASS, conformal_scores, conformal_sets, conformal_thresholds
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
@@ -68,3 +74,155 @@ def test_samples_of_any_number(fitted, name):
     for n in (-1, 1.5, "many"):
         with pytest.raises(ValueError, match="n_samples must be an integer"):
             model.sample(n)
+
+
+IRIS_PRIORS, SPECIES_PRIORS = load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_class_priors_take_the_place_of_each_other_and_are_saved(loss, tmp_path):
+    model = GaussianNB(loss=loss, n_epochs=3).fit(IRIS_PRIORS, SPECIES_PRIORS)
+    moved = model.with_class_prior([0.9, 0.1, 0.0])
+    moved.save(tmp_path / "m")
+    for name in ("predict_proba", "predict_joint_log_proba"):
+        found, expected = (getattr(of, name)(IRIS_PRIORS) for of in (load_model(tmp_path / "m"), moved))
+        np.testing.assert_array_equal(found, expected)
+    back = moved.with_class_prior([1 / 3, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(back.predict_proba(IRIS_PRIORS), model.predict_proba(IRIS_PRIORS), rtol=1e-9)
+
+
+def test_other_class_priors_after_fixed_or_weighted_ones():
+    wanted = [0.1, 0.1, 0.8]
+    for settings in ({}, {"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
+        model = GaussianNB(loss="nll", **settings).fit(IRIS_PRIORS[:120], SPECIES_PRIORS[:120])
+        before = model.class_log_prior_.copy()
+        np.testing.assert_allclose(np.exp(model.with_class_prior(wanted).class_log_prior_), wanted)
+        np.testing.assert_array_equal(model.class_log_prior_, before)
+    for odd, said in (([0.5, 0.5], "number of classes"), (pd.Series([2.0, 1.0, 1.0]), "sum of the priors")):
+        with pytest.raises(ValueError, match=said):
+            model.with_class_prior(odd)
+    model = GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS_PRIORS[:120], SPECIES_PRIORS[:120])
+    moved = model.with_class_prior(wanted)
+    assert np.exp(moved.class_log_prior_).sum() == pytest.approx(1.0)
+    # weights made the classes alike: what was equal before now differs by the shares
+    gain = moved.class_log_prior_ - model.class_log_prior_
+    assert gain[2] - gain[0] == pytest.approx(np.log(8.0))
+    assert gain[1] - gain[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_a_class_of_weight_zero_can_be_given_no_share(loss):
+    model = GaussianNB(loss=loss, n_epochs=3).fit(
+        IRIS_PRIORS, SPECIES_PRIORS, sample_weight=(SPECIES_PRIORS < 2).astype(float)
+    )
+    with pytest.raises(ValueError, match="class 2: its share must be 0"):
+        model.with_class_prior([0.3, 0.3, 0.4])
+    moved = model.with_class_prior([0.3, 0.7, 0.0])
+    assert moved.predict_proba(IRIS_PRIORS)[:, 2].max() == 0.0
+
+
+RNG_PRIORS = np.random.default_rng(11)
+MEANS_PRIORS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
+
+
+def drawn(n):
+    """Return rows and classes, the last one rare."""
+    y = RNG_PRIORS.choice(3, n, p=[0.6, 0.3, 0.1])
+    return RNG_PRIORS.normal(MEANS_PRIORS[y]), y
+
+
+@given(st.integers(1, 60), st.floats(0.01, 0.99))
+def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
+    scores = np.arange(n, dtype=float)
+    (found,) = conformal_thresholds([scores], coverage)
+    at_or_below = np.inf if np.isinf(found) else np.count_nonzero(scores <= found)
+    # Among n + 1 exchangeable scores the new one is at any rank alike.
+    if np.isinf(found):
+        assert n / (n + 1) < coverage + 1e-9
+    else:
+        assert at_or_below / (n + 1) >= coverage - 1e-9 > (at_or_below - 1) / (n + 1) - 1e-9
+
+
+@pytest.mark.parametrize("coverage", ["a", None, np.nan, 1, 0.0, 1.5])
+def test_what_is_no_share_is_said(coverage):
+    with pytest.raises(ValueError, match="coverage is a share between 0 and 1, not"):
+        conformal_thresholds([np.zeros(9)], coverage)
+
+
+@pytest.mark.parametrize("coverage", [0.7, 0.9])
+def test_coverage_holds_class_by_class_whatever_the_model(coverage):
+    model = GaussianNB(loss="nll").fit(*drawn(60))  # poor, on purpose
+    rates = []
+    for _ in range(60):
+        X, y = drawn(400)
+        X_new, y_new = drawn(400)
+        inside = model.calibrate_sets(X, y).predict_sets(X_new, coverage)[np.arange(400), y_new]
+        rates.append([inside[y_new == k].mean() for k in range(3)])
+    mean, error = np.mean(rates, axis=0), np.std(rates, axis=0) / np.sqrt(len(rates))
+    assert (mean > coverage - 4 * error).all(), mean
+    assert (mean < coverage + 1 / 30 + 4 * error).all(), mean  # not by taking all: at most 1 / (n + 1) more
+
+
+def test_few_documents_take_a_class_into_every_set():
+    scores = conformal_scores(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 60), np.array([0] * 8 + [1] * 60))
+    np.testing.assert_array_equal(np.isinf(conformal_thresholds(scores, 0.9)), [True, False])
+    assert conformal_sets(np.array([[0.0, 1.0]]), conformal_thresholds(scores, 0.9)).tolist() == [[True, True]]
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.95])
+def test_classes_of_few_documents_share_a_threshold(coverage):
+    """Sets of their documents hold the right class as often as promised, and do not hold all classes."""
+    k, n = 40, 600
+    p_class = RNG_PRIORS.dirichlet(np.ones(k))
+    means, rates, sizes = RNG_PRIORS.normal(0.0, 2.0, (k, 4)), [], []
+    for _ in range(60):
+        y, y_new = (RNG_PRIORS.choice(k, n, p=p_class) for _ in range(2))
+        probabilities = [
+            softmax(-((RNG_PRIORS.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
+            for labels in (y, y_new)
+        ]
+        scores = conformal_scores(probabilities[0], y)
+        most = conformal_thresholds(scores, coverage)
+        few = np.array([len(s) < FEW_OF_CLASS for s in scores])
+        assert len(set(most[few])) == 1
+        inside = conformal_sets(probabilities[1], most)
+        of_few = few[y_new]
+        rates.append([inside[np.arange(n), y_new].mean(), inside[of_few, y_new[of_few]].mean()])
+        sizes.append(inside.sum(axis=1).mean())
+    assert (np.mean(rates, axis=0) > coverage - 0.015).all(), np.mean(rates, axis=0)
+    assert np.mean(sizes) < k / 5
+
+
+def test_more_coverage_never_takes_a_class_out_of_a_set():
+    y = RNG_PRIORS.choice(20, 1000, p=RNG_PRIORS.dirichlet(np.ones(20)))
+    scores = conformal_scores(softmax(RNG_PRIORS.normal(size=(1000, 20)) + 3.0 * np.eye(20)[y], axis=1), y)
+    thresholds = np.array([conformal_thresholds(scores, coverage) for coverage in np.linspace(0.05, 0.95, 19)])
+    assert (thresholds[1:] >= thresholds[:-1]).all()
+
+
+def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
+    X, y = RNG_PRIORS.poisson(1.0, (90, 6)), np.array(["a", "b"])[np.arange(90) % 2]
+    model = MultinomialNB().fit(X[:50], y[:50])
+    with pytest.raises(ModelError, match="calibrate_sets"):
+        model.predict_sets(X)
+    corpus = write_corpus(tmp_path / "c", X[50:], y[50:])
+    model.calibrate_sets(corpus)
+    expected = model.predict_sets(X, 0.8)
+    np.testing.assert_array_equal(model.calibrate_sets(X[50:], y[50:]).predict_sets(X, 0.8), expected)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").predict_sets(X, 0.8), expected)
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.calibrate_sets(X[:2], ["a", "c"])
+    with pytest.raises(ModelError, match="calibrate_sets"):
+        model.fit(X, y).predict_sets(X)
+
+
+def test_another_class_prior_needs_another_calibration(tmp_path):
+    model = GaussianNB(loss="nll").fit(*drawn(200)).calibrate_sets(*drawn(200))
+    moved = model.with_class_prior([0.1, 0.1, 0.8])
+    X, y = drawn(100)
+    moved.save(tmp_path / "m")
+    for one in (moved, load_model(tmp_path / "m")):
+        with pytest.raises(ModelError, match="calibrate_sets"):
+            one.predict_sets(X)
+    assert model.predict_sets(X).shape == moved.calibrate_sets(X, y).predict_sets(X).shape

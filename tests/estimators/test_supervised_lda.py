@@ -1,25 +1,21 @@
-"""Supervised and unsupervised LDA as estimators: what they learn, from memory and from disk, and what they keep."""
+"""LDA with and without outputs: classes, numbers, levels, counts, several labels; a prior learned."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.decomposition import LatentDirichletAllocation as PeerLDA
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_poisson_deviance
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sdem_dist import (
-    CorpusError,
-    LatentDirichletAllocation,
-    SupervisedLDAClassifier,
-    SupervisedLDARegressor,
-    TrainingError,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.errors import OtherRunError
+from sdem_dist.kernels.topic_steps import add_evidence
 from sdem_dist.models.lda import log_probability
+from sdem_dist.models.topics import renewed
 
 N, V, K = 900, 60, 4
 RNG = np.random.default_rng(2)
@@ -35,7 +31,7 @@ WORDS = [f"word{i}" for i in range(V)]
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_classes_are_learned(merge):
-    model = SupervisedLDAClassifier(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], Y[TRAIN])
+    model = sd.SupervisedLDAClassifier(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], Y[TRAIN])
     peer = LogisticRegression(max_iter=1000).fit(X[TRAIN], Y[TRAIN])
     assert model.score(X[TEST], Y[TEST]) > 0.8
     assert model.score(X[TEST], Y[TEST]) > peer.score(X[TEST], Y[TEST]) - 0.05
@@ -52,13 +48,13 @@ def test_classes_are_learned(merge):
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_several_targets_are_learned(merge):
-    model = SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN])
+    model = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN])
     assert model.predict(X[TEST]).shape == (200, 2)
     assert model.score(X[TEST], R[TEST]) > 0.8
     assert model.evaluate(X[TEST], R[TEST])["r2"] == pytest.approx(model.score(X[TEST], R[TEST]))
     mse = ((model.predict(X[TEST]) - R[TEST]) ** 2).mean()
     assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(mse)
-    one = SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
+    one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,)
     assert one.score(X[TEST], R[TEST, 0]) > 0.8
 
@@ -68,9 +64,9 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
     true = rng.dirichlet(np.full(300, 0.1), 10)
     theta = rng.dirichlet(np.full(10, 0.3), 900)
     counts = sp.csr_matrix(np.array([rng.multinomial(40, row @ true) for row in theta]))
-    train, test = counts[:700], write_corpus(tmp_path / "test", counts[700:])
+    train, test = counts[:700], sd.write_corpus(tmp_path / "test", counts[700:])
     few, many = (
-        LatentDirichletAllocation(n, n_epochs=20, batch_size=50, evaluate_every=20).fit(train, validation=test)
+        sd.LatentDirichletAllocation(n, n_epochs=20, batch_size=50, evaluate_every=20).fit(train, validation=test)
         for n in (10, 60)
     )
     of_few, of_many = few.evaluate(test), many.evaluate(test)
@@ -85,12 +81,12 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
 
 @pytest.mark.parametrize(("family", "targets", "shift"), [("gaussian", R[:, 0], 4096.0), ("poisson", R[:, 1] + 1, 0.0)])
 def test_units_of_targets_play_no_part(family, targets, shift):
-    a, b = (SupervisedLDARegressor(family=family, **SMALL).fit(X, y) for y in (targets, 1024.0 * targets - shift))
+    a, b = (sd.SupervisedLDARegressor(family=family, **SMALL).fit(X, y) for y in (targets, 1024.0 * targets - shift))
     np.testing.assert_allclose(b.predict(X), 1024.0 * a.predict(X) - shift, rtol=1e-6)
 
 
 def test_topics_are_found_again():
-    model = LatentDirichletAllocation(n_components=K, n_epochs=40, batch_size=20).fit(X[TRAIN])
+    model = sd.LatentDirichletAllocation(n_components=K, n_epochs=40, batch_size=20).fit(X[TRAIN])
     peer = PeerLDA(K, max_iter=40, learning_method="online", random_state=0).fit(X[TRAIN])
     overlap = np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0)
     assert overlap.min() > 0.8
@@ -109,20 +105,17 @@ def test_topics_are_found_again():
 def test_smaller_alpha_gives_sparser_topics(alpha):
     settings = {**SMALL, "topic_rate": 0.3, "batch_size": 20}
     few, many = (
-        np.sort(LatentDirichletAllocation(alpha=a, **settings).fit(X).transform(X), axis=1)[:, -2:].sum(axis=1).mean()
+        np.sort(sd.LatentDirichletAllocation(alpha=a, **settings).fit(X).transform(X), axis=1)[:, -2:]
+        .sum(axis=1)
+        .mean()
         for a in (alpha, 3.0)
     )
     assert few > many + 0.1
 
 
-def test_line_search_and_beta():
-    model = SupervisedLDAClassifier(inference="line-search", n_layers=3, beta=1.01, batch_size=20, **SMALL)
-    assert model.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.75
-
-
 def test_logarithms_of_counts():
-    inside = SupervisedLDAClassifier(log_counts=True, **SMALL).fit(X, Y)
-    outside = make_pipeline(FunctionTransformer(np.log1p), SupervisedLDAClassifier(**SMALL)).fit(X.astype(float), Y)
+    inside = sd.SupervisedLDAClassifier(log_counts=True, **SMALL).fit(X, Y)
+    outside = make_pipeline(FunctionTransformer(np.log1p), sd.SupervisedLDAClassifier(**SMALL)).fit(X.astype(float), Y)
     np.testing.assert_allclose(inside.predict_proba(X), outside.predict_proba(X.astype(float)), rtol=1e-3)
 
 
@@ -131,45 +124,45 @@ def test_logarithms_of_counts():
 def test_equal_weights_of_classes_change_nothing(merge, factor):
     """Nor those of documents: rates fall, and averages begin, by the share of the run's weight that is done."""
     settings = {**SMALL, "merge": merge, "batch_size": 20}
-    plain = SupervisedLDAClassifier(**settings).fit(X, Y).predict_proba(X)
-    model = SupervisedLDAClassifier(class_weight=dict.fromkeys("abc", factor), **settings).fit(X, Y)
+    plain = sd.SupervisedLDAClassifier(**settings).fit(X, Y).predict_proba(X)
+    model = sd.SupervisedLDAClassifier(class_weight=dict.fromkeys("abc", factor), **settings).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X), plain, atol=0.03)  # averages may begin a batch apart
-    weighted = SupervisedLDAClassifier(**settings).fit(X, Y, sample_weight=np.full(N, factor))
+    weighted = sd.SupervisedLDAClassifier(**settings).fit(X, Y, sample_weight=np.full(N, factor))
     np.testing.assert_allclose(weighted.predict_proba(X), plain, atol=0.03)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -7.0, 1e12])
 def test_a_constant_target_is_predicted(value):
     targets = np.column_stack([R[:, 0], np.full(N, value)])
-    model = SupervisedLDARegressor(**SMALL).fit(X, targets)
+    model = sd.SupervisedLDARegressor(**SMALL).fit(X, targets)
     np.testing.assert_allclose(model.predict(X)[:, 1], value, rtol=1e-9, atol=1e-9)
-    alone = SupervisedLDARegressor(**SMALL).fit(X, targets[:, 0]).history_[-1]["r2"]
+    alone = sd.SupervisedLDARegressor(**SMALL).fit(X, targets[:, 0]).history_[-1]["r2"]
     assert model.history_[-1]["r2"] == pytest.approx(alone / 2, abs=0.05)  # 0 of the constant, as scikit-learn has it
 
 
 @pytest.mark.parametrize(("merge", "settings"), [("mean", {"gamma": 1e4}), ("sum", {"output_rate": 1e4})])
 def test_targets_that_run_away_are_told(merge, settings):
-    with pytest.raises(TrainingError, match="lower output_rate"):
-        SupervisedLDARegressor(merge=merge, batch_size=20, n_epochs=4, **settings).fit(X, R)
+    with pytest.raises(sd.TrainingError, match="lower output_rate"):
+        sd.SupervisedLDARegressor(merge=merge, batch_size=20, n_epochs=4, **settings).fit(X, R)
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_targets_whose_squares_are_no_numbers():
     with pytest.raises(ValueError, match="divide them"):
-        SupervisedLDARegressor(**SMALL).fit(X, R * 1e200)
+        sd.SupervisedLDARegressor(**SMALL).fit(X, R * 1e200)
 
 
 def test_a_strong_prior_makes_topics_even():
     """Not the contrary, which steps by the words alone would, with documents this short."""
-    model = SupervisedLDAClassifier(alpha=50.0, n_components=20, batch_size=20).fit(X, Y)
+    model = sd.SupervisedLDAClassifier(alpha=50.0, n_components=20, batch_size=20).fit(X, Y)
     assert model.transform(X).max() < 0.08
 
 
 def test_topics_for_people():
-    classes = SupervisedLDAClassifier(**SMALL).fit(X, Y)
-    several = SupervisedLDARegressor(**SMALL).fit(X, R)
-    single = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
-    words = LatentDirichletAllocation(**SMALL).fit(X)
+    classes = sd.SupervisedLDAClassifier(**SMALL).fit(X, Y)
+    several = sd.SupervisedLDARegressor(**SMALL).fit(X, R)
+    single = sd.SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
+    words = sd.LatentDirichletAllocation(**SMALL).fit(X)
     assert [t.label for t in classes.topics()] == np.array(["a", "b", "c"])[classes.coef_.argmax(axis=0)].tolist()
     np.testing.assert_array_equal([t.label for t in several.topics()], several.coef_.T)
     np.testing.assert_array_equal([t.label for t in single.topics()], single.coef_[0])
@@ -184,72 +177,190 @@ def test_topics_for_people():
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
-    named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
+    named = sd.LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
-    one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)
+    one = sd.LatentDirichletAllocation(n_components=1).fit(X).topics(3)
     assert one[0].words and one[0].distinctive
 
 
-def test_stored_documents_bring_their_words(tmp_path):
-    corpus = write_corpus(tmp_path / "c.zarr", X, Y, targets=R, vocabulary=WORDS, shard_documents=300)
-    read = corpus.read(0, N)
-    rows, labels = read.to_csr(), np.array(corpus.header.classes)[read.labels]
-    for kind, y in (
-        (SupervisedLDAClassifier, labels),
-        (SupervisedLDARegressor, read.targets),
-        (LatentDirichletAllocation, None),
-    ):
-        stored = kind(**SMALL).fit(corpus)
-        assert stored.vocabulary_ == WORDS
-        assert set(stored.topics(3)[0].words) <= set(WORDS)
-        assert stored.score(corpus) == pytest.approx(stored.score(rows) if y is None else stored.score(rows, y))
-
-
-def test_a_longer_run_is_no_continuation(tmp_path):
-    SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
-    longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(OtherRunError, match=r"other settings.*learner.rule.n_epochs: 9"):
-        longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
-
-
 def test_stopping_on_validation_keeps_the_best():
-    model = SupervisedLDAClassifier(n_components=6, n_epochs=60, topic_rate=0.5, batch_size=5, patience=2)
+    model = sd.SupervisedLDAClassifier(n_components=6, n_epochs=60, topic_rate=0.5, batch_size=5, patience=2)
     model.fit(X[:80], Y[:80], validation=(X[TEST], Y[TEST]))
     losses = [h["validation_ncll"] for h in model.history_]
     assert model.n_iter_ < 60
     assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
-    model = SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
+    model = sd.SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
     assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
 
 
 def test_what_cannot_be_learned_from(tmp_path):
-    plain = write_corpus(tmp_path / "a.zarr", X)
-    dense = write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
-    with pytest.raises(CorpusError, match="has no targets, which SupervisedLDARegressor needs"):
-        SupervisedLDARegressor().fit(plain)
-    with pytest.raises(CorpusError, match="has no labels"):
-        SupervisedLDAClassifier().fit(plain)
-    with pytest.raises(CorpusError, match="holds dense documents, and LatentDirichletAllocation takes sparse"):
-        LatentDirichletAllocation().fit(dense)
+    plain = sd.write_corpus(tmp_path / "a.zarr", X)
+    dense = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
+    with pytest.raises(sd.CorpusError, match="has no targets, which SupervisedLDARegressor needs"):
+        sd.SupervisedLDARegressor().fit(plain)
+    with pytest.raises(sd.CorpusError, match="has no labels"):
+        sd.SupervisedLDAClassifier().fit(plain)
+    with pytest.raises(sd.CorpusError, match="holds dense documents, and LatentDirichletAllocation takes sparse"):
+        sd.LatentDirichletAllocation().fit(dense)
     with pytest.raises(ValueError, match="write one with"):
-        LatentDirichletAllocation().fit(X, client="somewhere")
+        sd.LatentDirichletAllocation().fit(X, client="somewhere")
     with pytest.raises(ValueError, match="is a path"):
-        LatentDirichletAllocation().fit(str(tmp_path / "a.zarr"))
+        sd.LatentDirichletAllocation().fit(str(tmp_path / "a.zarr"))
     with pytest.raises(ValueError, match="leave y and sample_weight"):
-        SupervisedLDARegressor().fit(plain, R)
+        sd.SupervisedLDARegressor().fit(plain, R)
 
 
 @pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.05), (25_000, 0.05), (250_000, 0.005)])
 def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
     rows, targets = sp.csr_matrix(np.ones((n_documents, 2))), np.arange(n_documents) % 2.0
     quick = {"n_components": 2, "n_epochs": 1, "n_layers": 1, "evaluate_every": 0}
-    model = SupervisedLDARegressor(**quick).fit(rows, targets)
+    model = sd.SupervisedLDARegressor(**quick).fit(rows, targets)
     assert model.learner_.rule.topic_rate == pytest.approx(expected)
 
 
 def test_weights_of_classes_move_the_predictions():
     plain, heavy = (
-        SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
+        sd.SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
         for w in (None, {"a": 5.0})
     )
     assert heavy > plain + 0.05
+
+
+N_OUTPUTS, V_OUTPUTS, K_OUTPUTS = 1_200, 60, 4
+RNG_OUTPUTS = np.random.default_rng(4)
+TOPICS_OUTPUTS = RNG_OUTPUTS.dirichlet(np.full(V_OUTPUTS, 0.1), K_OUTPUTS)
+THETA_OUTPUTS = RNG_OUTPUTS.dirichlet(np.full(K_OUTPUTS, 0.3), N_OUTPUTS)
+X_OUTPUTS = sp.csr_matrix(np.array([RNG_OUTPUTS.multinomial(40, theta @ TOPICS_OUTPUTS) for theta in THETA_OUTPUTS]))
+LEVELS = np.digitize(THETA_OUTPUTS @ [0.0, 2.0, 4.0, 1.0] + RNG_OUTPUTS.logistic(0.0, 0.2, N_OUTPUTS), [0.7, 1.4, 2.2])
+COUNTS = RNG_OUTPUTS.poisson(np.exp(THETA_OUTPUTS @ [0.0, 1.0, 3.0, 2.0]))
+SEVERAL = (RNG_OUTPUTS.random((N_OUTPUTS, 3)) < expit(8.0 * THETA_OUTPUTS[:, :3] - 2.0)).astype(int)
+TRAIN_OUTPUTS, TEST_OUTPUTS = slice(0, 900), slice(900, N_OUTPUTS)
+SMALL_OUTPUTS = {"n_components": 6, "n_epochs": 12, "batch_size": 20}
+
+
+def test_levels_of_a_scale():
+    model = sd.SupervisedLDAClassifier(ordered=True, **SMALL_OUTPUTS).fit(
+        X_OUTPUTS[TRAIN_OUTPUTS], LEVELS[TRAIN_OUTPUTS]
+    )
+    p = model.predict_proba(X_OUTPUTS[TEST_OUTPUTS])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    score = model.learner_.head.gamma * model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_[0]
+    at_most = expit(model.level_thresholds_ - score[:, None])
+    np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], at_most, atol=1e-9)  # one score: proportional odds
+    assert (np.diff(model.level_thresholds_) > 0).all()
+    plain = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(X_OUTPUTS[TRAIN_OUTPUTS], LEVELS[TRAIN_OUTPUTS])
+    assert (
+        model.score(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS])
+        > plain.score(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS]) - 0.1
+    )
+    assert model.evaluate(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS])["ncll"] == pytest.approx(
+        log_loss(LEVELS[TEST_OUTPUTS], p), rel=1e-6
+    )
+    even = np.bincount(LEVELS[TRAIN_OUTPUTS]) / len(LEVELS[TRAIN_OUTPUTS])
+    assert log_loss(LEVELS[TEST_OUTPUTS], p) < 0.9 * log_loss(LEVELS[TEST_OUTPUTS], np.tile(even, (len(p), 1)))
+    with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
+        sd.SupervisedLDAClassifier(ordered=True).fit(X_OUTPUTS[:6], ["1", "10", "2"] * 2)
+    with pytest.warns(UserWarning, match="alphabet: 'high', 'low', 'medium'"):
+        sd.SupervisedLDAClassifier(ordered=True, **SMALL_OUTPUTS).fit(X_OUTPUTS[:60], ["low", "medium", "high"] * 20)
+    explained = model.explain(X_OUTPUTS[TEST_OUTPUTS][:5])
+    assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
+
+
+def test_counts_of_each_document():
+    model = sd.SupervisedLDARegressor(family="poisson", **SMALL_OUTPUTS).fit(
+        X_OUTPUTS[TRAIN_OUTPUTS], COUNTS[TRAIN_OUTPUTS]
+    )
+    found = model.predict(X_OUTPUTS[TEST_OUTPUTS])
+    np.testing.assert_allclose(found, np.exp(model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_[0]))
+    deviance = mean_poisson_deviance(COUNTS[TEST_OUTPUTS], found)
+    assert model.evaluate(X_OUTPUTS[TEST_OUTPUTS], COUNTS[TEST_OUTPUTS])["poisson_deviance"] == pytest.approx(deviance)
+    assert deviance < 0.5 * mean_poisson_deviance(
+        COUNTS[TEST_OUTPUTS], np.full(len(found), COUNTS[TRAIN_OUTPUTS].mean())
+    )
+    for wrong, message in ((COUNTS - 5, "counts"), (np.zeros(N_OUTPUTS), "not positive")):
+        with pytest.raises(ValueError, match=message):
+            sd.SupervisedLDARegressor(family="poisson").fit(X_OUTPUTS, wrong)
+    with pytest.raises(sd.ModelError, match="nothing to show"):
+        model.explain(X_OUTPUTS[:2])
+    with pytest.raises(sd.TrainingError, match="lower output_rate"):  # else every document is predicted 0
+        sd.SupervisedLDARegressor(5, family="poisson", output_rate=30.0).fit(X_OUTPUTS, COUNTS)
+
+
+def test_several_labels():
+    held_out = (X_OUTPUTS[TEST_OUTPUTS], SEVERAL[TEST_OUTPUTS])
+    model = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(
+        X_OUTPUTS[TRAIN_OUTPUTS], SEVERAL[TRAIN_OUTPUTS], validation=held_out
+    )
+    P, given, found = (
+        f(X_OUTPUTS[TEST_OUTPUTS])
+        for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[TEST_OUTPUTS]))
+    )
+    np.testing.assert_allclose(P, expit(model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_.T))  # labels apart
+    assert found["accuracy"] == pytest.approx(accuracy_score(SEVERAL[TEST_OUTPUTS], given))
+    assert found["micro_f1"] == pytest.approx(f1_score(SEVERAL[TEST_OUTPUTS], given, average="micro"))
+    assert found["label_log_loss"] == pytest.approx(log_loss(SEVERAL[TEST_OUTPUTS].ravel(), P.ravel()))
+    # Thresholds are found in the end: a history has no figure of others.
+    last = {name: value for name, value in model.history_[-1].items() if name.startswith("validation_")}
+    assert last == pytest.approx({name: found[name.removeprefix("validation_")] for name in last})
+    assert {"validation_label_log_loss", "validation_precision_at_1"} <= set(last)
+    shares = np.tile(SEVERAL[TRAIN_OUTPUTS].mean(axis=0), (len(P), 1))
+    assert found["label_log_loss"] < 0.9 * log_loss(SEVERAL[TEST_OUTPUTS].ravel(), shares.ravel())
+    (p,) = model.predict_proba(X_OUTPUTS[:1])
+    assert model.labels_of(X_OUTPUTS[:1]) == [tuple(k for k in np.argsort(-p) if p[k] >= model.thresholds_[k])]
+    assert str(model.report(X_OUTPUTS[TEST_OUTPUTS], SEVERAL[TEST_OUTPUTS])) and len(model.explain(X_OUTPUTS[:2])) == 2
+    with pytest.raises(ValueError, match="neither levels"):
+        sd.SupervisedLDAClassifier(ordered=True).fit(X_OUTPUTS, SEVERAL)
+    with pytest.raises(ValueError, match="unlabelled"):
+        sd.SupervisedLDAClassifier(unlabelled=-1).fit(X_OUTPUTS, SEVERAL)
+
+
+def test_thresholds_of_several_labels_find_rare_ones():
+    rare = (RNG_OUTPUTS.random((N_OUTPUTS, 3)) < expit(8.0 * THETA_OUTPUTS[:, :3] - 7.0)).astype(int)
+    model = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(X_OUTPUTS[TRAIN_OUTPUTS], rare[TRAIN_OUTPUTS])
+    odds = model.transform(X_OUTPUTS[TRAIN_OUTPUTS]) @ model.coef_.T
+    for label, (column, threshold) in enumerate(zip(odds.T, model.thresholds_, strict=True)):
+        # No other threshold has a clearly larger F1, but for the documents that labels borrow from each other.
+        ours = f1_score(rare[TRAIN_OUTPUTS, label], expit(column) >= threshold)
+        assert ours > max(f1_score(rare[TRAIN_OUTPUTS, label], column >= at) for at in column[::20]) - 0.05
+    given = model.predict(X_OUTPUTS[TEST_OUTPUTS])
+    assert f1_score(rare[TEST_OUTPUTS], given, average="macro") > 0.05 + f1_score(
+        rare[TEST_OUTPUTS], model.predict_proba(X_OUTPUTS[TEST_OUTPUTS]) >= 0.5, average="macro", zero_division=0
+    )
+
+
+def test_one_alpha_for_each_topic_is_one_for_all():
+    even = sd.LatentDirichletAllocation(3, alpha=1.2, n_epochs=2).fit(X_OUTPUTS)
+    each = sd.LatentDirichletAllocation(3, alpha=[1.2] * 3, n_epochs=2).fit(X_OUTPUTS)
+    np.testing.assert_array_equal(even.components_, each.components_)
+    np.testing.assert_array_equal(each.alpha_, [1.2] * 3)
+    assert even.perplexity(X_OUTPUTS[:5]) == each.perplexity(X_OUTPUTS[:5])
+    more = sd.LatentDirichletAllocation(3, alpha=np.array([50.0, 1.0, 1.0]), n_epochs=2).fit(X_OUTPUTS)
+    assert more.transform(X_OUTPUTS).mean(axis=0).argmax() == 0
+    with pytest.raises(ValueError, match="alpha has 2 numbers for 3 topics"):
+        sd.LatentDirichletAllocation(3, alpha=[1.0, 2.0]).fit(X_OUTPUTS)
+    with pytest.raises(ValueError, match="alpha must be"):
+        sd.LatentDirichletAllocation(3, alpha=np.array(1.1)).fit(X_OUTPUTS)
+
+
+def test_an_estimator_learns_alpha_after_a_third_of_its_epochs():
+    settings = {"n_components": K_OUTPUTS, "n_epochs": 9, "batch_size": 50}
+    model = sd.LatentDirichletAllocation(alpha="learned", **settings).fit(X_OUTPUTS)
+    given = sd.LatentDirichletAllocation(alpha=1.1, **settings).fit(X_OUTPUTS)
+    assert len(set(model.alpha_)) == K_OUTPUTS and (given.alpha_ == 1.1).all()
+    held_out = X_OUTPUTS[:60]
+    assert model.score(held_out) > given.score(held_out)
+
+
+def test_the_fixed_point_of_counted_topics_is_the_likeliest_prior():
+    """Where each word belongs to one topic alone the expected counts are counts: of a Dirichlet-multinomial."""
+    true, rows = np.array([0.5, 2.0, 1.0]), np.eye(3)
+    rng = np.random.default_rng(1)
+    tables = np.array([rng.multinomial(80, p) for p in rng.dirichlet(true, 3_000)], float)
+    alpha = np.full(3, 1.0 + true.sum() / 3)
+    for _ in range(200):
+        evidence = np.zeros(4)
+        for counts in tables[:600] if _ < 190 else tables:
+            theta = np.maximum(counts / counts.sum(), 1e-12)
+            add_evidence(1.0, alpha, counts, theta, theta, rows, evidence)
+        alpha = renewed(alpha, evidence, 1.0)
+    np.testing.assert_allclose(alpha - 1.0, true, rtol=0.06)

@@ -13,16 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from tables import TABLES, compare
 from threadpoolctl import threadpool_limits
 
-from sdem_dist import (
-    BernoulliNB,
-    CategoricalNB,
-    GaussianNB,
-    GaussianRegressor,
-    MixedNB,
-    MultinomialNB,
-    PoissonNB,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.families import Gaussian, GaussianFull
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 
@@ -39,15 +30,15 @@ def test_training_never_ends_above_the_generative_fit(name, loss, merge, standar
     X, y = TABLES[name](return_X_y=True)
     if standardised:
         X = StandardScaler().fit_transform(X)
-    start = GaussianNB(loss="nll").fit(X, y).evaluate(X, y)
-    ended = GaussianNB(loss=loss, merge=merge, n_epochs=20).fit(X, y)
+    start = sd.GaussianNB(loss="nll").fit(X, y).evaluate(X, y)
+    ended = sd.GaussianNB(loss=loss, merge=merge, n_epochs=20).fit(X, y)
     losses = [entry[loss] for entry in ended.history_]
     assert max(losses) <= start[loss] * (1 + 1e-12)
     assert losses[-1] < start[loss]
     assert ended.evaluate(X, y)["accuracy"] >= start["accuracy"]
 
 
-@pytest.mark.parametrize("estimator", [BernoulliNB(binarize=2.0), CategoricalNB(), PoissonNB()], ids=str)
+@pytest.mark.parametrize("estimator", [sd.BernoulliNB(binarize=2.0), sd.CategoricalNB(), sd.PoissonNB()], ids=str)
 @pytest.mark.parametrize("loss", ["ncll", "hinge", Blend(Hinge(2.0), 0.2), Hinge(0.0)], ids=str)
 def test_every_family_gains(estimator, loss):
     cost = loss if not isinstance(loss, str) else {"ncll": Ncll(), "hinge": Hinge()}[loss]
@@ -62,11 +53,11 @@ def test_missing_values_are_summed_out(merge):
     rng = np.random.default_rng(3)
     X = IRIS.copy()
     X[rng.random(X.shape) < 0.3] = np.nan
-    generative = GaussianNB(loss="nll").fit(X, SPECIES)
+    generative = sd.GaussianNB(loss="nll").fit(X, SPECIES)
     for k in range(3):
         np.testing.assert_allclose(generative.theta_[k], np.nanmean(X[k == SPECIES], axis=0))
         np.testing.assert_allclose(generative.var_[k], np.nanvar(X[k == SPECIES], axis=0), rtol=1e-6)
-    model = GaussianNB(merge=merge).fit(X, SPECIES)
+    model = sd.GaussianNB(merge=merge).fit(X, SPECIES)
     assert model.evaluate(X, SPECIES)["ncll"] < generative.evaluate(X, SPECIES)["ncll"]
     # what is missing takes no part: the score of the others alone
     row, moments = X[:1].copy(), (model.theta_, model.var_)
@@ -97,11 +88,11 @@ def mixed_table(n=400, seed=5):
 def test_tables_of_mixed_columns():
     frame, y = mixed_table()
     kinds = {"visits": "poisson", "waiting": "exponential"}
-    model = MixedNB(kinds=kinds).fit(frame, y)
+    model = sd.MixedNB(kinds=kinds).fit(frame, y)
     assert [type(b.family).__name__ for b in model.learner_.model.variables.blocks] == [
         "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
     ]  # fmt: skip
-    gaussian = GaussianNB(loss="nll").fit(frame[["size", "visits", "waiting"]], y)
+    gaussian = sd.GaussianNB(loss="nll").fit(frame[["size", "visits", "waiting"]], y)
     assert model.score(frame, y) > gaussian.score(frame[["size", "visits", "waiting"]], y)
     odd = frame.head(3).assign(colour=["red", "violet", None])
     assert np.isfinite(model.predict_proba(odd)).all()
@@ -109,35 +100,29 @@ def test_tables_of_mixed_columns():
 
 
 def test_columns_that_make_one_variable():
-    joint = MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}, loss="nll").fit(IRIS, SPECIES)
-    apart = MixedNB(loss="nll").fit(IRIS, SPECIES)
+    joint = sd.MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}, loss="nll").fit(IRIS, SPECIES)
+    apart = sd.MixedNB(loss="nll").fit(IRIS, SPECIES)
     assert joint.evaluate(IRIS, SPECIES)["nll"] < apart.evaluate(IRIS, SPECIES)["nll"]
-    trained = MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}).fit(IRIS, SPECIES)
+    trained = sd.MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}).fit(IRIS, SPECIES)
     assert trained.evaluate(IRIS, SPECIES)["ncll"] < joint.evaluate(IRIS, SPECIES)["ncll"]
 
 
 def test_costs_move_the_border():
     costly = CostSensitiveHinge(((0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 20.0, 0.0)))
-    plain = GaussianNB(loss="hinge").fit(IRIS, SPECIES).predict(IRIS)
-    careful = GaussianNB(loss=costly).fit(IRIS, SPECIES).predict(IRIS)
+    plain = sd.GaussianNB(loss="hinge").fit(IRIS, SPECIES).predict(IRIS)
+    careful = sd.GaussianNB(loss=costly).fit(IRIS, SPECIES).predict(IRIS)
     missed = [((SPECIES == 2) & (p == 1)).sum() for p in (plain, careful)]
     assert missed[1] < missed[0]
-
-
-def test_validation_and_patience():
-    model = GaussianNB(n_epochs=40, patience=3).fit(IRIS[::2], SPECIES[::2], validation=(IRIS[1::2], SPECIES[1::2]))
-    values = [h["validation_ncll"] for h in model.history_]
-    assert model.evaluate(IRIS[1::2], SPECIES[1::2])["ncll"] == pytest.approx(min(values))
 
 
 def test_values_that_a_family_does_not_take_are_named():
     X = np.zeros((50, 3))
     X[7, 1] = 3.0
     with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in the Bernoulli column 1 \(from 0\)"):
-        BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
+        sd.BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
     with pytest.raises(ValueError, match="not whole"):
-        CategoricalNB().fit(IRIS, SPECIES)
-    model = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+        sd.CategoricalNB().fit(IRIS, SPECIES)
+    model = sd.CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
     said = (
         r"the Categorical column 1 \(from 0\), .* it knows 0 to 2; put NaN there, .* CategoricalNB\(min_categories=\)"
     )
@@ -147,7 +132,7 @@ def test_values_that_a_family_does_not_take_are_named():
 
 
 def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
-    fits = [GaussianNB(n_epochs=10).fit(np.column_stack([IRIS, np.full(150, c)]), SPECIES) for c in (0.1, 1.0)]
+    fits = [sd.GaussianNB(n_epochs=10).fit(np.column_stack([IRIS, np.full(150, c)]), SPECIES) for c in (0.1, 1.0)]
     np.testing.assert_allclose(fits[0].var_, fits[1].var_, rtol=1e-6)
 
 
@@ -157,16 +142,16 @@ def test_threads_of_blas_change_no_bit_of_wide_covariances():
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            model = MixedNB(kinds={tuple(range(120)): GaussianFull(120, 1.0)}, loss="nll").fit(table, y)
+            model = sd.MixedNB(kinds={tuple(range(120)): GaussianFull(120, 1.0)}, loss="nll").fit(table, y)
             found.append(model.predict_joint_log_proba(table).tobytes())
     assert found[0] == found[1]
 
 
 def test_a_blend_with_nll_leaves_the_generative_fit():
     X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
-    start = GaussianNB(loss="nll").fit(X, y).score(X_test, y_test)
+    start = sd.GaussianNB(loss="nll").fit(X, y).score(X_test, y_test)
     for share in (0.1, 0.3):
-        assert GaussianNB(loss=Blend(Ncll(), share)).fit(X, y).score(X_test, y_test) > start + 0.05
+        assert sd.GaussianNB(loss=Blend(Ncll(), share)).fit(X, y).score(X_test, y_test) > start + 0.05
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
@@ -174,9 +159,9 @@ def test_a_blend_with_nll_leaves_the_generative_fit():
 @pytest.mark.parametrize(
     ("estimator", "draw"),
     [
-        (BernoulliNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
-        (CategoricalNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
-        (PoissonNB, lambda shape: RNG.poisson(0.3, shape).astype(float)),
+        (sd.BernoulliNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
+        (sd.CategoricalNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
+        (sd.PoissonNB, lambda shape: RNG.poisson(0.3, shape).astype(float)),
     ],
 )
 def test_without_pseudo_counts_training_still_moves(estimator, draw, loss, merge):
@@ -195,7 +180,7 @@ def test_without_pseudo_counts_training_still_moves(estimator, draw, loss, merge
 @pytest.mark.parametrize("merge", ["sum", "mean"])
 def test_a_class_of_one_row_lets_others_move(merge):
     X, y = np.vstack([IRIS, [[6.0, 3.0, 4.0, 1.0]]]), np.append(SPECIES, 3)
-    losses = [h["ncll"] for h in GaussianNB(merge=merge).fit(X, y).history_]
+    losses = [h["ncll"] for h in sd.GaussianNB(merge=merge).fit(X, y).history_]
     assert losses[-1] < 0.95 * losses[0]
 
 
@@ -203,23 +188,23 @@ def test_a_class_of_one_row_lets_others_move(merge):
 def test_a_prior_that_holds_training_back_is_named(loss):
     X, y = np.vstack([IRIS, np.full((1, 4), 1e3)]), np.append(SPECIES, 3)
     with pytest.warns(UserWarning, match=r"the prior outweighs the loss.*prior=0") as said:
-        GaussianNB(loss=loss).fit(X, y)
+        sd.GaussianNB(loss=loss).fit(X, y)
     assert said[0].filename == __file__
     with pytest.warns(UserWarning, match="the prior outweighs the loss"):
-        GaussianNB(loss=loss, prior=20.0, var_smoothing=0.1).fit(IRIS, SPECIES)
+        sd.GaussianNB(loss=loss, prior=20.0, var_smoothing=0.1).fit(IRIS, SPECIES)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        losses = [h[loss] for h in GaussianNB(loss=loss, prior=0.0).fit(X, y).history_]
-        GaussianNB(loss=loss).fit(IRIS, SPECIES)
+        losses = [h[loss] for h in sd.GaussianNB(loss=loss, prior=0.0).fit(X, y).history_]
+        sd.GaussianNB(loss=loss).fit(IRIS, SPECIES)
         wine, kinds = load_wine(return_X_y=True)
-        GaussianNB(loss=loss).fit(wine[::2], kinds[::2])
+        sd.GaussianNB(loss=loss).fit(wine[::2], kinds[::2])
     assert losses[-1] < 0.5 * losses[0]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_without_smoothing_columns_without_spread_train():
     X, y = load_digits(return_X_y=True)
-    assert GaussianNB(var_smoothing=0.0, n_epochs=20).fit(X, y).score(X, y) > 0.9
+    assert sd.GaussianNB(var_smoothing=0.0, n_epochs=20).fit(X, y).score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
@@ -229,7 +214,7 @@ def test_collinear_columns_without_a_prior(loss, gaps):
     twice = np.column_stack([X, 2.0 * X[:, 0], X.sum(axis=1), np.ones(len(X))])
     known = np.where(np.random.default_rng(0).random(twice.shape) < gaps, np.nan, twice)
     weights = np.full(len(X), 1e7)  # as many rows as make the least prior vanish, if it does not grow with them
-    model = GaussianRegressor(loss=loss, alpha=0.0, n_epochs=10).fit(known, y, sample_weight=weights)
+    model = sd.GaussianRegressor(loss=loss, alpha=0.0, n_epochs=10).fit(known, y, sample_weight=weights)
     theirs = LinearRegression().fit(X, y)
     if gaps:
         assert model.score(twice, y) > theirs.score(X, y) - 0.05
@@ -241,7 +226,13 @@ def test_collinear_columns_without_a_prior(loss, gaps):
 @pytest.mark.parametrize("value", [1e300, -1e300, 1e160])
 @pytest.mark.parametrize(
     "estimator",
-    [GaussianNB(), GaussianNB(loss="nll"), MixedNB(), MixedNB(kinds={1: Gaussian()}), GaussianRegressor()],
+    [
+        sd.GaussianNB(),
+        sd.GaussianNB(loss="nll"),
+        sd.MixedNB(),
+        sd.MixedNB(kinds={1: Gaussian()}),
+        sd.GaussianRegressor(),
+    ],
     ids=str,
 )
 def test_values_too_large_to_be_squared_are_named(estimator, value):
@@ -252,7 +243,7 @@ def test_values_too_large_to_be_squared_are_named(estimator, value):
         with pytest.raises(ValueError, match=r"column 1 \(from 0\) holds values as large as"):
             estimator.fit(X, SPECIES)
     estimator.set_params(n_epochs=2).fit(IRIS, SPECIES)
-    if not isinstance(estimator, GaussianRegressor):
+    if not isinstance(estimator, sd.GaussianRegressor):
         with pytest.raises(ValueError, match=r"in the Gaussian column 1 \(from 0\)"):
             estimator.predict(X)
 
@@ -260,31 +251,31 @@ def test_values_too_large_to_be_squared_are_named(estimator, value):
 def test_other_values_too_large(tmp_path):
     X = IRIS.copy()
     X[7, 1] = 1e300
-    corpus = write_corpus(tmp_path / "c", X, SPECIES, dense=True)
+    corpus = sd.write_corpus(tmp_path / "c", X, SPECIES, dense=True)
     with pytest.raises(ValueError, match=r"column 1 \(from 0\) holds values as large as 1e\+300"):
-        GaussianNB().fit(corpus)
+        sd.GaussianNB().fit(corpus)
     with pytest.raises(ValueError, match="the target holds values as large as"):
-        GaussianRegressor().fit(IRIS, X[:, 1])
+        sd.GaussianRegressor().fit(IRIS, X[:, 1])
     with pytest.raises(ValueError, match=r"holds \[1e\+300\] in the Poisson column 1"):
-        PoissonNB(loss="nll").fit(X, SPECIES)
+        sd.PoissonNB(loss="nll").fit(X, SPECIES)
     with pytest.raises(ValueError, match=r"column 1 \(from 0\) holds the category 1e\+300.*number those that occur"):
-        CategoricalNB().fit(np.floor(X), SPECIES)
+        sd.CategoricalNB().fit(np.floor(X), SPECIES)
     # what float32 does not hold is still a number
-    assert np.isfinite(GaussianNB(n_epochs=3).fit(np.where(X == 1e300, 1e39, X), SPECIES).predict_proba(IRIS)).all()
+    assert np.isfinite(sd.GaussianNB(n_epochs=3).fit(np.where(X == 1e300, 1e39, X), SPECIES).predict_proba(IRIS)).all()
 
 
 HIDDEN = np.where(np.arange(150) % 3, SPECIES, -1)
 
 
 def test_only_documents_with_labels_are_scored(tmp_path):
-    model = GaussianNB(unlabelled=-1, n_epochs=3)
+    model = sd.GaussianNB(unlabelled=-1, n_epochs=3)
     model.fit(IRIS, HIDDEN, validation=(IRIS, HIDDEN))
     labelled = HIDDEN >= 0
     found, expected = model.evaluate(IRIS, HIDDEN), model.evaluate(IRIS[labelled], HIDDEN[labelled])
     assert found == pytest.approx(expected)
     assert model.history_[-1]["validation_ncll"] == pytest.approx(expected["ncll"])
     nobody = np.full(150, -1)
-    for model in (GaussianNB(unlabelled=-1, n_epochs=2), MultinomialNB(loss="nll", unlabelled=-1, n_epochs=2)):
+    for model in (sd.GaussianNB(unlabelled=-1, n_epochs=2), sd.MultinomialNB(loss="nll", unlabelled=-1, n_epochs=2)):
         model.fit(IRIS, HIDDEN)
         for call in (
             lambda model=model: model.evaluate(IRIS, nobody),
@@ -292,9 +283,9 @@ def test_only_documents_with_labels_are_scored(tmp_path):
         ):
             with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
                 call()
-    corpus = write_corpus(tmp_path / "c", IRIS, nobody, dense=True, unlabelled=-1, classes=[0, 1, 2])
+    corpus = sd.write_corpus(tmp_path / "c", IRIS, nobody, dense=True, unlabelled=-1, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
-        GaussianNB(n_epochs=2).fit(IRIS, SPECIES).evaluate(corpus)
+        sd.GaussianNB(n_epochs=2).fit(IRIS, SPECIES).evaluate(corpus)
 
 
 @pytest.mark.slow

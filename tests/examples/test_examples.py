@@ -205,21 +205,6 @@ def write_digits(where: Path) -> None:
                 file.write(bytes([0, 0, 8, array.ndim]) + shape + array.tobytes())
 
 
-def test_straightened_digits_stand_upright_in_the_middle(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    import mnist_digits
-
-    image = np.zeros((28, 28))
-    rows = np.arange(5, 20)
-    image[rows, 20 - rows // 2] = 1.0
-    upright = mnist_digits.straightened(image)
-    mass = upright / upright.sum()
-    at = np.mgrid[:20, :20]
-    middle = (mass * at).sum(axis=(1, 2))
-    np.testing.assert_allclose(middle, 9.5, atol=0.3)
-    assert abs((mass * (at[0] - middle[0]) * (at[1] - middle[1])).sum()) < 0.3  # of 5.6 before
-
-
 def test_mlflow_runs(run, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     assert "finished: hinge" in run("mlflow_runs.py", "--quick", "--out", tmp_path)

@@ -1,20 +1,14 @@
-"""Sums over documents and the means that are made of them; what held-out documents choose by is a part of them."""
+"""Sums over documents and their means; what held-out documents choose by; parameters are made once, by one thread."""
+
+import threading
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 from sdem_dist import MultinomialNB, losses
-from sdem_dist.evaluation import (
-    SUMS,
-    choosing_metrics,
-    choosing_sums,
-    classifier_metrics,
-    classifier_sums,
-    evaluation_sums,
-    finish,
-    scored,
-)
+from sdem_dist import evaluation as ev
+from sdem_dist.fitting.scoring import LazyParameters
 
 RNG = np.random.default_rng(0)
 SCORES, LABELS = RNG.normal(-20, 3, (50, 4)), RNG.integers(0, 4, 50)
@@ -22,11 +16,11 @@ WEIGHTS, LENGTHS = RNG.random(50), RNG.integers(0, 9, 50).astype(float)
 
 
 def sums_of(*columns):
-    return evaluation_sums(scored(*columns, columns[0]))
+    return ev.evaluation_sums(ev.scored(*columns, columns[0]))
 
 
 def test_means_by_hand():
-    found = finish(sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
+    found = ev.finish(sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
     assert found["accuracy"] == pytest.approx(np.average(SCORES.argmax(axis=1) == LABELS, weights=WEIGHTS))
     for name in losses.LOSSES:
         assert found[name] == pytest.approx(np.average(getattr(losses, name)(SCORES, LABELS), weights=WEIGHTS))
@@ -38,9 +32,9 @@ def test_parts_add_up():
     whole = sums_of(SCORES, LABELS, WEIGHTS, LENGTHS)
     parts = sum(sums_of(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3], LENGTHS[i::3]) for i in range(3))
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
-    assert len(whole) == len(SUMS)
-    parts = sum(choosing_sums(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3]) for i in range(3))
-    np.testing.assert_allclose(parts, choosing_sums(SCORES, LABELS, WEIGHTS), rtol=1e-12)
+    assert len(whole) == len(ev.SUMS)
+    parts = sum(ev.choosing_sums(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3]) for i in range(3))
+    np.testing.assert_allclose(parts, ev.choosing_sums(SCORES, LABELS, WEIGHTS), rtol=1e-12)
 
 
 def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
@@ -49,14 +43,14 @@ def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
         sums_of(scores, np.append(LABELS, 1), np.append(WEIGHTS, w), np.append(LENGTHS, 5.0)) for w in (0, 1)
     )
     np.testing.assert_array_equal(without, sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
-    assert finish(with_it)["ncll"] == np.inf
+    assert ev.finish(with_it)["ncll"] == np.inf
 
 
 def test_nothing_to_measure():
-    nothing = finish(sums_of(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
-    nothing |= choosing_metrics(choosing_sums(np.empty((0, 3)), np.empty(0, int), np.empty(0)))
+    nothing = ev.finish(sums_of(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
+    nothing |= ev.choosing_metrics(ev.choosing_sums(np.empty((0, 3)), np.empty(0, int), np.empty(0)))
     assert all(np.isnan(v) for v in nothing.values())
-    assert np.isnan(finish(sums_of(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
+    assert np.isnan(ev.finish(sums_of(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas():
@@ -86,8 +80,10 @@ def drawn_scores(seed: int = 0, n: int = 300, n_classes: int = 4) -> tuple[np.nd
 def test_it_is_a_part_of_the_full_evaluation(seed):
     scores, labels, weights = drawn_scores(seed)
     lengths = np.ones(len(labels))
-    whole = classifier_metrics(classifier_sums(scored(scores, labels, weights, lengths, scores), tempered=True), 4)
-    found = choosing_metrics(choosing_sums(scores, labels, weights))
+    whole = ev.classifier_metrics(
+        ev.classifier_sums(ev.scored(scores, labels, weights, lengths, scores), tempered=True), 4
+    )
+    found = ev.choosing_metrics(ev.choosing_sums(scores, labels, weights))
     assert set(found) == set(CHOSEN_BY)
     # A NaN loses no argmax of NumPy: only there do the two differ, by one document of weight 1.
     assert found["accuracy"] == pytest.approx(whole["accuracy"], abs=1.01 / weights[labels >= 0].sum())
@@ -109,3 +105,32 @@ def test_training_tells_of_held_out_documents_alone_what_chooses():
     held_out = {f"validation_{name}" for name in CHOSEN_BY}
     assert seen[0] == ("choose", held_out)
     assert seen[-1] == ("train", set())
+
+
+class Slow:
+    """A learner whose parameters take until another thread begins with them, too, or gives up."""
+
+    def __init__(self) -> None:
+        self.begun, self.inside, self.most = 0, 0, 0
+        self.second = threading.Event()
+
+    def parameters(self, state: float) -> float:
+        self.begun, self.inside = self.begun + 1, self.inside + 1
+        self.most = max(self.most, self.inside)
+        if self.inside == 2:
+            self.second.set()
+        self.second.wait(0.5)
+        self.inside -= 1
+        return state
+
+
+def test_one_thread_at_a_time_limits_blas():
+    learner = Slow()
+    models = [LazyParameters(learner, 1.0), LazyParameters(learner, 2.0)]
+    threads = [threading.Thread(target=lambda m=m: m.value) for m in [*models, models[0]]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert learner.most == 1, "or the first would restore what the second needs, and the second restore the limit"
+    assert learner.begun == 2, "each model's once"

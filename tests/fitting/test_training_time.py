@@ -1,4 +1,4 @@
-"""Documents that are held out choose training time and temperature; lanes, weights and pseudo-counts change little."""
+"""Documents held out, or folds of few, choose training time and temperature; lanes, weights and pseudo-counts change little."""
 
 import warnings
 
@@ -7,16 +7,33 @@ import pytest
 import scipy.sparse as sp
 from reference.random_documents import random_counts
 
+import sdem_dist as sd
 from sdem_dist import MultiLabelNB, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, SHORT_LANE
+from sdem_dist.engine.trainer import Trainer
+from sdem_dist.fitting import holdout
+from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, N_FOLDS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.spec import HoldOut
 from sdem_dist.models.heads import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
 (X, Y), (X_NEW, Y_NEW) = (ALL[:2_200], LABELS[:2_200]), (ALL[2_200:], LABELS[2_200:])
+
+
+@pytest.fixture
+def trained_stages(monkeypatch):
+    """The stages that trainers run, in order: each with its result."""
+    stages, run = [], Trainer.run
+
+    def run_and_note(self, stage):
+        result = run(self, stage)
+        stages.append((stage.name, result))
+        return result
+
+    monkeypatch.setattr(Trainer, "run", run_and_note)
+    return stages
 
 
 def stages(model, y=Y):
@@ -44,13 +61,6 @@ def test_held_out_documents_choose_and_all_are_then_trained_on():
     given = MultinomialNB(n_epochs=n, loss=model.loss_).fit(X, Y)
     np.testing.assert_array_equal(model.state_.words, given.state_.words)
     assert model.temperature_ == given.temperature_
-
-
-def test_epochs_that_are_given_are_of_all_documents():
-    model = MultinomialNB(n_epochs=4).fit(X, Y)
-    same = MultinomialNB(n_epochs=4, validation_fraction=0.0).fit(X, Y)
-    np.testing.assert_array_equal(model.state_.words, same.state_.words)
-    assert model.temperature_ != 1.0 == same.temperature_
 
 
 def test_nothing_is_held_out_where_it_would_say_nothing():
@@ -170,3 +180,94 @@ def test_short_lanes_warn_and_others_do_not():
         for n_lanes in (None, 1, 2):
             MultinomialNB(n_lanes=n_lanes, **settings).fit(X, y)
         MultinomialNB(n_lanes=3, weighting="counts", **settings).fit(X, y)  # they gain from short lanes
+
+
+ALL_FOLDS, LABELS_FOLDS = random_counts(1_300, 80, 3, seed=2, length=20.0)
+(X_FOLDS, Y_FOLDS), (X_NEW_FOLDS, Y_NEW_FOLDS) = (
+    (ALL_FOLDS[:300], LABELS_FOLDS[:300]),
+    (ALL_FOLDS[300:], LABELS_FOLDS[300:]),
+)
+DOCUMENT = np.arange(300)
+
+
+def scored(model):
+    found = model.evaluate(X_NEW_FOLDS, Y_NEW_FOLDS)
+    return found["accuracy"], found["ncll"]
+
+
+@pytest.mark.parametrize(("n_documents", "n_folds"), [(150, 3), (300, 2), (900, 1)])
+def test_folds_come_first_until_200_documents_are_scored_and_all_documents_are_trained_on(n_documents, n_folds):
+    events, some = [], slice(n_documents)
+    model = MultinomialNB().fit(ALL_FOLDS[some], LABELS_FOLDS[some], callbacks=[events.append])
+    stages = [e.stage for e in events if isinstance(e, StageEnded)]
+    assert stages == [*(f"fold {number + 1} of {N_FOLDS}" for number in range(n_folds)), "train"]
+    whole = MultinomialNB(validation_fraction=0.0).fit(ALL_FOLDS[some], LABELS_FOLDS[some])
+    np.testing.assert_array_equal(model.state_.words, whole.state_.words)
+    assert model.temperature_ != 1.0 == whole.temperature_
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ncll"])
+def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
+    """What folds expect comes true, and no other temperature would have done much better."""
+    model = MultinomialNB(loss=loss).fit(X_FOLDS, Y_FOLDS)
+    accuracy, log_loss = scored(model)
+    assert model.best_entry_["held_out_accuracy"] == pytest.approx(accuracy, abs=0.06)
+    assert model.best_entry_["held_out_log_loss"] == pytest.approx(log_loss, abs=0.12)
+    assert log_loss < 1.05 * model.evaluate(X_NEW_FOLDS, Y_NEW_FOLDS)["tempered_log_loss"]
+    assert log_loss < scored(MultinomialNB(loss=loss, calibrate=False).fit(X_FOLDS, Y_FOLDS))[1]
+
+
+def test_one_figure_of_all_folds_is_no_curve():
+    """Figures that are of the whole training stand in the last entry of a history alone."""
+    model = MultinomialNB().fit(X_FOLDS, Y_FOLDS)
+    assert ["held_out_accuracy" in entry for entry in model.history_] == [False] * (model.n_iter_ - 1) + [True]
+
+
+def test_labels_without_meaning_get_probabilities_without_certainty():
+    rng = np.random.default_rng(0)
+    noise, labels = sp.csr_matrix(rng.poisson(0.5, (600, 60))), rng.integers(0, 3, 600)
+    model = MultinomialNB().fit(noise[:150], labels[:150])
+    assert model.evaluate(noise[150:], labels[150:])["ncll"] < np.log(3) + 0.03
+
+
+def test_the_same_bits_from_disk_on_any_number_of_jobs(tmp_path):
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X_FOLDS, Y_FOLDS, random_state=0)
+    models = [MultinomialNB(n_jobs=n).fit(corpus) for n in (1, 2)]
+    assert models[0].temperature_ == models[1].temperature_
+    np.testing.assert_array_equal(models[0].state_.words, models[1].state_.words)
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3])
+def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups):
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.3, (300, 40)), rng.integers(0, 2, 300)
+    X[:, 0] += y
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
+    kept = MultinomialNB().fit(corpus).best_entry_
+    assert 0.5 < kept["held_out_accuracy"] <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
+    few = np.concatenate([np.flatnonzero(label == Y_FOLDS)[seed : seed + 1] for label in np.unique(Y_FOLDS)])
+    model = MultinomialNB().fit(X_FOLDS, Y_FOLDS, sample_weight=np.isin(DOCUMENT, few).astype(float))
+    assert np.isfinite(model.temperature_)
+
+
+def test_a_fold_is_not_trained_on(trained_stages, monkeypatch):
+    """Another label in a fold changes the other folds' models, and not its own."""
+    folds = DOCUMENT % N_FOLDS  # whatever the labels are
+    monkeypatch.setattr(holdout.Folds, "numbers", property(lambda self: folds))
+    changed = sd.corpus.MemoryCorpus(X_FOLDS, Y_FOLDS, (0, 1, 2), random_state=0).order[folds == 1]
+    other = Y_FOLDS.copy()
+    other[changed] = (other[changed] + 1) % 3
+    for y in (Y_FOLDS, other):
+        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X_FOLDS, y)
+    for name, same in (("fold 2 of 3", True), ("fold 1 of 3", False)):
+        first, second = (result.state.words for stage, result in trained_stages if stage == name)
+        assert np.array_equal(first, second) == same
+
+
+def test_fewer_documents_than_folds_can_judge_keep_their_scores():
+    assert MultinomialNB().fit(X_FOLDS[:5], [0, 1, 0, 1, 2]).temperature_ == 1.0
+    assert MultinomialNB(calibrate=False).fit(X_FOLDS, Y_FOLDS).temperature_ == 1.0

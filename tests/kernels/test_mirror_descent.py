@@ -266,19 +266,6 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     assert np.abs(relative).max() < 1e3
 
 
-def test_batches_without_weight_are_not_counted():
-    topics, output, counts, labels, targets = problem(3, n_documents=8)
-    weights = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    documents = TopicDocuments(*csr(counts), labels, targets, weights)
-    parameters = Topics(topics.copy(), np.zeros(4), output.copy())
-    *_, n, t = run_batches(
-        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT),
-        Rates(2, 0.3, 0.7, 0.0, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
-        Topics(np.empty((0, 0)), np.zeros(0), output.copy()),
-    )  # fmt: skip
-    assert (n, t) == (4, 12.0)
-
-
 def test_a_document_without_words_has_even_topics():
     topics, output, counts, labels, targets = problem(1)
     counts[1] = 0
@@ -306,28 +293,6 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
         output = output - rates[1] * remaining * by_output / len(batch)
         found.append((topics, output))
     return squares, found
-
-
-@pytest.mark.parametrize("prior", [0.0, 1e-5])
-@pytest.mark.parametrize("averaging", [False, True])
-def test_where_calls_are_cut_changes_no_bit(averaging, prior, monkeypatch):
-    topics, output, counts, labels, targets = problem(4, n_documents=23)
-    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(23))
-
-    def run():
-        made = Topics(topics.copy(), np.zeros(4), output.copy()), np.zeros(4)
-        sums = np.zeros_like(topics) if averaging else np.empty((0, 0))
-        rates, totals = Rates(7, 0.3, 0.7, prior, 1.0, 23.0), Topics(sums, np.zeros(0), np.zeros_like(output))
-        kept = run_batches(
-            documents, np.random.default_rng(1).permutation(23), Response(SOFTMAX, 1.0), made[0],
-            Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), rates, Progress(made[1], 2.0, 0.0), totals,
-        )  # fmt: skip
-        return [*made[0], made[1], *totals, *map(np.asarray, kept)]
-
-    whole = run()
-    monkeypatch.setattr("sdem_dist.kernels.csr.SECOND", 1.0)  # a call a document
-    for one, other in zip(whole, run(), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, NONE])

@@ -1,4 +1,4 @@
-"""Products of documents and tables against SciPy's, and the steps of the fast kernel against plain ones."""
+"""Products against SciPy's, steps of the fast kernel against plain ones, and logarithms as good as the usual ones."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.documents import Documents
-from sdem_dist.families import Categorical, Multinomial
 from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
 from sdem_dist.kernels.losses import Objective, Schedule, Table
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
+from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths
 
@@ -40,22 +40,6 @@ def test_scores_and_statistics_are_matrix_products(d, n_classes):
     sums = start.copy()
     add_statistics(d.data, d.indices, d.indptr, weights, sums)
     np.testing.assert_allclose(sums, start + X.T @ weights, rtol=1e-11, atol=1e-11)
-
-
-def test_naive_bayes_is_a_categorical_times_multinomials():
-    """In the terms of the families: the same density, up to the multinomial coefficient, from minimal parameters."""
-    rng = np.random.default_rng(3)
-    X = sp.csr_matrix(rng.multinomial(7, np.full(5, 0.2), 10).astype(np.uint32))
-    d = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), 5)
-    N, C = rng.gamma(2.0, 1.0, (5, 3)) + 0.1, rng.gamma(2.0, 1.0, 3)
-    scores = joint_scores(NaturalParameters(np.log(N), np.log(N.sum(axis=0)), np.log(C / C.sum())), d)
-    classes, words = Categorical(3), Multinomial(5, length=7)
-    counts = X.toarray().astype(float)
-    prior = classes.log_density(classes.to_natural(C[1:] / C.sum()), np.arange(3.0)[:, None])
-    for k in range(3):
-        theta = words.to_natural(7 * N[1:, k] / N[:, k].sum())
-        expected = prior[k] + words.log_density(theta, counts) - words.log_base(counts)
-        np.testing.assert_allclose(scores[:, k], expected, rtol=1e-12)
 
 
 @given(documents())
@@ -150,3 +134,67 @@ def test_documents_that_ask_for_little_are_skipped():
 
     np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])
     assert not np.array_equal(words_after(0.0), words_after(1e-3))
+
+
+SMALLEST = np.finfo(np.float64).tiny
+
+
+def log_of(x) -> np.ndarray:
+    found = np.array(x, np.float64)
+    take_logarithms(found)
+    return found
+
+
+def ulps(x: np.ndarray) -> np.ndarray:
+    """Errors in units in the last place of the true value."""
+    if np.finfo(np.longdouble).eps >= np.finfo(np.float64).eps:
+        pytest.skip("longdouble is no longer than float64 here")
+    true = np.log(x.astype(np.longdouble))
+    nearest = np.abs(true.astype(np.float64))
+    return (np.abs(log_of(x) - true) / np.spacing(np.maximum(nearest, SMALLEST))).astype(np.float64)
+
+
+def test_every_magnitude():
+    rng = np.random.default_rng(0)
+    mantissas = 1 + rng.random(200)
+    for exponent in range(-1022, 1024, 7):
+        assert ulps(np.ldexp(mantissas, exponent)).max() < 1.0
+    assert ulps(np.array([SMALLEST, np.finfo(np.float64).max, 1.0])).max() < 1.0
+    assert log_of([1.0]) == 0.0
+
+
+@pytest.mark.parametrize("around", [1.0, np.sqrt(0.5), np.sqrt(2.0), 2.0, 1e-300, 1e300])
+def test_neighbours_of_awkward_points(around):
+    steps = np.arange(-2000, 2001)
+    x = (np.float64(around).view(np.int64) + steps).view(np.float64)
+    assert ulps(x).max() < 1.0
+    widely = around * (1 + np.linspace(-0.4, 0.4, 20_001))
+    assert ulps(widely).max() < 1.0
+    assert (np.diff(log_of(np.sort(widely))) >= 0).all()
+
+
+def test_zero_and_plain_python():
+    x = np.array([0.0, 0.5, 3.0, np.inf, -1.0, np.nan])
+    plain = x.copy()
+    take_logarithms.py_func(plain)
+    np.testing.assert_array_equal(log_of(x), plain)
+    assert plain[0] == -np.inf
+    assert plain[3] == np.inf
+    assert np.isnan(plain[4:]).all()
+
+
+def single(x: np.ndarray) -> np.ndarray:
+    rows = with_logarithms(x.astype(np.float64)[:, None], np.arange(len(x), dtype=np.uint32))
+    np.testing.assert_array_equal(rows[:, 0], x)
+    return rows[:, 1]
+
+
+def test_single_precision():
+    rng = np.random.default_rng(0)
+    ends = np.array([np.finfo(np.float32).tiny, np.finfo(np.float32).max, 1.0], np.float32)
+    x = np.concatenate([np.ldexp(1 + rng.random(20_000), rng.integers(-126, 127, 20_000)).astype(np.float32), ends])
+    true = np.log(x.astype(np.float64))
+    smallest = np.finfo(np.float32).tiny
+    last_places = np.spacing(np.maximum(np.abs(true), smallest).astype(np.float32)).astype(np.float64)
+    assert (np.abs(single(x) - true) / last_places).max() < 1.0
+    assert single(ends)[2] == 0.0

@@ -1,4 +1,4 @@
-"""Laws of the learner of supervised LDA: what lanes add up to, and what Algorithm 2 keeps."""
+"""Laws of supervised LDA: what lanes add up to, what Algorithm 2 keeps; and of the pass before a mixture is trained."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -6,12 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.random_documents import documents_of
 
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.surveys import Words
+from sdem_dist.learners.surveys import Survey, Words, examples_of
+from sdem_dist.models.mixture import RowTransform, row_sums, scale_of
 from sdem_dist.models.topic_heads import NoOutput, Numbers, SoftmaxClasses
 from sdem_dist.models.topics import TopicModel
 
@@ -24,14 +27,13 @@ KINDS = ("classes", "targets", "words", "half")
 
 
 def documents(start: int = 0, stop: int = N, kind: str = "classes") -> Documents:
-    csr = sp.csr_array(COUNTS[start:stop])
     rng = np.random.default_rng(5)
     labels, targets = rng.integers(0, 3, N).astype(np.int32), rng.normal(2.0, 3.0, (N, 3))
     weights = rng.integers(1, 3, N).astype(np.float64)
     if kind == "half":
         labels[::2] = -1
-    arrays = csr.data, csr.indices, csr.indptr.astype(np.int64), V
-    return Documents(*arrays, labels=labels[start:stop], targets=targets[start:stop], weights=weights[start:stop])
+    part = slice(start, stop)
+    return documents_of(COUNTS[part], labels[part], targets=targets[part], weights=weights[part])
 
 
 HEADS = {
@@ -111,20 +113,6 @@ def test_the_sum_over_lanes_is_one_batch_of_the_sequential_algorithm(kind, beta)
         )
 
 
-def test_weights_are_repetitions():
-    made = learner("classes", merge="sum", batch_size=N)
-    state = made.model.start(COUNTS.sum(axis=0), 0)
-    d = documents()
-    assert d.weights is not None and d.labels is not None
-    times = d.weights.astype(int)
-    repeated = sp.csr_array(np.repeat(COUNTS, times, axis=0))
-    arrays = repeated.data, repeated.indices, repeated.indptr.astype(np.int64), V
-    copies = made.map(state, made.prepare(Documents(*arrays, labels=np.repeat(d.labels, times))), lane(0, 0, 40))
-    weighted = made.map(state, made.prepare(d), lane(0, 0, 40))
-    np.testing.assert_allclose(weighted.rows, copies.rows, rtol=1e-9, atol=1e-12)
-    assert weighted.weight == copies.weight
-
-
 def test_averages_begin_when_they_should():
     made = learner("classes", average_from=1)
     state, _ = run(made, made.init(), [0, 20, 40], 0)
@@ -168,3 +156,63 @@ def test_words_are_counted_and_targets_measured():
     mean = np.average(d.targets, axis=0, weights=d.weights)
     np.testing.assert_allclose(found.mean, mean)
     np.testing.assert_allclose(found.squares, d.weights @ (d.targets - mean) ** 2)
+
+
+RNG_SURVEY = np.random.default_rng(0)
+X = RNG_SURVEY.poisson(1.0, (90, 5)).astype(float)
+X[3] = 0.0
+Y = np.arange(90) % 3
+WEIGHTS = np.where(np.arange(90) < 30, 0.0, 1.0)
+DENSE = MemoryCorpus(X, Y, (0, 1, 2), weights=WEIGHTS, shuffle=False, dense=True)
+SPARSE = MemoryCorpus(sp.csr_matrix(X), Y, (0, 1, 2), weights=WEIGHTS, shuffle=False)
+
+
+def surveyed(corpus, n_examples=4, **settings):
+    survey = Survey(5, 3, n_examples, **settings)
+    spans = [(i, (30 * i, 30 * i + 30)) for i in range(3)]
+    parts = [survey.map(survey.init(), corpus.read(*s), Lane(0, 0, i, *s, 90)) for i, s in spans]
+    joined = survey.combine([survey.combine(parts[:2]), parts[2]])
+    for a, b in zip(joined, survey.combine(parts), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    return survey.update(survey.init(), joined)
+
+
+def test_examples_are_distinct_documents_of_their_class_that_weigh_something():
+    for found in (surveyed(DENSE), surveyed(SPARSE)):
+        for k, positions in enumerate(examples_of(found, (4, 4, 4))):
+            assert (Y[positions] == k).all() and (positions >= 30).all() and len(set(positions)) == 4
+    assert not np.array_equal(surveyed(DENSE, seed=1).positions, surveyed(DENSE).positions)
+    again = examples_of(surveyed(DENSE, n_examples=50), (50, 1, 1))[0]  # a class of 20 such documents
+    assert len(again) == 50 and len(set(again)) == 20
+    anywhere = examples_of(surveyed(DENSE, labelled=False), (4,))[0]
+    assert len(set(anywhere)) == 4
+
+
+def test_examples_are_drawn_in_proportion_to_their_weights():
+    weights = np.where(np.arange(90) == 7, 60.0, 1.0)  # of 30 documents of its class
+    corpus = MemoryCorpus(X, Y, (0, 1, 2), weights=weights, shuffle=False, dense=True)
+    first = [int(surveyed(corpus, n_examples=1, seed=seed).positions[1, 0]) for seed in range(200)]
+    assert first.count(7) / 200 == pytest.approx(60 / 89, abs=0.1)
+
+
+def test_a_class_without_documents_gets_examples_of_all():
+    found = surveyed(DENSE)
+    without = found._replace(keys=np.where(np.arange(3)[:, None] == 1, np.inf, found.keys))
+    first, of_all, last = examples_of(without, (4, 8, 4))
+    np.testing.assert_array_equal(np.sort(of_all), np.sort(np.concatenate([first, last])))
+
+
+def test_sums_and_scale():
+    found = surveyed(SPARSE)
+    assert found.largest_sum == X.sum(axis=1).max() and found.n_documents == 90
+    transform = RowTransform(scale_of(found.summed_rows / 90))
+    rows = transform.dense(X)
+    assert (rows @ rows.T).mean() == pytest.approx(2.0)
+    np.testing.assert_allclose(rows.sum(axis=1)[4:], transform.scale)
+    assert not rows[3].any()
+    np.testing.assert_allclose(transform.sparse(SPARSE.read(0, 90)).to_csr().toarray(), rows)
+    np.testing.assert_allclose(row_sums(SPARSE.read(0, 90)), X.sum(axis=1))
+    expanded = surveyed(DENSE, transform=RowTransform(transform.scale, True))
+    assert expanded.largest_sum == pytest.approx(RowTransform(transform.scale, True).dense(X).sum(axis=1).max())
+    gaps = MemoryCorpus(np.where(X == 1, np.nan, X), Y, (0, 1, 2), shuffle=False, dense=True)
+    assert surveyed(gaps).n_missing == (X == 1).sum()

@@ -21,7 +21,7 @@ from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import state_at
 
 N, OWNERS = 90, (0, 0, 1, 1, 1)
@@ -202,15 +202,6 @@ def test_annealing_flattens_posteriors_and_ends_at_em():
     assert all((a == b).all() for a, b in zip(plain, cold, strict=True))
 
 
-def test_a_temperature_of_1_is_em_to_the_bit():
-    learner, state, documents = words()
-    prepared = learner.prepare(documents)
-    late = replace(learner, rule=ClosedForm(EmForm(annealing=4.0)))
-    plain, annealed = (m.map(state, prepared, lane(40)) for m in (learner, late))
-    assert plain.rows.tobytes() == annealed.rows.tobytes()
-    assert late.map(state, prepared, lane(0)).rows.tobytes() != plain.rows.tobytes()
-
-
 def test_generalised_em_of_the_whole_way_is_em():
     documents = table()
     learner, state = of_table(Gaussian(alpha=1.0), documents)
@@ -233,22 +224,6 @@ def test_online_em_of_tables_stays_where_em_ends(family):
     np.testing.assert_allclose(after.mu, state.mu, rtol=1e-6)
     np.testing.assert_allclose(after.class_counts, state.class_counts, rtol=1e-5, atol=1e-9)
     assert not len(after.best_counts)
-
-
-def test_variational_shares_come_from_expected_logarithms():
-    learner, state, documents = words((0,) * 3, 1, EmForm("variational"))
-    shares = learner.map(state, learner.prepare(documents), lane()).class_counts
-    scores = documents.to_csr() @ (digamma(state.words) - digamma(state.words.sum(axis=0))) + digamma(
-        state.class_counts
-    )
-    expected = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) * documents.weights[:, None]
-    np.testing.assert_allclose(shares, expected.sum(axis=0), rtol=1e-10)
-    # With many observations they are those of exact EM.
-    many = state._replace(words=state.words * 1e9, totals=state.totals * 1e9, class_counts=state.class_counts * 1e9)
-    exact = joint_scores(learner.model.parameters(many), documents)
-    exact = np.exp(exact - logsumexp(exact, axis=1, keepdims=True)) * documents.weights[:, None]
-    found = learner.map(many, learner.prepare(documents), lane()).class_counts
-    np.testing.assert_allclose(found, exact.sum(axis=0), rtol=1e-6)
 
 
 def test_one_iteration_is_that_of_a_plain_loop():

@@ -104,31 +104,6 @@ def test_theorem_2(family, loss, gaps):
     np.testing.assert_allclose(np.linalg.solve(fisher, by_mu), by_theta, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
-def test_what_is_judged_falls_as_the_natural_gradient_says(family, loss):
-    learner, features, counts, mu = problem(family, loss)
-    variables = learner.model.variables
-    theta = to_theta(variables, counts, mu)
-
-    def judged(rho):
-        """Return the objective at theta moved along the gradient that steps of mu are made of."""
-        moved = (theta + rho[0] * np.concatenate([class_step[1:], step.ravel()]))[K - 1 :].reshape(K, -1)
-        partitions = variables.blocks[0].family.log_partition(moved[:, None])[:, 0]
-        of_n = np.concatenate([[0.0], (theta + rho[0] * np.concatenate([class_step[1:], step.ravel()]))[: K - 1]])
-        new = np.exp(of_n + partitions - logsumexp(of_n + partitions)) * counts.sum()
-        at = new, variables.blocks[0].family.to_expectation(moved)
-        found = statistics_at(learner, at, features)
-        return found.loss * learner.n_documents / found.weight + learner.n_documents * learner.rule.penalty(learner, at)
-
-    found = statistics_at(learner, (counts, mu), features)
-    class_step, step = learner.rule.natural_gradient(learner, (counts, mu), found)
-    slope = jacobian(judged, np.zeros(1))[0, 0]
-    share = learner.n_documents / found.weight
-    expected = -share * ((class_step[1:] ** 2).sum() + (step**2).sum())
-    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_nll_steps_are_satos_online_em(family, hidden):
@@ -145,18 +120,6 @@ def test_nll_steps_are_satos_online_em(family, hidden):
     np.testing.assert_allclose(new_counts, (1 - rho) * counts + rho * found.class_counts, rtol=1e-12)
     old, new = counts[:, None] * mu, new_counts[:, None] * new_mu
     np.testing.assert_allclose(new, (1 - rho) * old + rho * found.sums, rtol=1e-10, atol=1e-12)
-
-
-def test_steps_of_counts_are_natural_gradients_up_to_the_radial_part():
-    """Documents of varying length: N + rho g moves p = N / M as the natural gradient of g's loss by p does."""
-    rng = np.random.default_rng(2)
-    counts, g = rng.uniform(0.5, 3.0, 6), rng.standard_normal(6)
-    mass, p = counts.sum(), counts / counts.sum()
-    moved = jacobian(lambda rho: (counts + rho[0] * g) / (counts + rho[0] * g).sum(), np.zeros(1))[:, 0]
-    # loss -sum g_w ln p_w over M draws, in the free coordinates p_1.. of the simplex
-    gradient = g[1:] / p[1:] - g[0] / p[0]
-    fisher = mass * (np.diag(1.0 / p[1:]) + 1.0 / p[0])
-    np.testing.assert_allclose(moved[1:], np.linalg.solve(fisher, gradient), rtol=1e-6)
 
 
 def test_without_a_prior_ncll_reaches_logistic_regression():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from reference.random_documents import documents_of, one_round
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
@@ -14,7 +14,7 @@ from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, Survey, Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
-from sdem_dist.models.em import EmForm
+from sdem_dist.models.em import Centres, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes, Labels
@@ -45,9 +45,8 @@ TARGETS = RNG.normal(size=(N, 2))
 
 
 def counted(**settings) -> Documents:
-    X = sp.csr_matrix(RNG.poisson(1.0, (N, WIDTH)).astype(np.uint8))
-    found = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), WIDTH, LABELS, WEIGHTS, TARGETS)
-    return replace(found, **settings)
+    X = RNG.poisson(1.0, (N, WIDTH)).astype(np.uint8)
+    return replace(documents_of(X, LABELS, weights=WEIGHTS, targets=TARGETS), **settings)
 
 
 def dense(positive=False, **settings) -> DenseDocuments:
@@ -95,6 +94,20 @@ def test_sums_of_counts(name):
         SUMS_OF_COUNTS[name].rule, Merge
     )  # documents side by side: what they have in common is averaged
     check_learner(SUMS_OF_COUNTS[name], counted(), additive=True, apart=not merged)
+
+
+LLOYD = SdEM(Centres(K, WIDTH), TOTAL, ClosedForm(EmForm("hard")))
+
+
+@pytest.mark.parametrize("name", [*(name for name in SUMS_OF_COUNTS if "LDA" not in name), "k-means"])  # LDA draws
+def test_a_document_of_weight_two_is_two_documents(name):
+    learner = SUMS_OF_COUNTS.get(name, LLOYD)
+    documents, times = counted(), RNG.integers(0, 4, N)
+    weighted = replace(documents, weights=times.astype(np.float64))
+    copies = replace(documents_of(documents.to_csr()[np.repeat(np.arange(N), times)]), labels=np.repeat(LABELS, times))
+    state = LLOYD.model.start(documents.to_csr().toarray()[:K]) if learner is LLOYD else learner.init()
+    for one, other in zip(*(one_round(learner, state, d) for d in (weighted, copies)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_hidden_classes():

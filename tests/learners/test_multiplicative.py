@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.trained_bits import bits
 from scipy.special import logsumexp
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sdem_dist import MultiplicativeMixtureClassifier, TrainingError
@@ -18,15 +17,7 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import Multiplicative
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.mixture import (
-    MixtureWeights,
-    PosteriorClasses,
-    PosteriorMixture,
-    RowTransform,
-    class_scores,
-    multiplied,
-    posterior_sums,
-)
+from sdem_dist.models import mixture
 
 LANE = Lane(0, 0, 0, 0, 1, 1)
 
@@ -40,7 +31,7 @@ def table(seed=0, n=300, n_features=6, n_classes=3):
 
 
 def learner_of(owners, eta, *settings):
-    model = PosteriorMixture(PosteriorClasses(3), len(owners), 6, owners)
+    model = mixture.PosteriorMixture(mixture.PosteriorClasses(3), len(owners), 6, owners)
     return SdEM(model, 1.0, Multiplicative(eta, *settings), "ncll")
 
 
@@ -111,7 +102,7 @@ def test_a_fall_of_an_accelerated_step_leads_to_the_stored_plain_one():
 
 def test_dense_and_sparse_rows_and_both_dtypes_agree():
     X, y = table(4)
-    weights = MixtureWeights(
+    weights = mixture.MixtureWeights(
         np.log(np.repeat(np.eye(3), 2, axis=1) + 1e-300), np.random.default_rng(0).normal(size=(6, 6))
     )
     learner = learner_of((0, 0, 1, 1, 2, 2), 50.0)
@@ -126,20 +117,6 @@ def test_dense_and_sparse_rows_and_both_dtypes_agree():
         np.testing.assert_allclose(left, right, rtol=1e-10)
         np.testing.assert_allclose(left, rough, rtol=1e-3, atol=1e-3)
     assert c.free_features.dtype == np.float64
-
-
-def test_documents_without_labels_and_of_weight_zero_have_no_say():
-    X, y = table(5)
-    learner = learner_of((0, 1, 2), 50.0)
-    state = learner.model.start(
-        MixtureWeights(learner.init().log_weights, np.random.default_rng(0).normal(size=(3, 6)))
-    )
-    labels, weights = y.astype(np.int32), np.ones(len(y))
-    labels[:50], weights[50:100] = -1, 0.0
-    few = learner.map(state, learner.prepare(DenseDocuments(X, labels, weights)), LANE)
-    rest = learner.map(state, learner.prepare(DenseDocuments(X[100:], labels[100:])), LANE)
-    for a, b in zip(few[:6], rest[:6], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas_or_of_the_engine():
@@ -161,7 +138,7 @@ def sums_at(weights, X, y, n_classes, document_weights=None):
     rows = X[order]
     starts = np.searchsorted(y[order], np.arange(n_classes + 1))
     share = np.ones(len(order)) if document_weights is None else document_weights[order]
-    return posterior_sums(weights, rows, starts, share)
+    return mixture.posterior_sums(weights, rows, starts, share)
 
 
 def plainly(weights, X, y, document_weights):
@@ -188,7 +165,7 @@ def random_problem(seed, shared, n=60, n_classes=3, per_class=2, n_features=4):
     log_weights = rng.normal(size=(n_classes, J))
     if not shared:
         log_weights[np.repeat(np.arange(n_classes), per_class) != np.arange(n_classes)[:, None]] = -np.inf
-    return X, y, MixtureWeights(log_weights, rng.normal(size=(J, n_features)))
+    return X, y, mixture.MixtureWeights(log_weights, rng.normal(size=(J, n_features)))
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -198,38 +175,19 @@ def test_sums_are_those_of_a_plain_loop(shared):
     found = sums_at(weights, X, y, 3, w)
     for a, b in zip(found, plainly(weights, X, y, w), strict=False):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
-    joint = np.exp(class_scores(weights.log_weights, X @ weights.theta.T))
+    joint = np.exp(mixture.class_scores(weights.log_weights, X @ weights.theta.T))
     expected = (np.exp(weights.log_weights)[None] * np.exp(X @ weights.theta.T)[:, None]).sum(axis=2)
     np.testing.assert_allclose(joint, expected, rtol=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1), shared=st.booleans(), update=st.sampled_from(["weights", "theta", "joint"]),
-    share=st.floats(0.01, 3.0),
-)  # fmt: skip
-def test_no_update_lowers_the_conditional_likelihood(seed, shared, update, share):
-    X, y, weights = random_problem(seed, shared)
-    eta = X.sum(axis=1).max()
-    exponents = {"weights": (1.0, 0.0), "theta": (0.0, 1.0 / eta)}.get(
-        update, (share / (1 + share), 1.0 / (eta * (1 + share)))
-    )
-    before = -np.inf
-    for _ in range(6):
-        sums = sums_at(weights, X, y, 3)
-        assert sums.log_likelihood >= before - 1e-12 * len(y)
-        before = sums.log_likelihood
-        weights = multiplied(weights, sums, *exponents)
 
 
 def test_both_plain_updates_at_once_can_lower_it():
     X, y = np.ones((10, 1)), np.repeat([0, 1], [6, 4])
     with np.errstate(divide="ignore"):
-        start = MixtureWeights(np.log(np.diag([0.8, 0.2])), np.zeros((2, 1)))
+        start = mixture.MixtureWeights(np.log(np.diag([0.8, 0.2])), np.zeros((2, 1)))
     sums = sums_at(start, X, y, 2)
 
     def after(*exponents):
-        return sums_at(multiplied(start, sums, *exponents), X, y, 2).log_likelihood
+        return sums_at(mixture.multiplied(start, sums, *exponents), X, y, 2).log_likelihood
 
     assert sums.log_likelihood == pytest.approx(-7.777, abs=1e-3)
     assert after(1, 0) == pytest.approx(-6.730, abs=1e-3)
@@ -241,7 +199,7 @@ def test_both_plain_updates_at_once_can_lower_it():
 
 def test_logits_of_any_size():
     X, y, weights = random_problem(3, False)
-    far = MixtureWeights(weights.log_weights, 1e4 * weights.theta)
+    far = mixture.MixtureWeights(weights.log_weights, 1e4 * weights.theta)
     sums = sums_at(far, X, y, 3)
     assert all(np.isfinite(value).all() for value in sums)
     np.testing.assert_allclose(sums.clamped.sum(axis=1), np.bincount(y))
@@ -256,30 +214,12 @@ def test_a_component_without_examples_stays_finite():
     X, y, weights = random_problem(4, False)
     weights.log_weights[0, 0] = -5000.0  # no document is of it
     for exponents in ((1.0, 0.0), (0.0, 0.1)):
-        moved = multiplied(weights, sums_at(weights, X, y, 3), *exponents)
+        moved = mixture.multiplied(weights, sums_at(weights, X, y, 3), *exponents)
         assert np.isfinite(moved.theta).all()
         assert (np.isfinite(moved.log_weights) == np.isfinite(weights.log_weights)).all()
 
 
 def test_quadratic_expansion():
-    expanded = RowTransform(expand=True).dense(np.array([[2.0, 3.0, 5.0]], np.float32))
+    expanded = mixture.RowTransform(expand=True).dense(np.array([[2.0, 3.0, 5.0]], np.float32))
     assert expanded.dtype == np.float32
     assert expanded.tolist() == [[1, 2, 3, 5, 4, 6, 10, 9, 15, 25]]
-
-
-def test_generalised_iterative_scaling_ends_at_logistic_regression():
-    rng = np.random.default_rng(5)
-    X = np.concatenate([rng.random((200, 2)), np.full((200, 1), 0.5)], axis=1)  # a constant feature for the intercept
-    y = (X[:, 0] + 0.8 * rng.normal(size=200) > X[:, 1]).astype(int) + (rng.random(200) < 0.3)
-    with np.errstate(divide="ignore"):
-        weights = MixtureWeights(np.log(np.eye(3)), np.zeros((3, 3)))
-    eta = X.sum(axis=1).max()
-    for _ in range(3000):
-        sums = sums_at(weights, X, y, 3)
-        weights = multiplied(weights, sums, 0.0, 1.0 / eta)
-    peer = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=2000).fit(X, y)
-    best = np.log(peer.predict_proba(X)[np.arange(200), y]).sum()
-    assert sums.log_likelihood == pytest.approx(best, abs=1e-6)
-    probabilities = np.exp(class_scores(weights.log_weights, X @ weights.theta.T))
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(probabilities, peer.predict_proba(X), atol=1e-4)

@@ -111,18 +111,6 @@ def test_a_sum_round_is_one_step_then_the_check(loss):
     assert new.t == 17 + weight
 
 
-def test_a_small_sum_step_lowers_the_loss():
-    learner = replace(LEARNER, rule=SUM)
-    state = state_of(learner)
-
-    def loss_of(s) -> float:
-        return float(learner.evaluate(s, [learner.prepare(CORPUS.read(0, N))])[2])
-
-    part = statistics(learner, 0, N, state)
-    part = part._replace(rows=part.rows * 1e-4, class_counts=part.class_counts * 1e-4)
-    assert loss_of(learner.update(state, part)) < loss_of(state)
-
-
 @pytest.mark.parametrize("steps", [PAPER, MARGIN])
 def test_one_lane_alone_is_taken_as_it_is(steps):
     learner = replace(LEARNER, loss="hinge", rule=Merge(steps))

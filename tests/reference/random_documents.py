@@ -1,7 +1,12 @@
 """Small random corpora for tests, with what real ones have: empty documents, words of one class, rare words."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+
+from sdem_dist.documents import Documents
+from sdem_dist.learners.protocol import Lane
 
 
 def random_counts(n_documents: int = 120, n_words: int = 30, n_classes: int = 3, seed: int = 0, length: float = 8.0):
@@ -34,3 +39,15 @@ def stored_order(n_documents: int, seed: int) -> np.ndarray:
 def lane_order(n_documents: int, seed: int, epoch: int, round_: int, lane: int) -> np.ndarray:
     key = np.array([seed, epoch * 2**40 + round_ * 2**20 + lane], np.uint64)
     return np.random.Generator(np.random.Philox(key=key)).permutation(n_documents)
+
+
+def documents_of(X: Any, labels: Any = None, **more: Any) -> Documents:
+    csr = sp.csr_matrix(X)
+    arrays = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64), csr.shape[1]
+    return Documents(*arrays, labels=labels, **more)
+
+
+def one_round(learner: Any, state: Any, documents: Any, epoch: int = 0) -> Any:
+    """Return the state after a round of one lane."""
+    n = documents.n_documents
+    return learner.update(state, learner.map(state, learner.prepare(documents), Lane(epoch, 0, 0, 0, n, n)))

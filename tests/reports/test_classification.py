@@ -9,15 +9,7 @@ import scipy.sparse as sp
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score, log_loss, precision_recall_fscore_support, roc_auc_score
 
-from sdem_dist import (
-    EMMixtureClassifier,
-    GaussianNB,
-    MultinomialNB,
-    MultiplicativeMixtureClassifier,
-    SupervisedLDAClassifier,
-    plots,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.reports.classification import MAX_ROWS, ClassificationReport, LabelReport
 
 RNG = np.random.default_rng(0)
@@ -93,10 +85,12 @@ def test_classes_without_documents_are_counted():
     assert "never predicted" not in ClassificationReport(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
 
 
-@pytest.mark.parametrize("kind", [MultinomialNB, GaussianNB, EMMixtureClassifier, MultiplicativeMixtureClassifier])
+@pytest.mark.parametrize(
+    "kind", [sd.MultinomialNB, sd.GaussianNB, sd.EMMixtureClassifier, sd.MultiplicativeMixtureClassifier]
+)
 def test_every_classifier_measures_what_its_report_does(kind, tmp_path):
     y = RNG.integers(0, 3, 90)
-    counts = kind is MultinomialNB
+    counts = kind is sd.MultinomialNB
     X = RNG.poisson(0.5 + (y[:, None] == np.arange(4))) if counts else RNG.random((90, 4)) + np.eye(3, 4)[y]
     model = kind().fit(X, y, (np.arange(90) % 3 != 1).astype(float))
     metrics, report = model.evaluate(X, y), model.report(X, y)
@@ -104,14 +98,14 @@ def test_every_classifier_measures_what_its_report_does(kind, tmp_path):
         assert metrics[name] == pytest.approx(report.figures[own], rel=1e-10, abs=1e-12)
     assert metrics["ncll"] == pytest.approx(report.log_loss, rel=1e-10)
     assert metrics["macro_f1"] == pytest.approx(f1_score(y, model.predict(X), average="macro"))
-    assert ("temperature" in metrics) == (kind is not GaussianNB)
-    of_corpus = model.report(write_corpus(tmp_path / "c", X, y, dense=not counts))
+    assert ("temperature" in metrics) == (kind is not sd.GaussianNB)
+    of_corpus = model.report(sd.write_corpus(tmp_path / "c", X, y, dense=not counts))
     assert of_corpus.figures == pytest.approx(report.figures)
 
 
 def test_tables_of_errors_have_texts_and_words_where_they_are_known():
     texts, y = ["goal match", "bank share"] * 6, ["sport", "money"] * 6
-    model, wrong = MultinomialNB(loss="nll").fit(texts, y), ["money", *y[1:]]
+    model, wrong = sd.MultinomialNB(loss="nll").fit(texts, y), ["money", *y[1:]]
     for X in (texts, np.array(texts), pd.Series(texts, index=range(5, 17))):
         errors = model.report(X, wrong).errors_frame()
         assert errors.text.tolist() == ["goal match"] and errors.index.tolist() == [0]
@@ -119,9 +113,9 @@ def test_tables_of_errors_have_texts_and_words_where_they_are_known():
         assert b"bank share" not in pickle.dumps(model.report(X, wrong)), "texts without an error are kept"
     assert list(model.report(texts, y).errors_frame()) == list(errors), "the same columns without an error"
     y, counts = RNG.integers(0, 2, 60), RNG.poisson(1.0, (60, 4))
-    models = [MultinomialNB(), GaussianNB(), SupervisedLDAClassifier(n_epochs=1, n_components=2)]
+    models = [sd.MultinomialNB(), sd.GaussianNB(), sd.SupervisedLDAClassifier(n_epochs=1, n_components=2)]
     for model in models:
-        dense = isinstance(model, GaussianNB)
+        dense = isinstance(model, sd.GaussianNB)
         model.fit(counts, y)
         for kind in (np.asarray, pd.DataFrame) if dense else (np.asarray, sp.coo_matrix, sp.csc_array, pd.DataFrame):
             frame = model.report(kind(counts), y).errors_frame()
@@ -150,7 +144,7 @@ def test_of_very_many_classes_those_with_errors_are_shown_and_the_others_counted
     assert len(report.to_frame()) == len(report.to_dict()["classes"]) == n
     assert [c[:3] for c in report.confusions()] == [("c17", "c18", 1), ("c4000", "c4001", 1), ("c4002", "c4001", 1)]
     assert report.confusion_among(np.array([17, 18, 4001])).tolist() == [[1, 1, 0], [0, 2, 0], [0, 0, 2]]
-    axes = plots.confusion(report, Figure().subplots())
+    axes = sd.plots.confusion(report, Figure().subplots())
     shares, names = axes.images[0].get_array(), [t.get_text() for t in axes.get_yticklabels()]
     assert shares.shape == (MAX_ROWS, MAX_ROWS) and shares[names.index("c17"), names.index("c18")] == 0.5
     assert "60 classes with most errors, of 5,000" in axes.get_title()

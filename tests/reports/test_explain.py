@@ -12,18 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sdem_dist import (
-    EMMixtureClassifier,
-    GaussianNB,
-    GaussianRegressor,
-    LDAClassifier,
-    ModelError,
-    MultinomialNB,
-    MultiplicativeMixtureClassifier,
-    SdemMixtureClassifier,
-    SupervisedLDAClassifier,
-    SupervisedLDARegressor,
-)
+import sdem_dist as sd
 from sdem_dist.reports.explanation import Explanation, NumberExplanation, WordPart
 from sdem_dist.text import VectorizerSettings
 from sdem_dist.text.vectorizer import terms
@@ -40,13 +29,13 @@ NEW = [
     "bread <script>alert('x')</script> \x1b[31m goal",
 ]
 MODELS = {
-    "hinge": MultinomialNB(),
-    "counts": MultinomialNB(loss="nll"),
-    "no prior": MultinomialNB(loss="ncll", fit_prior=False, n_epochs=2),
-    "lda": LDAClassifier(n_epochs=2),
-    "gibbs": LDAClassifier(n_epochs=1, inference="gibbs"),
-    "supervised": SupervisedLDAClassifier(n_components=4, n_epochs=2),
-    "mixture": EMMixtureClassifier(2, components="multinomial", n_epochs=3),
+    "hinge": sd.MultinomialNB(),
+    "counts": sd.MultinomialNB(loss="nll"),
+    "no prior": sd.MultinomialNB(loss="ncll", fit_prior=False, n_epochs=2),
+    "lda": sd.LDAClassifier(n_epochs=2),
+    "gibbs": sd.LDAClassifier(n_epochs=1, inference="gibbs"),
+    "supervised": sd.SupervisedLDAClassifier(n_components=4, n_epochs=2),
+    "mixture": sd.EMMixtureClassifier(2, components="multinomial", n_epochs=3),
 }
 SETTINGS = {
     "words": VectorizerSettings(),
@@ -117,7 +106,7 @@ def test_topics_come_first():
 def test_marks_lie_on_the_text(name):
     if name == "stems":
         pytest.importorskip("Stemmer")
-    model = MultinomialNB(vectorizer=SETTINGS[name]).fit(TEXTS, LABELS)
+    model = sd.MultinomialNB(vectorizer=SETTINGS[name]).fit(TEXTS, LABELS)
     for text, one in zip(NEW, model.explain(NEW), strict=True):
         spans = [m[:2] for m in one.marks]
         assert spans == sorted(spans) and all(0 <= a < b <= len(text) for a, b in spans)
@@ -139,13 +128,13 @@ def test_terms_are_those_of_scikit_learn(text, analyzer, accents):
 
 
 @pytest.mark.parametrize("components", ["", "gaussian", "exponential"])
-@pytest.mark.parametrize("kind", [EMMixtureClassifier, SdemMixtureClassifier])
+@pytest.mark.parametrize("kind", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
 def test_columns_of_tables(kind, components):
     y = np.arange(90) % 3
     table = pd.DataFrame(RNG.exponential(size=(90, 4)) + (y[:, None] == np.arange(4)) * 2.0, columns=list("abcd"))
     with_missing = table.mask((np.arange(90) % 4 == 0)[:, None] & (np.arange(4) == 1))
     settings = {"components": components, "offset": 0.1 if components == "exponential" else 0.0}
-    models = [kind(n, **settings) for n in (2, 1)] if components else [GaussianNB()]
+    models = [kind(n, **settings) for n in (2, 1)] if components else [sd.GaussianNB()]
     for model in models:
         explained = model.fit(table, y).explain(with_missing)
         for one, row in zip(explained, model.predict_log_proba(with_missing), strict=True):
@@ -157,7 +146,7 @@ def test_columns_of_tables(kind, components):
 @pytest.mark.parametrize("n_missing", [0, 2])
 def test_numbers_of_tables_are_sums_over_columns(n_missing):
     table = pd.DataFrame(RNG.normal(size=(80, 4)) @ RNG.normal(size=(4, 4)), columns=list("abcd"))
-    model = GaussianRegressor().fit(table, table @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=80))
+    model = sd.GaussianRegressor().fit(table, table @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=80))
     table = table.mask(RNG.random(table.shape) < 0.1 * n_missing)
     explained = model.explain(table)
     for one, prediction in zip(explained, model.predict(table), strict=True):
@@ -173,7 +162,7 @@ def test_numbers_of_tables_are_sums_over_columns(n_missing):
 
 def test_numbers_of_texts_are_sums_over_topics_and_words():
     stars = np.array([{"sport": 5.0, "money": 1.0, "food": 3.0}[label] for label in LABELS])
-    model = SupervisedLDARegressor(n_components=3, n_epochs=4).fit(TEXTS, np.stack([stars, -stars], axis=1))
+    model = sd.SupervisedLDARegressor(n_components=3, n_epochs=4).fit(TEXTS, np.stack([stars, -stars], axis=1))
     for target in (0, 1):
         for one, prediction in zip(model.explain(NEW, target), model.predict(NEW)[:, target], strict=True):
             assert one.mean + one.offset + sum(w.part for w in one.words) == pytest.approx(prediction)
@@ -193,13 +182,13 @@ def test_what_each_document_is_compared_with():
     for wrong in (wanted[:2], "weather"):
         with pytest.raises(ValueError, match=r"against|weather"):
             model.explain(["goal"] * 3, against=wrong)
-    dense = MultiplicativeMixtureClassifier(2).fit(RNG.random(size=(40, 2)), np.arange(40) % 2)
-    with pytest.raises(ModelError, match="sum over their words"):
+    dense = sd.MultiplicativeMixtureClassifier(2).fit(RNG.random(size=(40, 2)), np.arange(40) % 2)
+    with pytest.raises(sd.ModelError, match="sum over their words"):
         dense.explain(np.zeros((1, 2)))
 
 
 def test_a_class_that_cannot_be_has_a_prior_and_plain_json():
-    model = MultinomialNB(loss="nll", class_prior=[0.5, 0.0, 0.5]).fit(TEXTS, LABELS)
+    model = sd.MultinomialNB(loss="nll", class_prior=[0.5, 0.0, 0.5]).fit(TEXTS, LABELS)
     one = model.explain(["goal match"], against=model.classes_[1])[0]
     assert one.log_odds == one.prior == np.inf and one.offset == 0.0
     plain = json.loads(json.dumps(one.to_dict(), allow_nan=False))
@@ -209,7 +198,7 @@ def test_a_class_that_cannot_be_has_a_prior_and_plain_json():
 def test_many_columns_take_little_memory():
     n, y = 600, np.arange(60) % 2
     table = RNG.normal(size=(60, n)) + y[:, None]
-    model = GaussianNB(loss="nll").fit(table, y)
+    model = sd.GaussianNB(loss="nll").fit(table, y)
     table[0, 3] = np.nan
     tracemalloc.start()
     one = model.explain(table[:1], against=1)[0]

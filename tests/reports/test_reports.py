@@ -7,18 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score
 
-from sdem_dist import (
-    GaussianNB,
-    GaussianRegressor,
-    LatentDirichletAllocation,
-    LDAClassifier,
-    MultiLabelNB,
-    MultinomialMixture,
-    MultinomialNB,
-    SupervisedLDARegressor,
-    cluster_scores,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.reports.reporting import mistakes
 from sdem_dist.storage.encoding import null_for_nan
 from sdem_dist.table import Html, Table
@@ -32,14 +21,17 @@ NAMES = np.array([ODD, "other"])[Y]
 X = RNG.poisson(0.8 + 0.7 * (np.arange(6) % 2 == Y[:, None]))
 NUMBERS = X[:, 0] + RNG.normal(size=N)
 CASES = {
-    "classes": (MultinomialNB(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
-    "table": (GaussianNB(), {"X": X.astype(float), "y": NAMES, "dense": True}),
-    "labels": (MultiLabelNB(n_epochs=1), {"y": [[ODD] if label else [ODD, "b"] for label in Y], "vocabulary": WORDS}),
-    "numbers": (SupervisedLDARegressor(n_components=2, n_epochs=1), {"targets": NUMBERS, "vocabulary": WORDS}),
-    "dense numbers": (GaussianRegressor(), {"X": np.column_stack([X, NUMBERS]), "dense": True}),
-    "clusters": (MultinomialMixture(3, n_init=1, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
-    "topics": (LatentDirichletAllocation(3, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
-    "topics of classes": (LDAClassifier(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
+    "classes": (sd.MultinomialNB(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
+    "table": (sd.GaussianNB(), {"X": X.astype(float), "y": NAMES, "dense": True}),
+    "labels": (
+        sd.MultiLabelNB(n_epochs=1),
+        {"y": [[ODD] if label else [ODD, "b"] for label in Y], "vocabulary": WORDS},
+    ),
+    "numbers": (sd.SupervisedLDARegressor(n_components=2, n_epochs=1), {"targets": NUMBERS, "vocabulary": WORDS}),
+    "dense numbers": (sd.GaussianRegressor(), {"X": np.column_stack([X, NUMBERS]), "dense": True}),
+    "clusters": (sd.MultinomialMixture(3, n_init=1, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
+    "topics": (sd.LatentDirichletAllocation(3, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
+    "topics of classes": (sd.LDAClassifier(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
 }
 
 
@@ -47,7 +39,7 @@ CASES = {
 def case(request, tmp_path_factory):
     """Return a fitted model, its corpus, and a part of the corpus."""
     estimator, arguments = CASES[request.param]
-    corpus = write_corpus(tmp_path_factory.mktemp("reports") / "c.zarr", **{"X": X, **arguments})
+    corpus = sd.write_corpus(tmp_path_factory.mktemp("reports") / "c.zarr", **{"X": X, **arguments})
     return estimator.fit(corpus), corpus, corpus.subset(np.arange(N) % 3 == 1)
 
 
@@ -85,16 +77,16 @@ def test_a_report_of_a_part_is_of_its_documents(case):
         assert listed and set(listed) <= set(part.ids_at(np.flatnonzero(part.mask)))
     if hasattr(model, "score_samples"):
         np.testing.assert_array_equal(model.score_samples(part), model.score_samples(corpus)[part.mask])
-    if isinstance(model, GaussianRegressor):
+    if isinstance(model, sd.GaussianRegressor):
         assert [len(values) for values in model.predict(part, return_std=True)] == [part.mask.sum()] * 2
-    if isinstance(model, LatentDirichletAllocation):
+    if isinstance(model, sd.LatentDirichletAllocation):
         rows = corpus.read(0, N).to_csr()[part.mask]
         assert model.score(part) == pytest.approx(model.score(rows))
         assert model.perplexity(part) == pytest.approx(model.perplexity(rows))
 
 
 def test_numbers():
-    model = GaussianRegressor().fit(X, NUMBERS)
+    model = sd.GaussianRegressor().fit(X, NUMBERS)
     report = model.report(X, NUMBERS)
     assert report.figures["r2"] == pytest.approx(r2_score(NUMBERS, model.predict(X)))
     assert report.figures["rmse"] ** 2 == pytest.approx(report.figures["mse"])
@@ -103,10 +95,10 @@ def test_numbers():
 
 
 def test_clusters_and_topics_with_and_without_labels():
-    mixture = MultinomialMixture(2, random_state=0).fit(X)
+    mixture = sd.MultinomialMixture(2, random_state=0).fit(X)
     report = mixture.report(X, Y)
-    assert report.figures == pytest.approx(cluster_scores(Y, mixture.predict(X))) and report.sizes.sum() == N
-    model = LatentDirichletAllocation(3, n_epochs=2).fit(X)
+    assert report.figures == pytest.approx(sd.cluster_scores(Y, mixture.predict(X))) and report.sizes.sum() == N
+    model = sd.LatentDirichletAllocation(3, n_epochs=2).fit(X)
     topics, theta = model.report(X, Y), model.transform(X)
     means = [theta[k == Y].mean(axis=0) for k in (0, 1)]
     np.testing.assert_allclose(topics.prevalence, means)
@@ -120,12 +112,12 @@ def test_clusters_and_topics_with_and_without_labels():
 
 
 def test_labels_and_targets_that_do_not_fit_their_documents():
-    model = GaussianRegressor().fit(X, NUMBERS)
+    model = sd.GaussianRegressor().fit(X, NUMBERS)
     for odd in (NUMBERS[:5], np.repeat(NUMBERS, 2), np.where(np.arange(N) == 3, np.nan, NUMBERS)):
         with pytest.raises(ValueError, match=rf"{len(odd)} values|document 3"):
             model.report(X, odd)
     with pytest.raises(ValueError, match="5 values"):
-        MultinomialMixture(2, n_epochs=1).fit(X).report(X, np.zeros(5))
+        sd.MultinomialMixture(2, n_epochs=1).fit(X).report(X, np.zeros(5))
 
 
 def test_cells_are_harmless_everywhere():

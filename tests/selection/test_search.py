@@ -1,10 +1,5 @@
 """Searches: scores are those of fits without the fold, the same winner anywhere and after a stop, what is refused."""
 
-import os
-import signal
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
@@ -160,22 +155,6 @@ def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(corpus, tmp_path
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
     same(search(corpus, **more, checkpoint=tmp_path / "run", resume=True), straight)
     assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
-
-
-KILLED = """
-import os, signal, sys
-from selection.test_search import sd, search
-kill = lambda event: event.done == 5 and os.kill(os.getpid(), signal.SIGKILL)
-search(sd.open_corpus(sys.argv[1]), callbacks=[kill], checkpoint=sys.argv[2])
-"""
-
-
-def test_a_killed_process_is_taken_up(corpus, tmp_path, found):
-    killed = [sys.executable, "-c", KILLED, str(corpus.path), str(tmp_path / "run")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
-    assert subprocess.run(killed, env=env, check=False).returncode == -signal.SIGKILL
-    assert len(list((tmp_path / "run").iterdir())) == 6
-    same(search(corpus, checkpoint=tmp_path / "run", resume=True), found)
 
 
 def test_a_checkpoint_is_of_one_search(corpus, documents, tmp_path):
