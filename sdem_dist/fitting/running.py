@@ -114,7 +114,7 @@ def run_fit(
             held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
             documents = held_out.documents
             # Without patience evaluation decides nothing.
-            stopping = None if patience is None else (patience, every, held_out.identity)
+            stopping = None if patience is None else (patience, every, held_out.corpus.header.uid)
         monitoring = Monitoring(
             every or int(validation is not None),  # given validation documents are always evaluated
             documents,
@@ -131,7 +131,7 @@ def run_fit(
             source.documents,
             monitoring=monitoring,
             checkpoints=checkpoints,
-            settings=identity(corpus=source.identity, weighting=source.weighting, stopping=stopping),
+            settings=identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping),
             resume=resume,
             callbacks=callbacks,
         )

@@ -33,9 +33,9 @@ SEVERAL = "has several labels per document, and the model was trained on documen
 
 def source_of(
     estimator: Estimator,
-    X: object,
+    X: Any,
     y: object = None,
-    sample_weight: object = None,
+    sample_weight: Any = None,
     *,
     client: object = None,
     use: Use = "train",
@@ -48,36 +48,30 @@ def source_of(
     `classes`: all classes, where `y` may have fewer: of the batches of `partial_fit`.
     Raises ValueError, CorpusError: what is wrong, where, and what to do.
     """
-    sparse = estimator._layout == "sparse"
-    X, of_texts = text_column(X) if sparse else X, dict[str, Any]()
-    if sparse and (are_texts(X) or (use != "train" and _listed_for_texts(estimator, X))):
-        texts = cast("Sequence[str]", X)
-        if use != "train":
-            X = estimator.vectorize(texts)
+    sparse, of_texts = estimator._layout == "sparse", dict[str, Any]()
+    texts: Any = text_column(X) if sparse else X
+    if not sparse or not (are_texts(texts) or (use != "train" and _listed_for_texts(estimator, texts))):
+        X = texts
+    elif use != "train":
+        X = estimator.vectorize(texts)
+    else:
+        settings = estimator.vectorizer or VectorizerSettings()
+        of_texts["vectorizer"] = dict(settings.to_json())
+        if classes is not None and settings.kind == "count":
+            warnings.warn(
+                "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
+                "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
+                stacklevel=3,
+            )
+        # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
+        if sample_weight is not None and np.shape(sample_weight) == (len(texts),) and not np.all(sample_weight):
+            texts = np.where(np.asarray(sample_weight) == 0, "", np.asarray(texts, object))
+        if settings.kind == "count":
+            X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(texts, settings)
         else:
-            settings = estimator.vectorizer or VectorizerSettings()
-            of_texts["vectorizer"] = dict(settings.to_json())
-            if classes is not None and settings.kind == "count":
-                warnings.warn(
-                    "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
-                    "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
-                    stacklevel=3,
-                )
-            if sample_weight is not None:  # no word is learned of documents of weight 0
-                weights, values = np.asarray(sample_weight), np.asarray(X, object)
-                if (
-                    weights.shape == values.shape and not weights.all()
-                ):  # what is wrong is said where weights are checked
-                    texts = cast("Sequence[str]", np.where(weights == 0, "", values))
-            if settings.kind == "count":
-                counts, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(texts, settings)
-            else:
-                counts, _ = count_texts(texts, settings)
-            if counts.shape[1] == 0:
-                raise ValueError(
-                    "none of the texts holds a word: the vectorizer's token_pattern and stop_words decide what one is"
-                )
-            X = counts
+            X = count_texts(texts, settings)[0]
+        if X.shape[1] == 0:
+            raise ValueError("none of the texts holds a word, as the vectorizer's token_pattern and stop_words say")
     if isinstance(X, Source):
         source = X
     else:
@@ -86,28 +80,24 @@ def source_of(
             source = _of_corpus(estimator, X, y, sample_weight, use)
         elif client is not None:
             raise ValueError(
-                "a Dask cluster needs a corpus that its workers can read: write one with sdem_dist.write_corpus and pass that"
+                "a Dask cluster needs a corpus that its workers can read: write one with sdem_dist.write_corpus"
             )
         else:
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
         if estimator.spec.target == "labels" and classes is None:
-            present = np.flatnonzero(source.class_counts)
-            if source.members is None and use == "score" and not len(present):
-                raise ValueError(
-                    "none of the documents to be scored has a label: accuracy and losses need some that have"
-                )
-            if source.members is None and use == "train" and len(present) < 2:
-                problem = (
-                    f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
-                )
+            present, several = np.flatnonzero(source.class_counts), source.members is not None
+            if not several and use == "score" and not len(present):
+                raise ValueError("none of the documents to be scored has a label: accuracy and losses need some")
+            if not several and use == "train" and len(present) < 2:
+                some_classes = some(source.classes[present])
+                problem = f"has one class only ({some_classes}): a classifier needs at least two classes"
                 on_disk = isinstance(source.corpus, Corpus)
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
-            if source.members is None and use == "train" and len(present) < len(source.classes):
-                empty = np.setdiff1d(np.arange(len(source.classes)), present)
-                n_empty = counted(len(empty), "class", "classes")
+            if not several and use == "train" and len(present) < len(source.classes):
+                empty = np.delete(source.classes, present)
                 warnings.warn(
-                    f"{n_empty} without a document of a weight above zero ({some(source.classes[empty])}): the model learns "
-                    "nothing about them, so its probabilities and words of these classes mean nothing",
+                    f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)}): "
+                    "the model learns nothing about them, so its probabilities and words of these classes mean nothing",
                     stacklevel=4,
                 )
             if use == "train":
@@ -120,39 +110,38 @@ def source_of(
 
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
-    spec, target, name, header = estimator.spec, estimator.spec.target, type(estimator).__name__, corpus.header
-    several, path, unlabelled = header.label_sets is not None, corpus.path, estimator.unlabelled
+    spec, name, header, path = estimator.spec, type(estimator).__name__, corpus.header, corpus.path
+    several, unlabelled, train = header.label_sets is not None, estimator.unlabelled, use == "train"
+    learns_labels = spec.target == "labels"
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
         raise CorpusError("no document has a weight above zero: give some of them a weight", path=path)
-    if sample_weight is not None or (y is not None and target != "nothing"):
-        raise ValueError(
-            "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
-        )
+    if sample_weight is not None or (y is not None and spec.target != "nothing"):
+        raise ValueError("a corpus brings its labels or targets, and weights: leave y and sample_weight at None")
     check_layout(estimator, corpus)
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     problem = ""
-    if target == "labels" and not header.classes:
-        problem = f"has no labels, which {name} needs " + (
-            "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
-            if use == "train"
-            else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
-        )
-    elif target == "labels" and several and not spec.label_sets:
+    if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
+        problem = f"has no targets, which {name} needs: ingest it with --targets, or use write_corpus(targets=)"
+    elif not learns_labels:
+        pass
+    elif not header.classes:
+        advice = "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
+        if train:
+            other = "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+            advice = f"to train; {other}"
+        problem = f"has no labels, which {name} needs {advice}"
+    elif several and not spec.label_sets:
         advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
         problem = f"has several labels per document, and {name} learns one: {advice}"
-    elif target == "labels" and several and use != "train" and not estimator.several_labels:
+    elif several and not train and not estimator.several_labels:
         problem = SEVERAL
-    elif (
-        target == "labels" and use == "train" and unlabelled is not None and str(unlabelled) in map(str, header.classes)
-    ):
-        problem = (
-            f"has a class {unlabelled!r}, which unlabelled names: a corpus has to know documents without a label when it is "
-            f"written, by write_corpus(..., unlabelled={unlabelled!r})"
-        )
-    elif target == "labels" and n_hidden and not estimator._takes_hidden:
+    elif train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
+        advice = f"say it when the corpus is written, by write_corpus(..., unlabelled={unlabelled!r})"
+        problem = f"has a class {unlabelled!r}, which unlabelled names: {advice}"
+    elif n_hidden and unlabelled is None:
         advice = (
             "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
             "with components='multinomial' (unlabelled=-1)"
@@ -162,26 +151,21 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         elif spec.label_sets:
             advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
         problem = f"has {n_hidden:,} documents without a label, which {name} {advice}"
-    elif target == "numbers" and header.layout != DENSE and not header.n_targets:
-        problem = (
-            f"has no targets, which {name} needs: ingest it with --targets, or write it with write_corpus(targets=)"
-        )
     if problem:
         raise CorpusError(problem, path=path)
-    if target == "numbers" and numbering(header.vectorizer):
+    if spec.target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
-    source = described(corpus, labelled=target == "labels")
-    if target == "labels" and (several if use == "train" else estimator.several_labels):
-        members, labels = members_of(corpus, None if use == "train" else estimator.classes_)
+    source = described(corpus, labelled=learns_labels)
+    if learns_labels and (several if train else estimator.several_labels):
+        members, labels = members_of(corpus, None if train else estimator.classes_)
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
-    if use != "train":
+    if not train:
         if estimator._n_targets_in_columns and source.n_features != estimator._n_columns:
-            raise ValueError(
-                f"{corpus!r} has {source.n_features} columns, and the model {estimator.n_features_in_} and a target"
-            )
+            n_columns, own = source.n_features, estimator.n_features_in_
+            raise ValueError(f"{corpus!r} has {n_columns} columns, and the model {own} and a target")
         estimator._check_columns(source)
-        if target == "labels" and source.classes.tolist() != estimator.classes_.tolist():
+        if learns_labels and source.classes.tolist() != estimator.classes_.tolist():
             raise CorpusError(
                 f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
                 "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
@@ -204,16 +188,14 @@ def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Sourc
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
-    layout, needed = corpus.header.layout, estimator._layout
+    layout, needed, path = corpus.header.layout, estimator._layout, getattr(corpus, "path", str(corpus))
     if layout != needed:
         how = ", dense=True)" if needed == DENSE else "), without dense=True,"
         advice = f"write_corpus(path, X, y{how} writes a corpus for it in Python"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
-        raise CorpusError(
-            f"holds {layout} documents, and {type(estimator).__name__} takes {needed} ones: {advice}",
-            path=getattr(corpus, "path", str(corpus)),
-        )
+        name = type(estimator).__name__
+        raise CorpusError(f"holds {layout} documents, and {name} takes {needed} ones: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use, classes: object) -> Source:
@@ -225,7 +207,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
     how, several = dict[str, Any](), False
     if target == "labels":
         if isinstance(y, Iterator):
-            raise ValueError(f"y is {checks.kind_of(y)}, not a list or an array: pass list(...) of the labels")
+            raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
             raise ValueError(

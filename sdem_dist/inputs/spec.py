@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -60,13 +60,20 @@ class Spec:
     either: bool = False  # documents may be of the other layout too: what `fit` is given decides
 
 
+Frequency: TypeAlias = Corpus | MemoryCorpus | np.ndarray
+"""How many documents each word has, shape (n_features,), or the corpus that knows; workers read those on disk."""
+
+
+def counted_in(frequency: Frequency) -> np.ndarray:
+    return frequency if isinstance(frequency, np.ndarray) else frequency.document_frequency
+
+
 @dataclass(frozen=True, repr=False)
 class Weigh:
     """A transform: counts as a model weighs them."""
 
     weighting: Weighting
-    trained_on: Corpus | MemoryCorpus | np.ndarray
-    """Where document frequencies come from: workers read those of a corpus on disk for themselves."""
+    trained_on: Frequency
     words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
 
     def __getstate__(self) -> dict[str, object]:
@@ -75,19 +82,17 @@ class Weigh:
     @cached_property
     def _name(self) -> str:
         trained = self.trained_on
-        return hashlib.sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ""
+        return f"{self.weighting} {sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ''}"
 
     def __repr__(self) -> str:
-        return f"{self.weighting} {self._name}"
+        return self._name
 
     @cached_property
     def factors(self) -> np.ndarray:
-        words, trained = self.words, self.trained_on
-        if isinstance(trained, np.ndarray):
-            return self.weighting.factors(trained, words)
-        if words is None and self.weighting.orders is not None:
-            words = trained.vocabulary()
-        return self.weighting.factors(trained.document_frequency, words)
+        words = self.words
+        if words is None and self.weighting.orders is not None and not isinstance(self.trained_on, np.ndarray):
+            words = self.trained_on.vocabulary()
+        return self.weighting.factors(counted_in(self.trained_on), words)
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         return self.weighting.apply(cast(Documents, documents), self.factors)
@@ -101,9 +106,7 @@ class HoldOut:
     take a share of a document's length.
     """
 
-    frequency: np.ndarray | Corpus | MemoryCorpus
-    """Shape (n_features,): how many documents each word has that are trained on or held out; of a corpus on disk
-    workers read it for themselves."""
+    frequency: Frequency  # counts of documents that are trained on or held out
     seed: int = 0
     share: float = 1.0  # of the documents; 1: all that the corpus has
 
@@ -112,15 +115,14 @@ class HoldOut:
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         documents = cast(Documents, documents)
-        held_out = np.ones(stop - start, bool)
-        if self.share < 1.0:
-            held_out = ~trained_part(self.seed, start, stop, self.share)
+        held_out = (
+            ~trained_part(self.seed, start, stop, self.share) if self.share < 1.0 else np.ones(stop - start, bool)
+        )
         if documents.labels is not None:  # one without a label is trained on
             held_out &= documents.labels >= 0
         if documents.weights is not None:
             held_out &= documents.weights > 0
-        documents = documents.taken(np.flatnonzero(held_out))
-        frequency = self.frequency if isinstance(self.frequency, np.ndarray) else self.frequency.document_frequency
+        documents, frequency = documents.taken(np.flatnonzero(held_out)), counted_in(self.frequency)
         is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_trained)[documents.indptr]
         return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)
@@ -152,8 +154,7 @@ class Source:
     transformer: TextTransformer | None = None  # a counter of other texts, where these were texts
     single: bool = True  # numbers to be learned are one per document, not a column of a table
     weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
-    trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
-    """Where the document frequencies come from that `weighting` needs."""
+    trained_on: Frequency | None = None  # for the `weighting`
     members: sp.csr_matrix | None = None
     """Where documents may have several labels: which label is in which set, shape (n_sets, n_classes)."""
     retrain: bool = True
@@ -166,29 +167,26 @@ class Source:
     def seen(self, corpus: Any) -> CorpusLike:
         """Return documents of the same columns as the model sees them, whatever weighed them before."""
         others = tuple(t for t in corpus.transforms if not isinstance(t, Weigh))
-        corpus = corpus if len(others) == len(corpus.transforms) else corpus._with(transforms=others)
-        corpus = corpus if self.members is None else corpus.transformed(Members(self.members))
+        if len(others) < len(corpus.transforms):
+            corpus = corpus._with(transforms=others)
+        if self.members is not None:
+            corpus = corpus.transformed(Members(self.members))
         if self.weighting is None or self.trained_on is None:
             return corpus
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
         return corpus.transformed(Weigh(self.weighting, self.trained_on, None if elsewhere else self.vocabulary))
 
-    def weighed_by(self, corpus: Corpus | MemoryCorpus | np.ndarray, n_documents: int, **changes: Any) -> Source:
-        """Return the documents with the weighting that the document frequencies of others, so many, make.
-
-        `changes`: of the weighting.
-        """
+    def weighed_by(self, others: Frequency, n_documents: int, **changes: Any) -> Source:
+        """Return the documents with the weighting, changed, that frequencies of others, so many, make."""
         if self.weighting is None:
             return self
-        frequency = corpus if isinstance(corpus, np.ndarray) else corpus.document_frequency
         # Frequencies count the documents of damaged shards that training leaves out, too.
-        n_counted = max(n_documents, int(frequency.max(initial=0)))
-        return replace(self, weighting=replace(self.weighting, n_documents=n_counted, **changes), trained_on=corpus)
+        n_counted = max(n_documents, int(counted_in(others).max(initial=0)))
+        return replace(self, weighting=replace(self.weighting, n_documents=n_counted, **changes), trained_on=others)
 
     @property
     def frequency(self) -> np.ndarray | None:
-        trained = self.trained_on
-        return trained if trained is None or isinstance(trained, np.ndarray) else trained.document_frequency
+        return None if self.trained_on is None else counted_in(self.trained_on)
 
     @property
     def n_features(self) -> int:
@@ -203,10 +201,6 @@ class Source:
         """Documents that have a label, by weight; 0 where all have, or labels play no part."""
         labelled = float(sum(self.class_counts))
         return labelled if 0.0 < labelled < (1.0 - 1e-9) * self.weight else 0.0
-
-    @property
-    def identity(self) -> str:
-        return self.corpus.header.uid
 
     @property
     def weighted(self) -> bool:
@@ -276,11 +270,6 @@ class Estimator(BaseEstimator, ABC):
         """Whether weights of training documents get the mean 1: discriminative losses have no scale of counts."""
         return self.spec.target == "labels" and getattr(self, "loss", None) != "nll"
 
-    @property
-    def _takes_hidden(self) -> bool:
-        """Whether documents whose class is hidden may be trained on."""
-        return self.unlabelled is not None
-
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together."""
 
@@ -315,20 +304,18 @@ class Estimator(BaseEstimator, ABC):
 
     def _check_columns(self, source: Source) -> None:
         """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
-        problem, what, theirs, settings = "", "vocabulary", source.vocabulary, source.vectorizer
+        problem, theirs, settings = "", source.vocabulary, source.vectorizer
         if source.n_features != self._n_columns:
             problem = f"{source.name} has {source.n_features} words, the model {self._n_columns}"
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
             problem = f"the vocabulary of {source.name} does not match the model's"
         elif settings is not None and (trained := self.vectorizer_) is not None:
-            odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
+            odd = ", ".join(n for n in trained if n not in ONLY_CHOOSING and settings.get(n) != trained[n])
             # numbers that others made from text do not tell how
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
-                way, what = f"in another way than the model's ({', '.join(odd)})", "settings"
-                problem = f"the numbers of {source.name} were made from text {way}"
+                problem = f"the numbers of {source.name} were made from text in another way than the model's ({odd})"
         if problem:
-            advice = f"ingest it with the {what} of the training corpus (sdem ingest --vocabulary-from)"
-            raise CorpusError(f"{problem}; {advice}")
+            raise CorpusError(f"{problem}; ingest it as the training corpus was (sdem ingest --vocabulary-from)")
 
     @abstractmethod
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix: ...

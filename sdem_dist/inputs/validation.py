@@ -30,10 +30,6 @@ def is_dask(X: object) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def kind_of(value: object) -> str:
-    return f"a {type(value).__name__.replace('_', ' ')}"
-
-
 def refuse_address(client: object) -> None:
     if isinstance(client, str):
         raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
@@ -44,12 +40,12 @@ def begins_with_text(values: Iterable[object]) -> bool:
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 
-def are_texts(X: object) -> bool:
+def are_texts(X: Any) -> bool:
     """Whether documents are a column of texts: a list, an array, a pandas or Arrow column; the first may be missing."""
-    if isinstance(X, np.ndarray):
-        return X.ndim == 1 and len(X) > 0 and (X.dtype.kind in "UT" or (X.dtype == object and begins_with_text(X)))
-    if isinstance(X, list | tuple) or (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
-        return begins_with_text(X)  # type: ignore[arg-type]
+    if isinstance(X, np.ndarray) and (X.ndim != 1 or X.dtype != object):
+        return X.ndim == 1 and len(X) > 0 and X.dtype.kind in "UT"
+    if isinstance(X, list | tuple | np.ndarray) or (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
+        return begins_with_text(X)
     return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
 
 
@@ -58,47 +54,44 @@ def text_column(X: Any) -> object:
 
     It may be a sequence, a generator, a frame of one column, a Dask column, or a column by Arrow's interface.
     """
-    if isinstance(X, str | list | tuple | np.ndarray) or sp.issparse(X) or isinstance(X, Corpus | Documents):
+    if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
+    streams, of_columns, column = hasattr(X, "__arrow_c_stream__"), getattr(X, "ndim", 0), X
     if is_dask(X):
-        is_column = getattr(X, "ndim", 0) == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
-        column: Any = X.compute() if is_column and X.dtype.kind not in "biufcmM" else None
-        return column if column is not None and begins_with_text(column) else X
-    if hasattr(X, "iloc"):
-        column = X.iloc[:, 0] if getattr(X, "ndim", 0) == 2 and X.shape[1] == 1 else X
-        return column if getattr(column, "ndim", 0) == 1 and begins_with_text(column) else X
-    has_arrow = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")
-    if isinstance(X, Iterator) and not has_arrow:
-        first = next(X, None)
-        return [first, *X] if isinstance(first, str) else X  # refused by name
-    if not has_arrow and (isinstance(X, Sequence) or type(X).__module__.startswith("pandas")):  # of pandas an index
-        return list(X) if begins_with_text(X) else X
-    if not has_arrow:
-        return X
-    import pyarrow as pa
+        is_column = of_columns == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
+        column = X.compute() if is_column and X.dtype.kind not in "biufcmM" else []
+    elif hasattr(X, "iloc"):
+        column = X if of_columns == 1 else X.iloc[:, 0] if of_columns == 2 and X.shape[1] == 1 else []
+    elif not streams and not hasattr(X, "__arrow_c_array__"):
+        if isinstance(X, Iterator):
+            first = next(X, None)
+            return [first, *X] if isinstance(first, str) else X  # refused by name
+        is_index = type(X).__module__.startswith("pandas")
+        return list(X) if (isinstance(X, Sequence) or is_index) and begins_with_text(X) else X
+    else:
+        import pyarrow as pa
 
-    def holds_texts(kind: pa.DataType) -> bool:
-        return is_text(getattr(kind, "value_type", kind))
-
-    if isinstance(X, pa.RecordBatchReader):  # it can be read once
-        X = X.read_all()
-    for read in (pa.chunked_array, pa.table) if hasattr(X, "__arrow_c_stream__") else (pa.array, pa.record_batch):
-        try:
-            column = read(X)
-        except (pa.ArrowException, TypeError, ValueError):
-            continue
-        if hasattr(column, "column_names"):
-            names = [field.name for field in column.schema if holds_texts(field.type)]
-            if names and len(column.column_names) > 1:
+        if isinstance(X, pa.RecordBatchReader):  # it can be read once
+            X = X.read_all()
+        for read in (pa.chunked_array, pa.table) if streams else (pa.array, pa.record_batch):
+            try:
+                column = read(X)
+            except (pa.ArrowException, TypeError, ValueError):
+                continue
+            fields = list(column.schema) if hasattr(column, "column_names") else [column]
+            named = [i for i, field in enumerate(fields) if is_text(getattr(field.type, "value_type", field.type))]
+            if named and len(fields) > 1:
+                names = [fields[i].name for i in named]
                 raise ValueError(
                     f"X is a table with texts in columns {names[:5]}: pass one column, such as X[{names[0]!r}]"
                 )
-            column = column.column(0) if names else None
-        if column is not None and holds_texts(column.type):  # a struct holds the rows of a table
-            if not pa.types.is_dictionary(column.type):
-                return column
-            return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
-    return X
+            if named:  # a struct, which has none, holds the rows of a table
+                column = column.column(0) if hasattr(column, "column_names") else column
+                if not pa.types.is_dictionary(column.type):
+                    return column
+                return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
+        return X
+    return column if begins_with_text(column) else X
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
@@ -107,30 +100,24 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     `counts`: or none of counts: lists of words, and a DataFrame with columns of texts.
     """
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
-    first = X[:1] if has_items else ()
-    word = X if isinstance(X, str) and not any(c.isspace() for c in X) else ""
-    problem = ""
+    word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
         problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
-        problem = (
-            f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
-            "sdem_dist.ingest makes a corpus of a file of documents"
-        )
+        problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest makes one of documents"
     elif type(X).__module__.startswith("dask.bag"):
-        problem = (
-            "X is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
-            "workers read (sdem_dist.ingest)"
-        )
+        problem = "X is a Dask bag, of Python objects: pass X.compute(), or a corpus of its files (sdem_dist.ingest)"
     elif isinstance(X, str):
         problem = f"X is one text ({brief(X)}): put it in a list"
     elif X is None:
         problem = "X is None: pass the documents"
     elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        problem = f"X is {kind_of(X)}, not a list or an array: pass list(...) of the documents"
+        problem = (
+            f"X is a {type(X).__name__.replace('_', ' ')}, not a list or an array: pass list(...) of the documents"
+        )
     elif isinstance(X, list | tuple) and not X:
         problem = "X holds no documents"
-    elif isinstance(X, bytes) or any(isinstance(value, bytes) for value in first):
+    elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
         problem = "X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
     elif not counts or is_dask(X):
         pass
@@ -149,16 +136,14 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
         raise ValueError(problem)
 
 
-def gathered(X: object, sparse: bool) -> object:
+def gathered(X: Any, sparse: bool) -> object:
     """Return a Dask collection in memory, an array of sparse rows a block at a time; anything else as it is."""
     if not is_dask(X):
         return X
-    array: sp.csr_matrix = X
-    if not sparse or not hasattr(array, "rechunk"):
-        return array.compute()
-    by_rows = array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
-    blocks = [sp.csr_matrix(block.compute()) for block in by_rows.to_delayed().ravel()]
-    return sp.vstack(blocks, format="csr")
+    if not sparse or not hasattr(X, "rechunk"):
+        return X.compute()
+    by_rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    return sp.vstack([sp.csr_matrix(block.compute()) for block in by_rows.to_delayed().ravel()], format="csr")
 
 
 def validated(
@@ -171,23 +156,19 @@ def validated(
     name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
     if is_sparse:
         check_structure(X, "X")
-    how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric"}
-    if not takes_counts:
-        X, how = estimator._encoded(X, reset=reset), {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if takes_counts:
+        accepted |= {"accept_sparse": "csr", "dtype": "numeric"}
+    else:
+        X = estimator._encoded(X, reset=reset)
+        accepted |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
-        checked = validate_data(estimator, X, y, reset=reset, **how, **accepted)
+        checked = validate_data(estimator, X, y, reset=reset, **accepted)
     except (TypeError, ValueError):
-        nan_rows = np.empty(0, int)
-        if takes_counts and is_sparse:
-            entries = sp.coo_matrix(X)
-            nan_rows = entries.row[entries.data != entries.data]
-        elif takes_counts and getattr(X, "ndim", 0) == 2 and np.asarray(X).dtype.kind == "f":
-            nan_rows = np.flatnonzero(np.isnan(np.asarray(X)).any(axis=1))
-        if len(nan_rows):
-            raise ValueError(
-                f"Input X contains NaN, in row {nan_rows.min()} (from 0): {name} takes counts, so put 0 there, or leave the "
-                "document out"
-            ) from None
+        values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
+        if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
+            row = (values != values).nonzero()[0].min()
+            advice = f"{name} takes counts, so put 0 there, or leave the document out"
+            raise ValueError(f"Input X contains NaN, in row {row} (from 0): {advice}") from None
         advice = f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         if not takes_counts:
             advice = f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
@@ -196,7 +177,6 @@ def validated(
             advice = f"{name} of {estimator.components} components {takes}"
         if is_sparse and hasattr(estimator, "components"):
             raise ValueError(f"X is a sparse matrix: {advice}, and sparse matrices") from None
-        values = np.asarray(X, object if isinstance(X, list | tuple) else None)  # a list may be ragged
         texts = (v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str))
         if (text := next(texts, None)) is None:
             raise
@@ -209,10 +189,8 @@ def validated(
         X = X.astype(np.float32 if own == np.float16 else own, copy=False)
     rows = sp.csr_matrix(X)
     if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
-        what = "Negative values" if invalid[1] < 0 else "Too large values"
-        raise ValueError(
-            f"{what} in data passed to {name} (input X): row {invalid[0]} (from 0) holds {invalid[1]}; {VALUE_RULE}"
-        )
+        what = f"{'Negative' if invalid[1] < 0 else 'Too large'} values in data passed to {name} (input X)"
+        raise ValueError(f"{what}: row {invalid[0]} (from 0) holds {invalid[1]}; {VALUE_RULE}")
     if not (rows.has_canonical_format and rows.data.all()):
         rows = rows.astype(np.int64) if rows.data.dtype.kind in "ui" else rows.copy()  # sums may need more bytes
         rows.sum_duplicates()
@@ -240,30 +218,28 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     if values.ndim != 1:
         return y
     texts = np.array([isinstance(label, str) for label in values], bool)
-    missing = np.flatnonzero([is_missing(label) for label in values])
+    missing, of_texts = np.flatnonzero([is_missing(label) for label in values]), bool(texts.any())
     if len(missing):
-        of_texts = bool(texts.any())
-        numbers = not of_texts and len(missing) < len(values)
-        if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
+        of_numbers = not of_texts and len(missing) < len(values)
+        if unlabelled is None or is_missing(unlabelled) or (of_numbers and isinstance(unlabelled, str)):
             advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones"
             if may_be_unlabelled:
-                example = "" if of_texts else -1
-                advice = f"set unlabelled={example!r}, and None and NaN count as no label; or leave such documents out"
+                advice = (
+                    f"set unlabelled={'' if of_texts else -1!r}, and None and NaN count as no label; or leave them out"
+                )
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
         values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
         y = values = values if of_texts else np.array(values.tolist())
-    others = np.flatnonzero(~texts)
-    if len(others) == len(values) and {type(label) for label in values} in ({int}, {bool}):
+    if not texts.any() and {type(label) for label in values} in ({int}, {bool}):
         return np.array(values.tolist())  # as a column of pandas has them after some steps
-    if not 0 < len(others) < len(values):
+    if texts.all() or not texts.any():
         return y
-    odd = next((i for i in others if unlabelled is None or values[i] != unlabelled), None)
-    if odd is not None:
-        raise ValueError(
-            f"y mixes texts with others, first {values[odd]!r} at position {odd} (from 0): make all of one kind"
-            + (", or name what stands for no label with unlabelled" if may_be_unlabelled else "")
-        )
+    for i in np.flatnonzero(~texts):
+        if unlabelled is None or values[i] != unlabelled:
+            advice = ", or name what stands for no label with unlabelled" * may_be_unlabelled
+            problem = f"y mixes texts with others, first {values[i]!r} at position {i} (from 0)"
+            raise ValueError(f"{problem}: make all of one kind{advice}")
     return values
 
 

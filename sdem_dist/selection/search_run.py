@@ -102,8 +102,8 @@ class FoldFits:
 
     @property
     def name(self) -> str:
-        apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
-        return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
+        apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).corpus.header.uid
+        return sha256(f"{self.source.corpus.header.uid} {apart}".encode()).hexdigest()
 
     def n_at_once(self, n: int) -> int:  # of `n` fits; on a cluster one, on all of its workers
         return 1 if self.client is not None else max(1, min(n, self.n_jobs or len(os.sched_getaffinity(0))))

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -38,76 +38,37 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
+Block = dict[str, np.ndarray]
+"""Counted documents: `CsrCounts`, of terms of a run or of columns of the corpus, "numbers" (columns; run or -1),
+and of each document its "labels" (codes in the order in which the part has them), whether it is "held_out", and
+"weights", "groups" (hashes) and "ids" where they are."""
 _SPLIT_BITS = 40  # documents of a split are fewer than 2**40
+MAX_RUNS = 3  # runs whose columns are in memory at a time
+Columns = Callable[[int], np.ndarray] | None
+"""For a run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
 
 
-def held_out_mask(split: int, first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
-    """Return whether each of the documents `first`, `first + 1`, ... of a split is held out, bool.
-
-    It is if SplitMix64's mixing of (random_state, split, position), as a fraction of 2**64, is below `fraction`. So
-    blocks of any size, in any process, choose the same documents.
-    """
-    start = (split << _SPLIT_BITS) + first
-    positions = np.arange(start, start + n_documents, dtype=np.uint64)
-    seed = mixed(np.array([random_state % 2**64], np.uint64))
-    bits = mixed((positions + np.uint64(1)) * GOLDEN + seed)
-    chosen: np.ndarray = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
-    return chosen
-
-
-def _trains(held_out: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return which documents make the vocabulary: one of weight 0 counts nowhere."""
-    return ~held_out if weights is None else ~held_out & (weights > 0)
-
-
-class CountedBlock(NamedTuple):
-    """Consecutive documents; what stands beside their counts has a value for each."""
-
-    counts: CsrCounts  # columns are the terms of a run, or those of the corpus
-    n_columns: int
-    run: int  # its number, or -1 where columns are those of the corpus
-    labels: np.ndarray  # int32: codes of classes in the order in which the part has them
-    held_out: np.ndarray  # bool
-    weights: np.ndarray | None = None  # float64
-    groups: np.ndarray | None = None  # uint64: hashes of groups
-    ids: np.ndarray | None = None  # object: str
-
-
-def save_block(path: Path, block: CountedBlock) -> None:
-    arrays = {**block._asdict(), **block.counts._asdict(), "numbers": np.array([block.n_columns, block.run])}
-    values = block.counts.counts
-    if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the files or better
-        arrays["counts"] = values.astype(np.min_scalar_type(int(values.max())))
-    if block.ids is not None:
-        arrays["ids"], arrays["id_offsets"] = encode_strings(block.ids.tolist())
-    path.write_bytes(save({name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}))
-
-
-def load_block(path: Path) -> CountedBlock:
-    arrays = load(path.read_bytes())
-    counts, (n_columns, run) = CsrCounts(*map(arrays.pop, CsrCounts._fields)), arrays.pop("numbers").tolist()
-    if "ids" in arrays:
-        arrays["ids"] = np.array(decode_strings(arrays["ids"], arrays.pop("id_offsets")), object)
-    return CountedBlock(counts, n_columns, run, **arrays)
+def save_block(path: Path, block: Block) -> None:
+    path.write_bytes(save(block))
 
 
 class TextSpool:
     """The texts of an ingest in a new file, and those of any documents from it; memory holds eight bytes a document."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._sizes: list[np.ndarray] = []
-        self._bounds: np.ndarray | None = None
+        self._path, self._sizes = path, list[np.ndarray]()
 
     def add(self, texts: Texts) -> None:
         with self._path.open("ab") as file:
             file.writelines(texts.bytes_of(i) for i in range(len(texts)))
         self._sizes.append(texts.sizes)
 
+    @cached_property
+    def _bounds(self) -> np.ndarray:
+        return offsets_of(np.concatenate(self._sizes))
+
     def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
-        if self._bounds is None:
-            self._bounds = offsets_of(np.concatenate(self._sizes))
         starts, stops = self._bounds[positions], self._bounds[positions + 1]
         data = np.memmap(self._path, np.uint8, "r") if self._bounds[-1] else np.zeros(0, np.uint8)
         texts = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
@@ -128,24 +89,9 @@ class Tally:
     integral: bool = True  # all values are whole numbers
     scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
-    def add(self, records: Records, held_out: np.ndarray) -> np.ndarray:
-        """Count the next documents; return their labels' codes, int32."""
-        n_training = int(_trains(held_out, records.weights).sum())
-        block = Tally(1, len(held_out), int(held_out.sum()), n_training, dict.fromkeys(records.labels, 0))
-        if (matrix := records.matrix) is None:
-            block.scripts = sample_scripts(records.texts).tolist()
-        else:
-            block.integral, block.n_columns = bool((matrix.data == np.floor(matrix.data)).all()), matrix.shape[1]
-            if matrix.nnz:
-                block.first_column = int(matrix.indices.min())
-        self.merge(block)
-        return np.fromiter(map(self.classes.__getitem__, records.labels), np.int32, len(held_out))
-
     def merge(self, part: Tally) -> None:
-        self.n_blocks += part.n_blocks
-        self.n_documents += part.n_documents
-        self.n_held_out += part.n_held_out
-        self.n_training += part.n_training
+        for name in ("n_blocks", "n_documents", "n_held_out", "n_training"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
         for label in part.classes:
             self.classes.setdefault(label, len(self.classes))
         self.n_columns = max(self.n_columns, part.n_columns)
@@ -202,7 +148,11 @@ def count_documents(
     n_jobs: int | None = 1,
     spool: TextSpool | None = None,
 ) -> tuple[Tally, Runs | None]:
-    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too."""
+    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too.
+
+    A document is held out if SplitMix64's mixing of (random_state, split, position), as a fraction of 2**64, is below
+    the wanted one. So blocks of any size, in any process, choose the same documents.
+    """
     settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
     runs = Runs(folder, settings, n_jobs or n_cores(), tallies=counting.tallies) if counting.learns else None
     if settings.kind == "hashing":
@@ -211,33 +161,54 @@ def count_documents(
         transformer = _transformer(counting.reference, counting.reference_uid)
     # what a block can add to the terms is bounded
     most_bytes = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
+    seed = mixed(np.array([counting.random_state % 2**64], np.uint64))
 
-    def jobs() -> Iterator[tuple[Path, Records, np.ndarray, np.ndarray]]:
+    def jobs() -> Iterator[tuple[Path, Records, Block, np.ndarray]]:
         for number, split in splits:
-            row = 0
+            row = (number << _SPLIT_BITS) + 1
             for records in split.read(gate):
                 for first, stop in pieces(records.texts.sizes, most_bytes):
-                    block = records if stop - first == len(records.texts) else records.take(np.arange(first, stop))
-                    held_out = held_out_mask(number, row, stop - first, counting.held_out, counting.random_state)
-                    row += stop - first
+                    n = stop - first
+                    some = records if n == len(records.texts) else records.take(np.arange(first, stop))
+                    bits = mixed(np.arange(row, row + n, dtype=np.uint64) * GOLDEN + seed)
+                    held_out = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < counting.held_out
+                    trains = ~held_out if some.weights is None else ~held_out & (some.weights > 0)
+                    row += n
                     if spool is not None:
-                        spool.add(block.texts)
+                        spool.add(some.texts)
                     path = folder / f"block-{tally.n_blocks:06d}"
-                    yield path, block, tally.add(block, held_out), held_out
+                    part = Tally(1, n, int(held_out.sum()), int(trains.sum()), dict.fromkeys(some.labels, 0))
+                    if (matrix := some.matrix) is None:
+                        part.scripts = sample_scripts(some.texts).tolist()
+                    else:
+                        part.integral = bool((matrix.data == np.floor(matrix.data)).all())
+                        part.n_columns = matrix.shape[1]
+                        if matrix.nnz:
+                            part.first_column = int(matrix.indices.min())
+                    tally.merge(part)
+                    labels = np.fromiter(map(tally.classes.__getitem__, some.labels), np.int32, n)
+                    yield path, some, {"labels": labels, "held_out": held_out}, trains
 
-    def count(job: tuple[Path, Records, np.ndarray, np.ndarray]) -> int:
-        path, block, labels, held_out = job
-        groups = None if block.groups is None else group_hashes(block.groups)
-        ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
-        n_columns, run = 0, -1
+    def count(job: tuple[Path, Records, Block, np.ndarray]) -> int:
+        path, some, block, trains = job
+        numbers = [0, -1]
         if runs is not None:
-            run, counter = runs.counter()
-            counts = joined(counter.parts(block.texts, _trains(held_out, block.weights)))
+            numbers[1], counter = runs.counter()
+            counts = joined(counter.parts(some.texts, trains))
         else:
-            matrix: Any = block.matrix if transformer is None else transformer.counts(block.texts)
-            counts, n_columns = CsrCounts(matrix.indptr, matrix.indices, matrix.data), matrix.shape[1]
-        save_block(path, CountedBlock(counts, n_columns, run, labels, held_out, block.weights, groups, ids))
-        return len(labels)
+            matrix: Any = some.matrix if transformer is None else transformer.counts(some.texts)
+            counts, numbers[0] = CsrCounts(matrix.indptr, matrix.indices, matrix.data), matrix.shape[1]
+        if counts.counts.dtype.kind != "f" and len(counts.counts):  # the smallest dtype halves the files or better
+            counts = counts._replace(counts=counts.counts.astype(np.min_scalar_type(int(counts.counts.max()))))
+        block |= {**counts._asdict(), "numbers": np.array(numbers)}
+        if some.weights is not None:
+            block["weights"] = some.weights
+        if some.groups is not None:
+            block["groups"] = group_hashes(some.groups)
+        if some.ids is not None:
+            block["ids"], block["id_offsets"] = encode_strings(list(map(str, some.ids)))
+        save_block(path, block)
+        return len(trains)
 
     done = 0
     # closed at once if anything fails, so that no thread writes into a folder that is being removed
@@ -268,11 +239,6 @@ def count_split(counting: Counting, scratch: Path, number: int, split: InputSpli
         return once(scratch / folder_name, counted)
     except IngestError as error:
         return error
-
-
-MAX_RUNS = 3  # runs whose columns are in memory at a time
-Columns = Callable[[int], np.ndarray] | None
-"""For a run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
 
 
 @dataclass(frozen=True)
@@ -308,17 +274,18 @@ def placed_documents(
     width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
     columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns)
 
-    def place(number: int) -> tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]:
-        block = load_block(folder / f"block-{number:06d}")
-        counts, chosen = block.counts, block.held_out == placing.held_out
+    def place(number: int) -> tuple[Block, np.ndarray, sp.csr_matrix | Canonical]:
+        block = load((folder / f"block-{number:06d}").read_bytes())
+        counts, (n_columns, run) = CsrCounts(*(block[name] for name in CsrCounts._fields)), block["numbers"].tolist()
+        chosen = block["held_out"] == placing.held_out
         rows = np.flatnonzero(chosen)
         if len(rows) < len(chosen):
             sizes = np.diff(counts.indptr)
             entries = np.repeat(chosen, sizes)
             counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
         if columns_of is not None:
-            counts = arranged([counts], columns_of(block.run), counts.counts.dtype)
-        elif placing.offset or block.n_columns > width:
+            counts = arranged([counts], columns_of(run), counts.counts.dtype)
+        elif placing.offset or n_columns > width:
             moved = counts.nodes.astype(np.int64) - placing.offset
             inside = (moved >= 0) & (moved < width)
             counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
@@ -336,15 +303,16 @@ def placed_documents(
         with closing(in_threads(range(tally.n_blocks), lambda: place, n_jobs)) as blocks:
             for block, rows, counts in blocks:
                 positions.append(start + rows)
-                start += len(block.labels)
+                start += len(block["labels"])
                 if not len(rows):
                     continue
                 n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
-                of_rows = classes[block.labels[rows]]
+                of_rows, ids = classes[block["labels"][rows]], first[0] + positions[-1]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
-                ids = first[0] + positions[-1] if block.ids is None else block.ids[rows]
+                if "ids" in block:
+                    ids = np.array(decode_strings(block["ids"], block["id_offsets"]), object)[rows]
                 wrote(len(rows))
-                weights, groups = (None if column is None else column[rows] for column in (block.weights, block.groups))
+                weights, groups = (block[name][rows] if name in block else None for name in ("weights", "groups"))
                 yield counts, labels, ids, targets, weights, groups
 
     names, weighted = [name for _, name in placing.classes or ()] or None, None if placing.integral else True

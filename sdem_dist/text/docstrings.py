@@ -5,7 +5,6 @@ import importlib.util
 import inspect
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
@@ -46,34 +45,29 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise IngestError(
-                f"the package {package} is not installed, so its docstrings cannot be read; pip install it"
+                f"the package {package} has no docstrings here, since it is not installed: pip install it"
             )
         # tests are two fifths of the source to parse, and say little about their package
         folders = list(map(Path, spec.submodule_search_locations))
         files = [(file, folder) for folder in folders for file in folder.rglob("*.py")]
         kept = sorted(file for file, folder in files if not {"test", "tests"} & set(file.relative_to(folder).parts))
         own_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
-        for docstring in (docstring for file in kept for docstring in _docstrings_of(file)):
-            if len(docstring) >= SHORTEST and docstring not in texts:
-                texts[docstring] = own_names.sub("", docstring)
-                labels.append(package)
+        for file in kept:
+            try:
+                with warnings.catch_warnings(action="ignore"):  # about invalid escapes in other people's code
+                    pending: list[ast.AST] = [ast.parse(file.read_bytes())]
+            except (SyntaxError, ValueError, RecursionError, OSError):
+                continue
+            while pending:
+                node, docstring = pending.pop(), None
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    docstring = ast.get_docstring(node, clean=False)
+                if docstring is not None and not_unicode(docstring) is None:
+                    docstring = inspect.cleandoc(docstring).strip()
+                    if len(docstring) >= SHORTEST and docstring not in texts:
+                        texts[docstring] = own_names.sub("", docstring)
+                        labels.append(package)
+                # statements only: expressions hold no docstring, and are most of the tree
+                for body in ("finalbody", "orelse", "handlers", "cases", "body"):
+                    pending.extend(reversed(getattr(node, body, [])))
     return list(texts.values()), labels
-
-
-def _docstrings_of(file: Path) -> Iterator[str]:
-    """Yield the cleaned docstrings in a file, none if it is not valid Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes in other people's code
-            pending: list[ast.AST] = [ast.parse(file.read_bytes())]
-    except (SyntaxError, ValueError, RecursionError, OSError):
-        return
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=False)
-            if docstring is not None and not_unicode(docstring) is None:
-                yield inspect.cleandoc(docstring).strip()
-        # statements only: expressions hold no docstring, and are most of the tree
-        for body in ("finalbody", "orelse", "handlers", "cases", "body"):
-            pending.extend(reversed(getattr(node, body, [])))

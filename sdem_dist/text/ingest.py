@@ -44,11 +44,10 @@ def ingest(
     progress: Progress | None = None,
     client: Client | None = None,
 ) -> IngestReport:
-    """Read sources and write them as a corpus.
+    r"""Read sources and write them as a corpus, the same for every `n_jobs`, `block_documents` and `client`.
 
     Memory holds some blocks of documents and the distinct words, however large the sources. Counted documents wait in a
-    hidden folder beside `path`, which is removed at the end, also after a failure; the next ingest to `path` removes
-    what a killed process left. The corpus is the same for every `n_jobs`, `block_documents` and `client`.
+    hidden folder beside `path`, which is removed at the end, or by the next ingest after a kill.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def ingest(
         How text becomes counts; not for sources of numbers. Default: counts of words.
     reading : Reading, optional
         How sources are read.
-    held_out : float, default 0.0
+    held_out : float
         Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source, and have no part
         in choosing words.
     held_out_path : str or Path, optional
@@ -68,21 +67,21 @@ def ingest(
     vocabulary_from : str or Path, optional
         For test sets: a corpus whose settings, vocabulary and classes are taken, instead of `settings`; documents keep
         the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
-    targets : bool, default False
+    targets : bool
         Labels are real numbers to be predicted, see `write_corpus`; so they are if `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
         Threads that count words. Default: one per core.
-    block_documents : int, default 32768
+    block_documents : int
         Documents counted at a time.
-    random_state : int, default 0
+    random_state : int
         Decides the order of documents in the corpus, and which are held out.
     shard_documents : int, optional
         Documents in a shard of the corpus.
-    overwrite : bool, default False
+    overwrite : bool
         Replace what is at `path` and `held_out_path`.
-    keep_text : bool, default False
+    keep_text : bool
         Store the texts too, compressed, for `sdem_dist.corpus.Corpus.text`; of sources of text.
     progress : callable, optional
         Called with (stage, documents done, documents in all or None).
@@ -109,10 +108,8 @@ def ingest(
     >>> from pathlib import Path
     >>> from sdem_dist import ingest, open_corpus
     >>> folder = Path(tempfile.mkdtemp())
-    >>> for label, text in (("sport", "a late goal"), ("money", "the bank")):
-    ...     (folder / "news" / label).mkdir(parents=True)
-    ...     _ = (folder / "news" / label / "1.txt").write_text(text, encoding="utf-8")
-    >>> _ = ingest(folder / "news", folder / "news.zarr")
+    >>> _ = (folder / "news.tsv").write_text("sport\ta late goal\nmoney\tthe bank\n", encoding="utf-8")
+    >>> _ = ingest(folder / "news.tsv", folder / "news.zarr")
     >>> len(open_corpus(folder / "news.zarr"))
     2
     """
@@ -134,21 +131,21 @@ def ingest(
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     files = _checked_paths([sources] if isinstance(sources, str | Path) else sources, destinations, overwrite)
     form = numeric_format(files, reading)
-    of_text = [name for name in ("id", "group", "weight") if getattr(reading, name) is not None]
-    if form is not None and (keep_text or of_text):
-        raise ValueError(f"{'keep_text' if keep_text else of_text[0]} is for sources of text, and these are {form}")
+    of_text = ["keep_text"] * keep_text + [n for n in ("id", "group", "weight") if getattr(reading, n) is not None]
+    if form is not None and of_text:
+        raise ValueError(f"{of_text[0]} is for sources of text, and these are {form}")
     if client is not None and (keep_text or n_jobs is not None):
         name = "keep_text" if keep_text else "n_jobs"
         raise ValueError(f"{name} is for an ingest by this process: leave client out, or leave {name} out")
     reference = None if vocabulary_from is None else open_corpus(vocabulary_from)
     settings = _checked_settings(settings or VectorizerSettings(), reference, form)
-    several, known_classes = reading.label_separator is not None, None
+    several, known_classes, source, uid = reading.label_separator is not None, None, None, None
     if reference is not None:
-        header = reference.header
-        several, targets = header.label_sets is not None, targets or header.n_targets > 0
-        recorded = header.made_by.get("zero_based")
+        header, source = reference.header, reference.path
+        several, targets, uid = header.label_sets is not None, targets or header.n_targets > 0, header.uid
         if several and reading.label_separator is None:
             reading = replace(reading, label_separator=header.label_separator or ",")
+        recorded = header.made_by.get("zero_based")
         if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
             reading = replace(reading, zero_based=recorded)
         if not targets and header.classes:
@@ -157,19 +154,17 @@ def ingest(
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
-    source, uid = (None, None) if reference is None else (reference.path, reference.header.uid)
     counting = Counting(
         settings, reading, on_error, known_classes, targets, source, uid, block_documents, held_out, random_state
     )
-    executor, progress = None, progress or (lambda stage, done, total: None)
+    executor = None
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
+    how = n_jobs, shard_documents, overwrite, keep_text, progress or (lambda stage, done, total: None), executor
     followed = None if vocabulary_from is None else str(vocabulary_from)
-    how = n_jobs, shard_documents, overwrite, keep_text, progress, executor
     report = IngestRun(files, destinations, counting, reference, followed, *how).run()
-    report.path, report.held_out_path = str(path), None if held_out_path is None else str(held_out_path)
     report.seconds = time.monotonic() - started
     return report
 
@@ -177,10 +172,8 @@ def ingest(
 def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overwrite: bool) -> list[Path]:
     """Return the paths of sources; raise an error now for what would fail after an hour of counting."""
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
-        raise ValueError(
-            f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
-            "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
-        )
+        kind, advice = type(sources).__name__, "save a table first (to_parquet, to_csv), or use write_corpus for counts"
+        raise ValueError(f"sources are paths of files and folders, not a {kind} of other things: {advice}")
     if not len(sources):
         raise ValueError("there are no sources to ingest")
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
@@ -206,15 +199,11 @@ def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, fo
         return settings if form is None else VectorizerSettings(kind="matrix")
     path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
-        raise IngestError(
-            f"{path} does not say how text became its numbers, so new text cannot be counted the same way"
-        )
+        raise IngestError(f"{path} does not say how text became its numbers, so new text cannot be counted as it was")
     try:
         settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
     except (TypeError, ValueError) as error:
-        raise IngestError(
-            f"{path} says how text became its numbers, but not in a way that this version understands: {error}"
-        ) from error
+        raise IngestError(f"this version does not understand how text became the numbers of {path}: {error}") from error
     if (settings.kind == "matrix") != (form is not None):
         kinds = ("text", "numbers") if form is None else ("numbers", "text")
         raise IngestError(f"the sources hold {kinds[0]}, but {path} was made from {kinds[1]}")

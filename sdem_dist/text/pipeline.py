@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from sdem_dist.text.counting import (
 from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.terms import ALL, Runs, TermColumns, borders_of, merge_runs, sorted_terms, terms_in_files
 from sdem_dist.text.texts import warn_of_unspaced
-from sdem_dist.text.validation import MIXED, NONE, class_name, warn_of_lookalikes
+from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
 
 FORMAT = 8  # of what is kept beside a corpus meanwhile
 
@@ -108,15 +109,13 @@ class IngestRun:
     executor: Executor | None
 
     def run(self) -> IngestReport:
-        self._gate, self._tally, self._parts = self.counting.gate(), Tally(), list[_Part]()
-        self._spool: TextSpool | None = None
-        counting, reference, gate, tally = self.counting, self.reference, self._gate, self._tally
+        counting, reference, gate, tally = self.counting, self.reference, self.counting.gate(), Tally()
+        self._tally, self._parts, self._spool = tally, list[_Part](), cast("TextSpool | None", None)
         tally.n_columns = counting.settings.n_features or 0
         with self._workspace() as (self._scratch, self._here):
-            runs = self._count()
-            zero_based, offset = None, 0
+            runs = self._count(gate)
+            zero_based, offset = counting.reading.zero_based if counting.numeric else None, 0
             if counting.numeric:
-                zero_based = counting.reading.zero_based
                 if zero_based is False and tally.first_column == 0:
                     raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
                 zero_based = tally.first_column == 0 if zero_based == "auto" else zero_based
@@ -153,19 +152,15 @@ class IngestRun:
                 **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
                 "random_state": counting.random_state,
             }
-
-            def write_held_out() -> None:
-                for path in self.destinations[1:]:
-                    self._write(path, replace(placing, seed=None, held_out=True), lambda: None)
-
-            documents, n_empty = self._write(self.destinations[0], placing, write_held_out)
+            documents, n_empty = self._write(self.destinations[0], placing)
         return IngestReport(
-            self.destinations[0],
-            documents.n_documents,
-            n_features,
-            documents.n_nonzeros,
-            n_empty,
-            [name for _, name in named or ()],
+            path=self.destinations[0],
+            n_documents=documents.n_documents,
+            n_features=n_features,
+            n_nonzeros=documents.n_nonzeros,
+            n_empty=n_empty,
+            classes=[name for _, name in named or ()],
+            held_out_path=next(iter(self.destinations[1:]), None),
             n_held_out=tally.n_held_out,
             n_skipped=gate.skipped,
             skipped_examples=gate.examples,
@@ -179,8 +174,7 @@ class IngestRun:
         try:
             if by_tasks:
                 # the known classes are those of the reference, and sets have no order
-                content = repr((FORMAT, replace(self.counting, known_classes=None)))
-                identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+                identity = _digest(repr((FORMAT, replace(self.counting, known_classes=None))))
                 with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
                     yield scratch, here
             else:
@@ -198,15 +192,14 @@ class IngestRun:
                 f"{error.strerror or error}{free_space(folder)}; nothing was written"
             ) from error
 
-    def _count(self) -> Runs | None:
+    def _count(self, gate: RowValidator) -> Runs | None:
         """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs.
 
         Raises IngestError: the sources, or one of both parts, have no document, or none has a label or a weight.
         """
-        counting, gate, tally, executor, scratch = self.counting, self._gate, self._tally, self.executor, self._scratch
+        counting, tally, executor, scratch, runs = self.counting, self._tally, self.executor, self._scratch, None
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
         splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
-        runs, of_text, n_runs = None, dict[str, bool](), 0
         if executor is None:
             folder = scratch / "counts"
             folder.mkdir()
@@ -215,6 +208,7 @@ class IngestRun:
             self._parts = [_Part(folder, of_part)]
             tally.merge(of_part)
         else:
+            of_text, n_runs = dict[str, bool](), 0
             for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
                 of_part, written = Tally(**summary["tally"]), summary["runs"]
                 self._parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
@@ -225,20 +219,18 @@ class IngestRun:
                     if of_text.setdefault(label, is_text) != is_text:
                         raise IngestError(f"the label {label!r} {MIXED}")
                 self.progress("counting", tally.n_documents, None)
-        names = ", ".join(map(str, self.sources[:3]))
+        names, n, n_held_out = ", ".join(map(str, self.sources[:3])), tally.n_documents, tally.n_held_out
         names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
-        if tally.n_documents == 0:
+        if not n:
             examples = "".join(f"\n  {example}" for example in gate.examples)
             left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
             raise IngestError(f"{names}: no document{left_out}")
         if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
             raise IngestError(f"{names}: no document has a label; check the column of the label")
-        if counting.held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
-            raise IngestError(
-                f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
-                "choose another fraction or seed"
-            )
-        if counting.learns and tally.n_documents > tally.n_held_out and not tally.n_training:
+        if counting.held_out > 0 and not 0 < n_held_out < n:
+            advice = "both parts need some: choose another fraction or seed"
+            raise IngestError(f"of {n} documents, {n_held_out} are held out; {advice}")
+        if counting.learns and n > n_held_out and not tally.n_training:
             raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
         if not counting.targets:
             warn_of_lookalikes(tally.classes)
@@ -300,17 +292,13 @@ class IngestRun:
 
     def _root(self, name: str) -> Path:
         names = "\n".join(part.folder.name for part in self._parts)
-        return self._scratch / f"{name}-{hashlib.sha256(names.encode()).hexdigest()[:32]}"
+        return self._scratch / f"{name}-{_digest(names)}"
 
-    def _write(self, path: str, placing: Placing, write_others: Callable[[], object]) -> tuple[SortedDocuments, int]:
-        """Write the documents held out, or the others; return what they are, and how many of them have no word.
-
-        `write_others` is called before the corpus appears.
-        """
+    def _write(self, path: str, placing: Placing) -> tuple[SortedDocuments, int]:
+        """Write the documents held out, or the others; return what they are, and how many of them have no word."""
         parts, done, made_by = self._parts, 0, self._made_by | ({"part": "held out"} if placing.held_out else {})
-        sizes = [part.tally.n_held_out for part in parts]
-        if not placing.held_out:
-            sizes = [part.tally.n_documents - n for part, n in zip(parts, sizes, strict=True)]
+        tallies = [part.tally for part in parts]
+        sizes = [t.n_held_out if placing.held_out else t.n_documents - t.n_held_out for t in tallies]
 
         def wrote(n: int) -> None:
             nonlocal done
@@ -334,12 +322,12 @@ class IngestRun:
             else:
                 root = self._root(f"rows-{'held-out' if placing.held_out else 'kept'}")
                 root.mkdir(exist_ok=True)  # of a bucket it means nothing
-                jobs, summaries = [], []
-                starts = accumulate(sizes, initial=0)
-                for number, (part, n, start) in enumerate(zip(parts, sizes, starts, strict=False)):
-                    if n:
-                        first = part.start, start
-                        jobs.append((part.folder, root / str(number), placing, self._columns(part), first))
+                starts, summaries = list(accumulate(sizes, initial=0)), []
+                jobs = [
+                    (part.folder, root / str(i), placing, self._columns(part), (part.start, starts[i]))
+                    for i, part in enumerate(parts)
+                    if sizes[i]
+                ]
                 for summary in in_order(self.executor, place_split, jobs):
                     summaries.append(summary)
                     wrote(summary["n_documents"])
@@ -366,6 +354,11 @@ class IngestRun:
                 made_by=plain_json(made_by, "made_by"),
                 shard_documents=self.shard_documents,
             )
-            write_others()
+            for others in () if placing.held_out else self.destinations[1:]:  # before the corpus appears
+                self._write(others, replace(placing, seed=None, held_out=True))
         reopened(path, header)
         return documents, n_empty
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

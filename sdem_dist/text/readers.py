@@ -53,17 +53,17 @@ def read_lines(
         head = list(islice(blocks, 1))
         text_lines, blocks = has_text_lines(path, head[0] if head else None), chain(head, blocks)
     roles = {role: _number(path, name) for role, name in reading.roles.items() if role != "label"}
-    if text_lines and reading.text is None and roles:
-        raise IngestError(
-            f"{path}: --{next(iter(roles))} names a column of the lines, so name that of the text, too (--text NUMBER)"
-        )
+    plain = text_lines and reading.text is None
+    if plain and roles:
+        advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
+        raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
     text, *more_texts = [1] if reading.text is None else [_number(path, name) for name in reading.texts(())]
-    label, plain = _number(path, reading.label or 0) if reading.labelled else None, text_lines and reading.text is None
+    label = _number(path, reading.label or 0) if reading.labelled else None
     n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
-    if keep and not plain and isinstance(keep, tuple):
+    if isinstance(keep, tuple) and not plain:
         n_columns = len(keep)
     needed = [column for column in (label, None if plain else text, *roles.values(), *more_texts) if column is not None]
-    n_before, is_start = 0, part is None or part[0] == 0
+    n_before, is_start, first = 0, part is None or part[0] == 0, 0 if plain else _TEXT
     for block in blocks:
         start, data = 0, block.data
         while start < len(data):
@@ -87,20 +87,18 @@ def read_lines(
                         "document: such files have none; remove the line, or say that there is one (--header)",
                         stacklevel=2,
                     )
-            is_start, first = False, 0 if plain else _TEXT
             texts, numbers = Texts(data, own[:, first], own[:, first + 1]), np.arange(n_before, n_before + n_lines) + 1
             batch = RecordBatch([texts], {}, numbers, escaped=block.escaped, are_valid=True)
-            n_before += n_lines
+            n_before, is_start = n_before + n_lines, False
             for row in np.flatnonzero(~good).tolist():
                 line = block.text(*own[row, :2].tolist())
                 batch.problems[row] = _problem_of(line, None if plain else needed, n_columns, labelled=reading.labelled)
             if reading.labelled:
                 batch.roles["label"] = [block.raw[a:b] for a, b in own[:, _LABEL : _LABEL + 2].tolist()]
             if roles or more_texts:
-                rows = [block.text(a, b).split("\t") for a, b in own[:, :2].tolist()]
-                fits = list(zip(rows, good.tolist(), strict=True))
-                batch.texts += [[row[i] if ok else None for row, ok in fits] for i in more_texts]
-                batch.roles |= {role: [row[i] if ok else None for row, ok in fits] for role, i in roles.items()}
+                rows = [block.text(a, b).split("\t") if ok else None for ok, a, b in np.c_[good, own[:, :2]].tolist()]
+                batch.texts += [[row and row[i] for row in rows] for i in more_texts]
+                batch.roles |= {role: [row and row[i] for row in rows] for role, i in roles.items()}
             if keep and not plain and n_columns:  # unknown before a good line has told
                 places, fields = np.flatnonzero(good), np.zeros((2, n_columns, n_lines), np.int64)
                 if len(places):
@@ -119,9 +117,9 @@ def _number(path: Path, column: str | int) -> int:
     try:
         return int(column)
     except ValueError:
+        advice = "a file with a header is CSV, or read with --header"
         raise IngestError(
-            f"{path}: it has no header, so a column is a number from 0, not {column!r}; a file with a header is CSV, or "
-            "read with --header"
+            f"{path}: it has no header, so a column is a number from 0, not {column!r}; {advice}"
         ) from None
 
 
@@ -135,10 +133,8 @@ def _problem_of(line: str, needed: list[int] | None, n_columns: int | None, *, l
     if n_columns not in (None, n):
         if labelled and n == 1:
             return "there is no TAB between a label and a text", NoLabelError
-        choose = "--label NUMBER --text NUMBER, from 0"
-        if not labelled:
-            choose = "--text NUMBER, from 0; --format lines takes whole lines"
-        return f"{counted(n, 'column')} instead of {n_columns}; choose with {choose}", IngestError
+        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines takes whole lines)"
+        return f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}", IngestError
     missing = max(column for column in needed or () if not -n <= column < n)
     return f"{counted(n, 'column')}, so there is no column {missing} (from 0)", IngestError
 
@@ -148,11 +144,8 @@ def has_text_lines(path: Path, block: LineBlock | None) -> bool:
     some = block.raw[:-PADDING].split(b"\n", 100) if block is not None else []
     if next((line for line in some if line.strip()), b"").count(b"\t") != 1:
         return True
-    warnings.warn(
-        f"{'standard input' if str(path) == '-' else path}: its first line is label TAB text, so what follows the TAB is "
-        "taken as the text of each line; --format lines takes whole lines",
-        stacklevel=3,
-    )
+    name, advice = "standard input" if str(path) == "-" else path, "--format lines takes whole lines"
+    warnings.warn(f"{name}: line 1 is label TAB text, so what follows the TAB is taken as text; {advice}", stacklevel=3)
     return False
 
 
@@ -177,10 +170,8 @@ def read_json_lines(
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
-                    raise IngestError(
-                        f"a record has the field {min(odd)!r}, which none of the first {len(records):,} has: give it to one of "
-                        "them, with null"
-                    )
+                    problem = f"a record has the field {min(odd)!r}, which none of the first {len(records):,} has"
+                    raise IngestError(f"{problem}: give it to one of them, with null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems, escaped=True)
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,25 +42,25 @@ N_SPLITS, MIN_BYTES = 16, 1 << 22
 PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
 
 
-def read_folder(
+def _read_folder(
     path: Path, reading: Reading, gate: RowValidator, block_documents: int, files: Iterable[LabelledFile], *, keep: bool
 ) -> Iterator[RecordBatch]:
     """Yield a record of each of the files, which are as `files_of` lists them."""
-    for role in ("id", "group", "weight"):
-        if role in reading.roles:
-            raise IngestError(f"{path} is a folder, which has no column of {role}s")
-    rows, size = list[tuple[object, object, object]](), 0
-
-    def batch() -> RecordBatch:
-        texts, labels, names = map(list, zip(*rows, strict=True))
-        roles: Any = {"label": labels} if reading.labelled else {}
-        beside: Any = {"file": names} if keep else {}
-        return RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)
-
-    for label, file in files:
+    if others := [role for role in reading.roles if role != "label"]:
+        raise IngestError(f"{path} is a folder, which has no column of {others[0]}s")
+    rows, size, end = list[tuple[object, object, object]](), 0, [(None, None)]
+    for label, file in chain[tuple[str | None, Path | None]](files, end):
+        if rows and (file is None or len(rows) == block_documents or size >= BLOCK_CHARACTERS):
+            texts, labels, names = map(list, zip(*rows, strict=True))
+            roles: Any = {"label": labels} if reading.labelled else {}
+            beside: Any = {"file": names} if keep else {}
+            yield RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)
+            rows, size = [], 0
+        if file is None:
+            return
         with open_binary(file) as raw:
             content = raw.read()
-        if is_utf8_name(reading.encoding) and (problem := foreign(content[:HEAD])) is not None:
+        if is_utf8_name(reading.encoding) and (problem := foreign(content[:HEAD])):
             gate.reject(file, 1, problem, "file")
             continue
         text = "".join(decoded(file, [content], reading.encoding))
@@ -68,13 +69,8 @@ def read_folder(
             size += len(text)
         else:
             lines = enumerate(text.split("\n"), 1)
-            number, problem = next((n, p) for n, line in lines if (p := not_unicode(line)) is not None)
+            number, problem = next((n, p) for n, line in lines if (p := not_unicode(line)))
             gate.reject(file, number, f"the line has {problem}")
-        if len(rows) == block_documents or size >= BLOCK_CHARACTERS:
-            yield batch()
-            rows, size = [], 0
-    if rows:
-        yield batch()
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
@@ -92,8 +88,10 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
                     problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
                 gate.reject(folder, 1, problem, "file", NoLabelError)
                 continue
-            if (why := gate.class_of(label)[1]) is not None:
-                gate.reject(folder, 1, why[0], "folder", why[1])
+            try:
+                gate.class_of(label)
+            except IngestError as error:
+                gate.reject(folder, 1, error.problem, "folder", type(error))
                 continue
             gate.labelled = True
         for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
@@ -128,11 +126,9 @@ class InputSplit:
         source, reading, form, size, keep = self.source, self.reading, self.form, self.block_documents, bool(self.keep)
         gate.named = None if self.named is None else (source, self.named)
         gate.start = 0 if self.part is None or form == "parquet" else self.part[0]
-        self._check()
         if form == "csv" or (form == "tsv" and reading.header):
-            if form == "tsv" and reading.delimiter is None:
-                reading = replace(reading, delimiter="\t")
-            batches = readers.read_csv(source, reading, size, keep)
+            delimiter = "\t" if form == "tsv" and reading.delimiter is None else reading.delimiter
+            batches = readers.read_csv(source, replace(reading, delimiter=delimiter), size, keep)
         elif form == "jsonl":
             batches = readers.read_json_lines(source, reading, size, self.part, self.keep)
         elif form == "parquet":
@@ -141,23 +137,20 @@ class InputSplit:
             batches = readers.read_svmlight(source, size)
         elif form == "folder":
             files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
-            batches = read_folder(source, reading, gate, size, files, keep=keep)
+            batches = _read_folder(source, reading, gate, size, files, keep=keep)
         else:
             text_lines = None if form == LINES_OR_TSV else form == LINES
             batches = readers.read_lines(source, reading, size, self.part, text_lines, self.keep)
-        for batch in batches:
-            records = gate.check(source, batch)
-            if len(records.texts):
-                yield records
-        self._check()
-
-    def _check(self) -> None:
-        if self.part is not None and self.size is not None:
-            status = self.source.stat() if self.source.is_file() else None
-            if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
-                raise IngestError(
-                    f"{self.source} was changed while it was read: begin again, with a file that nobody writes to"
-                )
+        for batch in chain([None], batches, [None]):
+            if batch is not None:
+                records = gate.check(source, batch)
+                if len(records.texts):
+                    yield records
+            elif self.part is not None and self.size is not None:
+                status = self.source.stat() if self.source.is_file() else None
+                if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
+                    advice = "begin again, with a file that nobody writes to"
+                    raise IngestError(f"{source} was changed while it was read: {advice}")
 
     def elsewhere(self) -> InputSplit:
         """Return the same for a process in another working folder, whose warnings nobody sees."""
@@ -181,9 +174,27 @@ class InputSplit:
         with_lines = self.form in (LINES, LINES_OR_TSV, "jsonl") or (self.form == "tsv" and not self.reading.header)
         return with_lines and self.source.suffix.lower() not in COMPRESSIONS and is_utf8_name(self.reading.encoding)
 
-    def cut(self, size: int) -> Iterator[InputSplit]:
-        """Yield parts of about `size` bytes, or the whole where it cannot be cut."""
+    def cut(self, size: int, gate: RowValidator) -> Iterator[InputSplit]:
+        """Yield parts of about `size` bytes, or groups of a folder's files; or the whole where it cannot be cut."""
         n_bytes, start, held = self.size or 0, 0, 0
+        if self.form == "folder":
+            files, identity, found = (
+                list[LabelledFile](),
+                "",
+                files_of(self.source, gate, labelled=self.reading.labelled),
+            )
+            for label, path in chain[tuple[str | None, Path | None]](found, [(None, None)]):
+                # one without files is one group, whose reader says what is wrong
+                if held >= size or (path is None and (files or not start)):
+                    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()
+                    yield replace(self, files=tuple(files), size=held, changed=int.from_bytes(digest[:8]))
+                    files, held, start, identity = [], 0, start + 1, ""
+                if path is not None:
+                    status = path.stat()
+                    files.append((label, path))
+                    identity += repr((str(path), status.st_size, status.st_mtime_ns))
+                    held += status.st_size
+            return
         if n_bytes > size and self.is_of_lines:
             with self.source.open("rb") as file:
                 while start < n_bytes:
@@ -216,52 +227,26 @@ def ingest_splits(
     size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
     for source, form in forms:
         split = InputSplit(source, form, reading, block_documents=block_documents)
-        if form == "folder":
-            yield from _of_folder(split, gate, size)
-            continue
-        status = source.stat()
-        split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
-        can_be_cut = reading.id is None and form in ("tsv", "jsonl", "parquet")
-        yield from split.cut(size) if can_be_cut else [split]
+        if form != "folder":
+            status = source.stat()
+            split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
+        can_be_cut = form == "folder" or (reading.id is None and form in ("tsv", "jsonl", "parquet"))
+        yield from split.cut(size, gate) if can_be_cut else [split]
 
 
 def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[InputSplit]:
     """Yield the splits of a source without labels, ``-`` for standard input; `keep`: all columns, not the ids alone."""
-    form = source_format(source, reading, predicted=True)
+    form, gate = source_format(source, reading, predicted=True), RowValidator("skip")
     reading = replace(
         reading, labelled=False, label=None, label_separator=None, unlabelled=None, group=None, weight=None
     )
     split = InputSplit(source, form, reading, keep, block_documents)
-    if form == "folder":
-        yield from _of_folder(split, RowValidator("skip"), PREDICT_BYTES)
-        return
     if source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
         status = source.stat()
         split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
-    if (split.size or 0) <= PREDICT_BYTES:
-        yield split
-        return
-    split = split.with_form()
-    if keep and split.is_of_lines:
-        first = next(split.read(RowValidator("skip")), None)
-        split = replace(split, keep=tuple(first.columns if first is not None else ()) or True)
-    yield from split.cut(PREDICT_BYTES)
-
-
-def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[InputSplit]:
-    """Yield groups of the files of a folder; one without files is one group, whose reader says what is wrong."""
-    files, n_bytes, n_groups, identity = list[LabelledFile](), 0, 0, hashlib.sha256()
-
-    def group() -> InputSplit:
-        return replace(split, files=tuple(files), size=n_bytes, changed=int.from_bytes(identity.digest()[:8]))
-
-    for label, file in files_of(split.source, gate, labelled=split.reading.labelled):
-        status = file.stat()
-        files.append((label, file))
-        n_bytes += status.st_size
-        identity.update(repr((str(file), status.st_size, status.st_mtime_ns)).encode("utf-8", "surrogatepass"))
-        if n_bytes >= size:
-            yield group()
-            files, n_bytes, n_groups, identity = [], 0, n_groups + 1, hashlib.sha256()
-    if files or not n_groups:
-        yield group()
+    if (split.size or 0) > PREDICT_BYTES:
+        split = split.with_form()
+        if keep and split.is_of_lines:
+            first = next(split.read(gate), None)
+            split = replace(split, keep=tuple(first.columns if first is not None else ()) or True)
+    yield from split.cut(PREDICT_BYTES, gate)

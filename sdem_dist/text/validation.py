@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,10 +43,8 @@ class RowValidator:
     on_error: Literal["raise", "skip"] = "raise"  # stop at the first bad record, or leave bad ones out and count them
     known_classes: frozenset[str] | None = None  # the only labels allowed; None: any
     numeric: bool = False  # labels have to be finite numbers
-    separator: str | None = None
-    """Documents may have several labels, or none, and this stands between them; or a label is a list."""
-    unlabelled: str | None = None
-    """The label that stands for none: such documents, and those without a label, have `NONE`."""
+    separator: str | None = None  # stands between the labels of a document; or these are a list; it may have none
+    unlabelled: str | None = None  # the label that stands for none: such documents, and those without, have `NONE`
     start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
     named: tuple[Path, Path] | None = None  # a source, and the name that the user gave it, for messages
     skipped: int = 0  # records left out so far
@@ -102,21 +100,34 @@ class RowValidator:
             if batch.are_valid or not len(texts) or is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1])):
                 continue
             for row in range(len(texts)):
-                if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
+                if problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode)):
                     problems.setdefault(row, (f"the text has {problem}", IngestError))
         if len(columns) != 1:  # of a matrix none
             parts = [[column.bytes_of(i) for column in columns] for i in range(len(batch))]
             columns = [texts_of_bytes(list(map(b"\n".join, parts)))]
-        names = [] if self.unlabelled is None else [NONE] * len(batch)
+        labels: list[Any] = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
-            names = self._names(listed(batch.roles["label"]), problems, decode)
+            # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
+            raw, known = listed(batch.roles["label"]), self._passed
+            labels = [known.get(label) if isinstance(label, str | bytes) else None for label in raw]
+            for row, label in enumerate(raw) if None in labels else ():
+                if labels[row] is None and row not in problems:
+                    try:
+                        labels[row] = self.class_of(
+                            label.decode("utf-8", decode) if isinstance(label, bytes) else label
+                        )
+                    except IngestError as error:
+                        problems[row] = error.problem, type(error)
+                        continue
+                    if isinstance(label, str | bytes) and len(known) < MOST_NAMES:
+                        known[label] = labels[row]
         beside = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
         for role in ("id", "group"):
             for row, value in enumerate(beside.get(role, ())):
                 if not isinstance(value, str | int):
                     missing = "missing" if value is None else f"{value!r:.60}"
                     problems.setdefault(row, (f"the {role} is {missing}", IngestError))
-                elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
+                elif isinstance(value, str) and (problem := not_unicode(value)):
                     problems.setdefault(row, (f"the {role} has {problem}", IngestError))
         groups, weights = (list(map(str, beside["group"])) if "group" in beside else None), None
         if "weight" in beside:
@@ -125,86 +136,62 @@ class RowValidator:
                 with suppress(ValueError):
                     weights[row] = float(str(value))
                 if not 0 <= weights[row] < np.inf:
-                    advice = f"the weight is {value!r:.40}: weights are numbers from 0 on"
-                    problems.setdefault(row, (advice, IngestError))
+                    problem = f"the weight is {value!r:.40}: weights are numbers from 0 on"
+                    problems.setdefault(row, (problem, IngestError))
         passed = np.ones(len(batch), bool)
         passed[list(problems)] = False
-        first = int(batch.numbers[passed.argmax()]) if passed.any() else 1 << 62
+        first = int(batch.numbers[passed.argmax()]) if labels and passed.any() else 1 << 62
         rejected = [(int(batch.numbers[row]), *why) for row, why in problems.items() if why is not None]
         rejected += [(number, problem, IngestError) for number, problem in batch.invalid.items()]
         for number, problem, kind in sorted(rejected, key=lambda item: item[0]):
-            self.labelled = self.labelled or (bool(names) and number > first)
+            self.labelled = self.labelled or number > first
             self.reject(path, number, problem, batch.unit, kind)
-        self.labelled = self.labelled or (bool(names) and bool(passed.any()))
-        records = Records(columns[0], names, beside.get("id"), batch.beside, groups, weights, batch.matrix)
+        self.labelled = self.labelled or first < 1 << 62
+        records = Records(columns[0], labels, beside.get("id"), batch.beside, groups, weights, batch.matrix)
         return records if passed.all() else records.take(np.flatnonzero(passed))
 
-    def _names(self, labels: list[object], problems: Problems, decode: str) -> list[str]:
-        """Return the class name of each label; "" for those that are refused, with the reason."""
-        # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
-        passed = self._passed
-        names = [passed.get(raw) if isinstance(raw, str | bytes) else None for raw in labels]
-        for row, raw in enumerate(labels) if None in names else ():
-            if names[row] is not None or row in problems:
-                continue
-            name, problem = self.class_of(raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw)
-            if problem is not None:
-                problems[row] = problem
-            elif isinstance(raw, str | bytes) and len(passed) < MOST_NAMES:
-                passed[raw] = name
-            names[row] = name
-        return [name or NONE for name in names]
-
-    def class_of(self, raw: object) -> tuple[str, Problem]:
-        """Return a label, or the set of several, as a class name without blanks around it, and what is wrong."""
+    def class_of(self, raw: object) -> str:
+        """Return a label, or the set of several, as a class name without blanks around it, or raise IngestError."""
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
-                return NONE, None
-        labels, names = [raw], list[str]()
+                return NONE
+        labels, names = [raw], set[str]()
         if self.separator is not None and isinstance(raw, str):
             labels = [part for part in raw.split(self.separator) if part.strip()]
         elif self.separator is not None and isinstance(raw, list):
             labels = raw
+        advice = "--unlabelled '' takes such documents as ones without a label"
         for label in labels:
             name = label_name(label)
-            if (problem := self._problem(label, name)) is not None:
-                return NONE, (problem, NoLabelError if label is None or name == NONE else IngestError)
-            names.append(str(name))
-        return (names[0] if self.separator is None else name_of(tuple(sorted(set(names))))), None
-
-    def _problem(self, raw: object, name: str | None) -> str | None:
-        if raw is None:
-            return "the label is missing; --unlabelled '' takes such documents as ones without a label"
-        if isinstance(raw, list):
-            return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
-        if name is None:
-            return f"the label is {raw!r}, neither a text nor a finite number"
-        if name.endswith("\0"):
-            return f"the label {name!r} ends with a NUL, which arrays drop: remove it"
-        if not name:
-            return (
-                "the label is empty; --unlabelled '' takes such documents as ones without a label (where documents may have "
-                "several labels, or none: --label-separator ,)"
-            )
-        if (problem := not_unicode(name)) is not None:
-            return f"the label has {problem}"
-        if self.numeric:
-            with suppress(ValueError):
-                if math.isfinite(float(name)):
-                    return None
-            return f"the label {name!r} is not a finite number, which targets have to be"
-        if self.known_classes is not None and name not in self.known_classes:
-            classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
-            label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
-            hint = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
-            spelt_alike = {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes
-            if spelt_alike:
-                hint = f"; it differs from {min(spelt_alike)!r} only by Unicode normalisation: write both in one form"
-            return f"label {label!r} is not among the classes ({classes}){hint}"
-        if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
-            return f"the label {raw!r} {MIXED}"
-        return None
+            if label is None:
+                raise NoLabelError(f"the label is missing; {advice}")
+            if isinstance(label, list):
+                raise IngestError(f"the label is a list, {label!r:.60}: --label-separator , takes the labels of lists")
+            if name is None:
+                raise IngestError(f"the label is {label!r}, neither a text nor a finite number")
+            if not name:
+                raise NoLabelError(f"the label is empty; {advice} (or one of several, or none: --label-separator ,)")
+            if name.endswith("\0"):
+                raise IngestError(f"the label {name!r} ends with a NUL, which arrays drop: remove it")
+            if problem := not_unicode(name):
+                raise IngestError(f"the label has {problem}")
+            names.add(name)
+            if self.numeric:
+                with suppress(ValueError):
+                    if math.isfinite(float(name)):
+                        continue
+                raise IngestError(f"the label {name!r} is not a finite number, which targets have to be")
+            if self.known_classes is not None and name not in self.known_classes:
+                classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
+                hint = f"; labels are cut at {self.separator!r}, or at --label-separator" * (self.separator is not None)
+                if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
+                    hint = f"; it differs from {min(alike)!r} only by Unicode normalisation: write both in one form"
+                shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
+                raise IngestError(f"label {shown!r} is not among the classes ({classes}){hint}")
+            if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
+                raise IngestError(f"the label {label!r} {MIXED}")
+        return name_of(tuple(sorted(names))) if self.separator is not None else min(names)
 
 
 def class_name(label: ClassLabel | LabelSet) -> str:
@@ -234,9 +221,7 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return (
-                f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own (--encoding)"
-            )
+            return f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the right one (--encoding)"
         return f"half of a surrogate pair, U+{code:04X}"
     return None
 
@@ -245,9 +230,7 @@ def warn_of_lookalikes(labels: Iterable[object]) -> None:
     """Warn of labels that differ only by the code points that spell the same letters."""
     spellings: dict[str, str] = {}
     for label in labels:
-        if not isinstance(label, str):
-            continue
-        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
+        other = spellings.setdefault(unicodedata.normalize("NFC", label), label) if isinstance(label, str) else label
         if other != label:
             warnings.warn(
                 f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
