@@ -187,7 +187,6 @@ def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Sourc
 
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
-    """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     layout, needed, path = corpus.header.layout, estimator._layout, getattr(corpus, "path", str(corpus))
     if layout != needed:
         how = ", dense=True)" if needed == DENSE else "), without dense=True,"
@@ -331,7 +330,6 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:
-    """Return rows in memory, checked against a fitted estimator of dense features; raises as `documents_of`."""
     if isinstance(X, DenseDocuments):  # a regressor's target, which may be there, is the last column
         return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
     checks.refuse_no_documents(X)

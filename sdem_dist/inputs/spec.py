@@ -143,8 +143,6 @@ class Members:
 
 @dataclass(frozen=True)
 class Source:
-    """Documents, with what the estimator learns from them, ready for the engine."""
-
     corpus: Corpus | MemoryCorpus
     weight: float  # documents by weight
     classes: np.ndarray  # shape (n_classes,); empty where labels play no part
@@ -292,14 +290,12 @@ class Estimator(BaseEstimator, ABC):
 
     @property
     def _n_columns(self) -> int:
-        """Columns of the documents, the target's included where it is one."""
         return self.n_features_in_ + self._n_targets_in_columns
 
     def _encoded(self, X: object, *, reset: bool) -> Any:
         return X
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        """Return a table, or raise ValueError where it cannot be one of the model's."""
         return X
 
     def _check_columns(self, source: Source) -> None:
@@ -321,11 +317,9 @@ class Estimator(BaseEstimator, ABC):
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix: ...
 
     def extra(self) -> dict[str, object]:
-        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
         return {"layout": self._layout} if self.spec.either else {}
 
     def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned, or raise ValueError where it does not fit."""
         if not self.spec.either:
             return
         if extra["layout"] not in ("sparse", "dense"):

@@ -36,7 +36,6 @@ def refuse_address(client: object) -> None:
 
 
 def begins_with_text(values: Iterable[object]) -> bool:
-    """Say whether the first value that is not missing is a text."""
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 
@@ -280,7 +279,6 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
 
 
 def seed_of(random_state: object) -> int:
-    """Return an integer seed from what scikit-learn accepts as ``random_state``, or raise ValueError."""
     if isinstance(random_state, int | np.integer):
         if 0 <= random_state < 2**63:
             return int(random_state)

@@ -77,8 +77,6 @@ class TextSpool:
 
 @dataclass
 class Tally:
-    """What was counted of the sources, or of a part of them."""
-
     n_blocks: int = 0
     n_documents: int = 0
     n_held_out: int = 0
@@ -119,7 +117,6 @@ class Counting:
 
     @property
     def learns(self) -> bool:
-        """Whether terms are taken from the sources."""
         return self.settings.kind == "count" and self.reference is None
 
     @property
@@ -325,8 +322,6 @@ def placed_documents(
 def place_split(
     counts: Path, folder: Path, placing: Placing, terms: TermColumns | None, first: tuple[int, int]
 ) -> JsonObject:
-    """Write the counted documents of a split in the order of the corpus; return what they are."""
-
     def placed(partial_folder: Path) -> JsonObject:
         with driver_folder(counts, copied=True) as here:
             summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))

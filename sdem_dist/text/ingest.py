@@ -189,7 +189,6 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
 
 
 def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, form: str | None) -> VectorizerSettings:
-    """Return the settings, those of the reference if there is one, for sources of a numeric format, or of text."""
     if reference is None:
         if settings.kind == "matrix" and form is None:
             raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")

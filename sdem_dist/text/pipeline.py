@@ -20,14 +20,15 @@ from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.shuffle import KeyedRows, Kind, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
-from sdem_dist.documents import offsets_of_lengths
+from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, Strings
-from sdem_dist.storage.kept import driver_folder, kept_folder, save_array
+from sdem_dist.storage.kept import driver_folder, kept_folder, load_array, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
+from sdem_dist.text import terms
 from sdem_dist.text.counting import (
     Columns,
     Counting,
@@ -41,7 +42,6 @@ from sdem_dist.text.counting import (
     placed_documents,
 )
 from sdem_dist.text.splits import ingest_splits
-from sdem_dist.text.terms import ALL, Runs, TermColumns, borders_of, merge_runs, sorted_terms, terms_in_files
 from sdem_dist.text.texts import warn_of_unspaced
 from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
 
@@ -192,7 +192,7 @@ class IngestRun:
                 f"{error.strerror or error}{free_space(folder)}; nothing was written"
             ) from error
 
-    def _count(self, gate: RowValidator) -> Runs | None:
+    def _count(self, gate: RowValidator) -> terms.Runs | None:
         """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs.
 
         Raises IngestError: the sources, or one of both parts, have no document, or none has a label or a weight.
@@ -238,32 +238,40 @@ class IngestRun:
             warn_of_unspaced(tally.scripts, counting.settings)
         return runs
 
-    def _merge_terms(self, runs: Runs | None) -> Sequence[str]:
+    def _merge_terms(self, runs: terms.Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
         settings, n_documents = self.counting.settings, self._tally.n_training
         least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
         limits = int(np.ceil(max(least, 1))), int(np.floor(most))
-        with_totals, chosen, here = settings.max_features is not None, None, self._here
+        with_totals, chosen, totals = settings.max_features is not None, None, None
         folders, bases = list[Path](), list[int]()
         tries = [] if runs is None else runs.in_memory()
         if tries:
-            bounds, n_jobs = limits if self.counting.tallies else ALL, self.n_jobs or n_cores()
-            terms = sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
-            strings, totals = Strings(terms.data, terms.offsets), terms.totals
+            bounds, n_jobs = limits if self.counting.tallies else terms.ALL, self.n_jobs or n_cores()
+            text, offsets, totals, columns = terms.sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
+            strings = Strings(text, offsets)
         else:
             if runs is not None:
                 self._parts = [replace(self._parts[0], runs=runs.write_all())]
             all_runs = [(part.folder, run) for part in self._parts for run, *_ in part.runs]
-            borders = borders_of([run for part in self._parts for run in part.runs])
-            root = self._root("terms")
+            n_nodes = sum(n for part in self._parts for _, n, *_ in part.runs)
+            samples = sorted(bucket for part in self._parts for _, _, *some in part.runs for bucket in some)
+            n, root = min(-(-n_nodes // terms.MERGED_NODES), len(samples)), self._root("terms")
+            borders = [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), terms.N_BUCKETS]
             folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
             between = zip(folders, pairwise(borders), strict=True)
             jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
-            merged = starmap(merge_runs, jobs) if self.executor is None else in_order(self.executor, merge_runs, jobs)
+            merge = terms.merge_runs
+            merged = starmap(merge, jobs) if self.executor is None else in_order(self.executor, merge, jobs)
             bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
             here = self._here / root.name
             here.mkdir(exist_ok=True)
-            strings, totals = terms_in_files(folders, here, with_totals=with_totals)
+            with (here / "text").open("wb") as joined:
+                joined.writelines((folder / "text").read_bytes() for folder in folders)
+            offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
+            strings = Strings(here / "text" if offsets[-1] else np.zeros(0, np.uint8), offsets)
+            if with_totals:
+                totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
         if not len(strings):
             raise IngestError(
                 f"no word is in at least {limits[0]} and at most {limits[1]} of the {n_documents} documents (min_df, "
@@ -278,7 +286,6 @@ class IngestRun:
             cuts = [strings.joined[strings.offsets[i] : strings.offsets[i + 1]] for i in best]
             strings = Strings(np.concatenate(cuts), offsets_of_lengths(cuts))
         if tries:
-            columns = terms.columns
             if chosen is not None:
                 columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]
             self._columns = lambda part: columns.__getitem__
@@ -287,7 +294,7 @@ class IngestRun:
         if chosen is not None:
             file = folders[0].with_name("chosen.npy")
             save_array(file, chosen)
-        self._columns = lambda part: TermColumns(part.folder, part.first_run, folders, bases, file)
+        self._columns = lambda part: terms.TermColumns(part.folder, part.first_run, folders, bases, file)
         return strings
 
     def _root(self, name: str) -> Path:

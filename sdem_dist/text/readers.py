@@ -21,8 +21,8 @@ from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, lines, tab_fields
 from sdem_dist.storage.buckets import for_a_reader
 from sdem_dist.text.sources import LineBlock, Part, Reading, is_utf8_name, line_blocks, open_binary
-from sdem_dist.text.texts import RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
-from sdem_dist.text.validation import NoLabelError, Problem, Problems, not_unicode
+from sdem_dist.text.texts import Problem, Problems, RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
+from sdem_dist.text.validation import NoLabelError, not_unicode
 
 if TYPE_CHECKING:
     import pyarrow
@@ -224,7 +224,6 @@ def read_svmlight(path: Path, block_documents: int) -> Iterator[RecordBatch]:
     from sklearn.datasets import load_svmlight_file
 
     def parsed(lines: list[bytes]) -> tuple[sp.csr_matrix, np.ndarray] | str:
-        """Return the matrix and the labels of lines, or what is wrong with them taken together."""
         try:
             matrix, labels = load_svmlight_file(io.BytesIO(b"\n".join(lines)), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
@@ -389,7 +388,6 @@ def read_parquet(
 
 
 def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> dict[str, list[int]]:
-    """Return where the columns stand: those of "text", and one of each other role that is read."""
     if not names:
         raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")
     columns = {**{role: [name] for role, name in reading.roles.items()}, "text": reading.texts(names)}

@@ -22,10 +22,10 @@ from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.storage.buckets import for_a_reader
 
-open_gzip: Any = gzip.open
+_UNPACK: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
 with suppress(ImportError):  # several times faster, if installed
-    open_gzip = import_module("isal.igzip").open
+    _UNPACK[".gz"] = import_module("isal.igzip").open
     _DAMAGE = (*_DAMAGE, import_module("isal.isal_zlib").error)
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
@@ -33,17 +33,19 @@ BLOCK_BYTES = 1 << 22
 HEAD = 4096
 _UTF8_MARK = b"\xef\xbb\xbf"
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers
 _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
-"""PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
+_FIRST_BYTES = {
+    **{m: f"it begins with the mark of {e.upper()}: --encoding {e} reads it" for m, e in _MARKS.items()},
+    **{b: f"it has the first bytes of a {s} file: give it the suffix {s}" for b, s in _PACKED.items()},
+    b"PK\x03\x04": "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it",
+}
 Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last
-LINES = "lines"
-"""The format of plain lines, one document each, without labels."""
-LINES_OR_TSV = "lines or tsv"
-"""Plain lines, or ``label<TAB>text`` if the first line is that: of sources without labels that do not say."""
+LINES = "lines"  # the format of plain lines, one document each, without labels
+LINES_OR_TSV = "lines or tsv"  # or ``label<TAB>text`` if the first line is that: where no label is read and nobody says
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
-_TEXT = {".txt": "tsv", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_BINARY = {".parquet": "parquet", ".pq": "parquet"}
-SUFFIXES = {**_TEXT, **_BINARY, ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight"}
+SUFFIXES = {".txt": "tsv", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight")}
 BLOCK_DOCUMENTS = 1 << 15
 
 
@@ -54,8 +56,7 @@ class Reading:
     Attributes
     ----------
     format : str, or None
-        One of `FORMATS`, or "lines": a document a line, without labels. None decides by the suffix of each source,
-        after that of a compression.
+        One of `FORMATS`, or "lines": a document a line, without labels. None: what the suffix of each source says.
     label, text : str, int or None
         Columns: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for "csv", "jsonl" and
         "parquet" (None: "label" and "text"), of "jsonl" also paths such as "post.body"; other formats have no choice.
@@ -63,17 +64,16 @@ class Reading:
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     label_separator : str, or None
-        Documents may have several labels, or none: what stands between them. A label of "jsonl" and "parquet" sources
-        may be a list, too. None: a document has one label.
+        What stands between labels where documents may have several, or none; of "jsonl" and "parquet" sources lists
+        of them will do. None: a document has one label.
     unlabelled : str, or None
-        The label that stands for none: such documents, and those whose label is empty, null or not a number, are
-        documents without a label. None: a document without a label is a bad line.
+        The label that stands for none, as do empty and missing ones. None: a document without a label is a bad line.
     id, group, weight : str, int or None
         Columns, as `label`, of the documents' ids, of groups that folds keep together, such as authors, and of the
         documents' weights; not of "folder" and "svmlight" sources.
     delimiter : str, or None
-        What stands between the columns of "csv" sources, and of "tsv" ones that have a header. None: what stands
-        between the names in the header, one of ``,;|`` and TAB.
+        Stands between columns of "csv" sources, and of "tsv" ones with a header. None: what the header has, of
+        ``,;|`` and TAB.
     header : bool, or None
         Whether the first record of "csv" and "tsv" sources has the names of columns; without them columns are numbers
         from 0. None: "csv" has one, "tsv" has none.
@@ -118,7 +118,6 @@ class Reading:
 
     @property
     def roles(self) -> dict[str, str]:
-        """The columns that are read beside the text, by "label", "id", "group" and "weight"."""
         label = "label" if self.label is None and self.labelled else self.label
         columns = {"label": label, "id": self.id, "group": self.group, "weight": self.weight}
         return {role: str(column) for role, column in columns.items() if column is not None}
@@ -138,36 +137,28 @@ _NO_SOURCES = {
 
 
 def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
-    """Return the format of a source, one of `FORMATS`, `LINES` or `LINES_OR_TSV`; IngestError if there is none.
-
-    `predicted`: labels play no part, and without a suffix that tells a document is a line; it may be a pipe.
-    """
-    if not predicted and not source.exists():
-        raise IngestError(f"{source}: there is no such file or folder")
-    if not predicted and (source / "zarr.json").exists():
-        raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
-    suffix, is_folder = plain_suffix(source), source.is_dir()
-    if suffix in _NO_SOURCES:
-        raise IngestError(f"{source} is {_NO_SOURCES[suffix]}")
-    if source.is_file() and is_archive(source, "sdem-model"):
-        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
+    """Return one of `FORMATS`, `LINES` or `LINES_OR_TSV`; `predicted`: labels play no part, and it may be a pipe."""
+    suffix, is_folder, problem = plain_suffix(source), source.is_dir(), ""
     form = reading.format or ("folder" if is_folder else SUFFIXES.get(suffix))
     if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
         if (predicted or not reading.labelled) and reading.text is None and reading.id is None:
             form = LINES_OR_TSV
         elif predicted:
             form = LINES
-    problem = ""
-    if form is None:
-        problem = (
-            f": its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
-            f"name one with --format: {', '.join(FORMATS)}"
-        )
+    if not predicted and not source.exists():
+        problem = ": there is no such file or folder"
+    elif not predicted and (source / "zarr.json").exists():
+        problem = " is a corpus already, or another zarr group; sources are text, tables or matrices"
+    elif suffix in _NO_SOURCES:
+        problem = f" is {_NO_SOURCES[suffix]}"
+    elif source.is_file() and is_archive(source, "sdem-model"):
+        problem = " is a model, where a corpus or a source of documents belongs"
+    elif form is None:
+        known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
+        problem = f": its suffix does not tell the format ({known}); name one with --format: {', '.join(FORMATS)}"
     elif predicted and form == "svmlight":
-        problem = (
-            f" is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
-            "--vocabulary-from CORPUS, the one of the training), and give that"
-        )
+        advice = f"make a corpus of it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and give that"
+        problem = f" is {form}, which holds numbers: {advice}"
     elif predicted and suffix == ".json" and reading.format is None:
         problem = " is json: write an object per line into a .jsonl file, or the texts into a .txt file"
     elif (form == "folder") != is_folder:
@@ -180,10 +171,12 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
 def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:
     """Return the format of sources that hold numbers, or None if all hold text; IngestError if they hold both."""
     forms = {source_format(source, reading): source for source in sources}
-    if "svmlight" in forms and len(forms) > 1:
+    if "svmlight" not in forms:
+        return None
+    if len(forms) > 1:
         (form, source), (other_form, other) = list(forms.items())[:2]
         raise IngestError(f"{source} is {form} and {other} is {other_form}, which do not go together into one corpus")
-    return "svmlight" if "svmlight" in forms else None
+    return "svmlight"
 
 
 def plain_suffix(path: Path) -> str:
@@ -206,7 +199,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 
             stream = io.BufferedReader(pyarrow.CompressedInputStream(path.open("rb"), "zstd"), 1 << 18)
         else:
-            unpack = {".gz": open_gzip, ".xz": lzma.open}.get(path.suffix.lower())
+            unpack = _UNPACK.get(path.suffix.lower())
             stream = path.open("rb") if unpack is None else unpack(for_a_reader(path), "rb")
         with stream:
             yield stream
@@ -239,14 +232,9 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
 
 def foreign(start: bytes) -> str | None:
     """Return what the first bytes of a file are instead of text in UTF-8, and what to do; None if nothing tells."""
-    for mark, encoding in _MARKS.items():
-        if start.startswith(mark):
-            return f"it begins with the mark of {encoding.upper()}: --encoding {encoding} reads it"
-    for first, suffix in _PACKED.items():
+    for first, what in _FIRST_BYTES.items():
         if start.startswith(first):
-            return f"it has the first bytes of a {suffix} file: give it the suffix {suffix}"
-    if start.startswith(b"PK\x03\x04"):
-        return "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it"
+            return what
     # of a Latin letter in UTF-16 every second byte is NUL, of one in UTF-32 three of four are
     head = start[:HEAD]
     if (n_nul := head.count(0)) > len(head) // 3:

@@ -101,8 +101,6 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
 
 @dataclass(frozen=True)
 class InputSplit:
-    """Consecutive documents of one source, which one task reads."""
-
     source: Path
     form: str
     reading: Reading
@@ -117,7 +115,6 @@ class InputSplit:
 
     @property
     def name(self) -> str:
-        """A name of its content, for files."""
         content = repr((str(self.source.absolute()), self.size, self.changed, self.part))
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -170,7 +167,6 @@ class InputSplit:
 
     @property
     def is_of_lines(self) -> bool:
-        """Whether the source has a document a line, and can be read from the middle."""
         with_lines = self.form in (LINES, LINES_OR_TSV, "jsonl") or (self.form == "tsv" and not self.reading.header)
         return with_lines and self.source.suffix.lower() not in COMPRESSIONS and is_utf8_name(self.reading.encoding)
 

@@ -1,8 +1,4 @@
-"""Terms of an ingest: those that counters learn, in files where they are many, and the vocabulary that they become.
-
-What a counter learns is a run: a trie of n-grams. In a file its nodes lie by the first two bytes of their first words,
-so that the tries of all runs can be merged stretch by stretch of the alphabet, each in memory.
-"""
+"""Terms of an ingest: what each counter learns is a run, a trie of n-grams; merged, runs become the vocabulary."""
 
 from __future__ import annotations
 
@@ -16,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from safetensors.numpy import load, save
 
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.buckets import is_url
-from sdem_dist.storage.encoding import JsonObject, Strings
+from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.kept import load_array, once, read_values, save_array
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.tokens import NgramCounter, Spelling, TokenInterner
@@ -40,9 +36,7 @@ class Trie(NamedTuple):
     spelling: Spelling
     parents: np.ndarray  # int32: -1 for none
     lasts: np.ndarray  # int32: last word of every node
-    tally: np.ndarray
-    """int64, second and third column: in how many documents an n-gram is, and how often; the first is negative where no
-    document has it, and others only begin with it. Without limits and totals the first is enough."""
+    tally: np.ndarray  # int64: negative where n-grams only begin with it; for limits and totals documents, occurrences
     longest: int  # words of the longest n-grams
 
     @classmethod
@@ -51,25 +45,19 @@ class Trie(NamedTuple):
         return cls(counter.tokenizer.spelling, parents, lasts, tally, counter.tokenizer.lengths[1])
 
 
-class SortedTerms(NamedTuple):
-    data: np.ndarray  # uint8
-    offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
-    totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
-    columns: list[np.ndarray]  # of int32: for each trie the n-gram of every node, -1 for those left out
-
-
 def sorted_terms(
     tries: Sequence[Trie], limits: tuple[int, int] = ALL, *, with_totals: bool = False, end: int = -1, n_jobs: int = 1
-) -> SortedTerms:
-    """Return the n-grams that documents have and that are in as many documents as the limits say, in threads.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, list[np.ndarray]]:
+    """Return the n-grams that documents have, in as many as the limits say; `end`: a byte behind every text, or -1.
 
-    `tries`: one at least, of the same settings. `end`: a byte that stands behind every text, -1 for none.
+    These are their joined bytes, offsets of each, how often each occurs, where that was asked for, and of each trie
+    the n-gram of every node, int32, -1 for those left out.
     """
     places, spelled = _places(tries, end)
 
-    def walked(number: int) -> np.ndarray:
-        trie = tries[number]
-        nodes = trie.parents, trie.lasts, trie.tally, places[number], len(trie.parents)
+    def walked(job: tuple[Trie, np.ndarray]) -> np.ndarray:
+        trie, own = job
+        nodes = trie.parents, trie.lasts, trie.tally, own, len(trie.parents)
         steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
         return steps
 
@@ -91,9 +79,18 @@ def sorted_terms(
     # longer words that go on with a byte below the space sort before n-grams, not after
     low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
     if low and tries[0].longest > 1:
-        walks, spelled = _flat_walks(tries, end)
+        # so steps are whole n-grams, in the order of their texts
+        flat, walks = [], []
+        for trie in tries:
+            whole = Spelling(*trie.spelling.texts(trie.parents, trie.lasts), len(trie.parents), separator=False)
+            flat.append(trie._replace(spelling=whole))
+        places, spelled = _places(flat, end)
+        for trie, own in zip(tries, places, strict=True):
+            order = np.argsort(own).astype(np.int32)
+            steps = np.where(trie.tally[order, 0] >= 0, order, -1 - order)
+            walks.append(np.column_stack([steps, own[order], np.ones_like(order)]))
     else:
-        walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
+        walks = list(in_threads(zip(tries, places, strict=True), lambda: walked, n_jobs))
     # consecutive parts; in each those of all walks begin with the same words
     firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
     longest, heads = max(zip(walks, firsts, strict=True), key=lambda walk: len(walk[0]))
@@ -113,7 +110,7 @@ def sorted_terms(
         totals.append(part.totals)
         n_terms, n_bytes = n_terms + len(part.ends) - 1, n_bytes + len(data)
     joined = texts[0] if len(texts) == 1 else np.concatenate(texts)
-    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
+    return joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns
 
 
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
@@ -146,21 +143,6 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
     place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
     by_place = spelling.take(order)
     return [place_of[words] for words in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
-
-
-def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
-    """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
-    flat, walks = [], []
-    for trie in tries:
-        data, bounds = trie.spelling.texts(trie.parents, trie.lasts)
-        flat.append(trie._replace(spelling=Spelling(data, bounds, len(trie.parents), separator=False)))
-    places, spelled = _places(flat, end)
-    for trie, numbers in zip(tries, places, strict=True):
-        nodes = np.argsort(numbers).astype(np.int32)
-        in_documents = trie.tally[nodes, 0] >= 0
-        steps = np.where(in_documents, nodes, -1 - nodes)
-        walks.append(np.column_stack([steps, numbers[nodes], np.ones_like(nodes)]))
-    return walks, spelled
 
 
 class Runs:
@@ -203,8 +185,7 @@ class Runs:
         places = np.full(len(order) + 1, -1, np.int64)  # -1, for no parent, stays
         places[order] = np.arange(len(order))
         tallies = trie.tally[:, 1:] if self._tallies else np.repeat(trie.tally[:, :1] >= 0, 2, axis=1)
-        columns = [places[trie.parents], trie.lasts, tallies[:, 0], tallies[:, 1]]
-        nodes = np.column_stack([column.astype(np.int64)[order] for column in columns])
+        nodes = np.column_stack([places[trie.parents], trie.lasts, tallies])[order]
         bounds = offsets[: 0 if trie.spelling.in_order else trie.spelling.n_words + 1]  # none: words are code points
         letters = spelled[: bounds[-1] + PADDING if len(bounds) else 0]
         form = {"form": np.array([trie.longest, trie.spelling.separator]), "bounds": bounds, "letters": letters}
@@ -215,8 +196,7 @@ class Runs:
 
     def write_all(self) -> list[list[int]]:
         """Write what is not yet written, in threads; return of each run its number, n-grams and sampled buckets."""
-        for _ in in_threads(list(self._open), lambda: self.write, self._n_jobs):
-            pass
+        list(in_threads(list(self._open), lambda: self.write, self._n_jobs))
         return [self._written[run] for run in sorted(self._written)]
 
     def in_memory(self) -> list[Trie]:
@@ -230,13 +210,6 @@ class Runs:
 
 def run_path(folder: Path, run: int, part: str) -> Path:
     return folder / f"run-{run:04d}-{part}"
-
-
-def borders_of(runs: Sequence[Sequence[int]]) -> list[int]:
-    """Return the buckets that part the n-grams of all runs, as `Runs.write_all` describes them, into stretches."""
-    samples = sorted(bucket for _, _, *buckets in runs for bucket in buckets)
-    n = min(-(-sum(run[1] for run in runs) // MERGED_NODES), len(samples))
-    return [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), N_BUCKETS]
 
 
 def merge_runs(
@@ -259,22 +232,20 @@ def merge_runs(
             parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
             tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
             tries.append(Trie(spelling, parents, lasts.astype(np.int32), tally, longest))
-        terms = sorted_terms(tries, limits, with_totals=with_totals)
-        (partial_folder / "bounds").write_bytes(offsets_of_lengths(terms.columns).data)
-        (partial_folder / "columns").write_bytes(np.concatenate([np.zeros(0, np.int32), *terms.columns]).data)
-        (partial_folder / "text").write_bytes(np.ascontiguousarray(terms.data).data)
-        save_array(partial_folder / "sizes.npy", np.diff(terms.offsets))
-        if terms.totals is not None:
-            save_array(partial_folder / "totals.npy", terms.totals)
-        return {"n_terms": len(terms.offsets) - 1}
+        text, offsets, totals, columns = sorted_terms(tries, limits, with_totals=with_totals)
+        (partial_folder / "bounds").write_bytes(offsets_of_lengths(columns).data)
+        (partial_folder / "columns").write_bytes(np.concatenate([np.zeros(0, np.int32), *columns]).data)
+        (partial_folder / "text").write_bytes(np.ascontiguousarray(text).data)
+        save_array(partial_folder / "sizes.npy", np.diff(offsets))
+        if totals is not None:
+            save_array(partial_folder / "totals.npy", totals)
+        return {"n_terms": len(offsets) - 1}
 
     return once(folder, merged)
 
 
 @dataclass(frozen=True)
 class TermColumns:
-    """Columns of the runs of one part of the sources, in files."""
-
     folder: Path  # of the part
     first: int  # place of the first of its runs among all
     merged: Sequence[Path]  # what `merge_runs` filled
@@ -295,15 +266,3 @@ class TermColumns:
         columns = np.empty_like(of_terms)
         columns[read_values(run_path(self.folder, run, "order"), np.int32, 0)] = of_terms
         return columns
-
-
-def terms_in_files(folders: Sequence[Path], here: Path, *, with_totals: bool) -> tuple[Strings, np.ndarray | None]:
-    """Return the terms that `merge_runs` left, as a file in `here`, and perhaps how often each occurs."""
-    text, totals = here / "text", None
-    with text.open("wb") as file:
-        for folder in folders:
-            file.write((folder / "text").read_bytes())
-    offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
-    if with_totals:
-        totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
-    return Strings(text if offsets[-1] else np.zeros(0, np.uint8), offsets), totals

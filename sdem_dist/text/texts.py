@@ -41,7 +41,6 @@ class Texts:
 
     @property
     def pieces(self) -> Pieces:
-        """The same as kernels take it."""
         return Pieces(self.data, self.starts, self.stops)
 
     @property
@@ -56,16 +55,15 @@ class Texts:
         return self.data[self.starts[i] : self.stops[i]].tobytes()
 
     def take(self, rows: np.ndarray | slice) -> Texts:
-        """Return some of the texts, in the same buffer."""
         return Texts(self.data, self.starts[rows], self.stops[rows])
 
     def alone(self) -> Texts:
-        """Return the same texts in a buffer with little else, for sending."""
-        first, last = int(self.starts.min(initial=len(self.data))), int(self.stops.max(initial=0))
-        if first >= last:
-            return Texts(np.zeros(PADDING, np.uint8), self.starts * 0, self.stops * 0)
-        data = np.concatenate([self.data[first:last], np.zeros(PADDING, np.uint8)])
-        return Texts(data, self.starts - first, self.stops - first)
+        return texts_of_bytes([self.bytes_of(i) for i in range(len(self))])
+
+
+Problem = tuple[str, type[IngestError]] | None
+Problems = dict[int, Problem]
+"""Why rows are no documents; None for rows that are left out without a word, as blank lines are."""
 
 
 @dataclass
@@ -77,8 +75,7 @@ class RecordBatch:
     numbers: np.ndarray  # of each record in its source, from 1
     unit: str = "line"
     beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
-    problems: dict[int, tuple[str, type[IngestError]] | None] = field(default_factory=dict)
-    """Why rows are no documents; None for rows that are left out without a word, as blank lines are."""
+    problems: Problems = field(default_factory=dict)
     invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
     escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
     are_valid: bool = False  # texts are known to be UTF-8
@@ -93,8 +90,7 @@ class Records:
     texts: Texts  # empty ones where records are rows of `matrix`
     labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
     ids: list[object] | None = None  # the ids of the documents, where a column of them was named
-    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
-    """All columns, where they are kept; a value for each text. Sources with types give arrays."""
+    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
     groups: list[str] | None = None  # the group of each document, where a column of groups was named
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
     matrix: sp.csr_matrix | None = None  # canonical, without zeros; columns as the source numbers them
@@ -105,21 +101,19 @@ class Records:
                 return [column[i] for i in rows.tolist()] if column else column
             return None if column is None else column.take(rows)
 
+        chosen = {name: of(getattr(self, name)) for name in ("texts", "labels", "ids", "groups", "weights")}
         columns = {name: of(column) for name, column in self.columns.items()}
-        matrix = None if self.matrix is None else self.matrix[rows]
-        groups, weights = of(self.groups), of(self.weights)
-        return Records(of(self.texts), of(self.labels), of(self.ids), columns, groups, weights, matrix)
+        return Records(**chosen, columns=columns, matrix=None if self.matrix is None else self.matrix[rows])
 
 
-def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogatepass") -> list[object]:
-    """Return a column of records as a list; `errors` is for bytes that are not UTF-8."""
+def listed(column: Any, errors: str = "surrogatepass") -> list[Any]:
+    """Return a list, `Texts` or an Arrow column as a list; `errors` is for bytes that are not UTF-8."""
     if isinstance(column, list):
         return column
     if isinstance(column, Texts):
         return [column.bytes_of(i).decode("utf-8", errors) for i in range(len(column))]
     numbers = str(column.type) in ("int64", "double") and not column.null_count
-    values: list[object] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is much faster
-    return values
+    return list(column.to_numpy().tolist() if numbers else column.to_pylist())  # the first is much faster
 
 
 def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
@@ -167,9 +161,7 @@ def parts_of_strings(texts: TextColumn) -> Iterator[Texts]:
 
 
 def is_text(kind: pyarrow.DataType) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return str(kind) in ("string", "large_string", "string_view")
 
 
 def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
@@ -205,7 +197,6 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
 
 
 def arrow_of_texts(texts: Texts) -> pyarrow.Array:
-    """Return texts in UTF-8 as an Arrow column."""
     import pyarrow as pa
 
     offsets = offsets_of(texts.sizes)
@@ -227,8 +218,7 @@ def sample_scripts(texts: Texts) -> np.ndarray:
     """Return of the first texts the numbers of characters, of those of scripts without spaces, and of spaces."""
     firsts = (texts.bytes_of(i)[:SAMPLE_BYTES].decode("utf-8", "ignore") for i in range(min(len(texts), SAMPLE_TEXTS)))
     text = "".join(firsts)
-    n_unspaced = 0 if text.isascii() else len(_UNSPACED.findall(text))
-    return np.array([len(text), n_unspaced, sum(map(str.isspace, text))])
+    return np.array([len(text), len(_UNSPACED.findall(text)), sum(map(str.isspace, text))])
 
 
 def warn_of_unspaced(sample: Sequence[int] | np.ndarray, settings: VectorizerSettings) -> None:

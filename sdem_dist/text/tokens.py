@@ -34,7 +34,6 @@ _LEFT_OUT = -2
 
 @lru_cache(maxsize=1)
 def every_code_point() -> str:
-    """Return all code points, surrogates among them, as one text."""
     return np.arange(N_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
@@ -43,7 +42,7 @@ def _matching(pattern: str) -> np.ndarray:
     r"""Return which code points a pattern of one, such as ``\w``, matches: bool of shape (1114112,)."""
     table = np.zeros(N_CODE_POINTS, bool)
     for run in re.finditer(f"(?:{pattern})+", every_code_point()):
-        table[run.start() : run.end()] = True
+        table[slice(*run.span())] = True
     return table
 
 
@@ -64,11 +63,8 @@ def _rewriting(lowercase: bool, strip_accents: str | None) -> tuple[Rules, float
         for point, character in enumerate(chunk, start):
             new = character.lower() if lowercase else character
             if strip_accents:
-                new = unicodedata.normalize("NFKD", new)
-            if strip_accents == "ascii":
-                new = new.encode("ascii", "ignore").decode()
-            elif strip_accents:
-                new = "".join(c for c in new if not unicodedata.combining(c))
+                decomposed, ascii_only = unicodedata.normalize("NFKD", new), strip_accents == "ascii"
+                new = "".join(c for c in decomposed if not (c > "\x7f" if ascii_only else unicodedata.combining(c)))
             if new != character:
                 spelled = new.encode("utf-8", "surrogatepass")
                 entry_of[point] = entries.setdefault(spelled, len(entries))
@@ -78,7 +74,6 @@ def _rewriting(lowercase: bool, strip_accents: str | None) -> tuple[Rules, float
 
 
 def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
-    """Return an array of at least `needed` rows that begins with those of `array`: itself if it is long enough."""
     if needed <= len(array):
         return array
     longer = np.empty((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
@@ -88,7 +83,6 @@ def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
 
 class Scratch(dict[str, np.ndarray]):
     def array(self, name: str, size: int, dtype: type) -> np.ndarray:
-        """Return an array of `size` elements or more, in the memory of the one of the same name returned before."""
         array = self.get(name)
         if array is None or len(array) < size:
             array = self[name] = np.empty(max(size, 1024), dtype)
@@ -117,7 +111,6 @@ class Spelling:
         return cls(spelled, offsets, N_CODE_POINTS, separator=False, in_order=True)
 
     def take(self, numbers: np.ndarray) -> Spelling:
-        """Return some of the words, in the order of their given numbers."""
         offsets = offsets_of(self.offsets[numbers + 1] - self.offsets[numbers])
         spelled = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
         gather(self.spelled, self.offsets, numbers, 1, offsets, spelled)
@@ -129,8 +122,7 @@ class Spelling:
         spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
         bounds = offsets_of(sizes[first:])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
-        between = 0x20 if self.separator else -1
-        nodes = np.arange(first, len(parents))
+        nodes, between = np.arange(first, len(parents)), 0x20 if self.separator else -1
         spelling.spell(nodes, (parents, lasts), (self.spelled, self.offsets), between, bounds, out)
         return out, bounds
 
@@ -212,26 +204,22 @@ class Tokenizer:
                     encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
             return self.tokens(texts_of_bytes(encoded))
         n_bytes = rewritten.n_bytes
+        offsets = np.zeros(n_texts + 1, np.int64)
         if self.settings.analyzer != "word":
             around_words = self.settings.analyzer == "char_wb"
             most = 2 * (n_bytes + n_texts) if around_words else n_bytes
             ids = scratch.array("ids", most, np.int32)
             segments = scratch.array("segments", most // 2 + n_texts + 1, np.int64)
-            segments[0] = 0
-            offsets, is_space = np.zeros(n_texts + 1, np.int64), _matching(r"\s")
+            segments[0], is_space = 0, _matching(r"\s")
             n_ids, n_segments = code_points.characters(
                 *rewritten.pieces, is_space, around_words, ids, segments, offsets
             )
             return Segments(ids[:n_ids], segments[: n_segments + 1], offsets)
         ids = scratch.array("ids", n_bytes // (self._shortest + 1) + n_texts + 1, np.int32)
         marks = scratch.array("marks", int(rewritten.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
-        offsets, grow = np.zeros(n_texts + 1, np.int64), self._grows or self._stem is not None
         splitting = word_kernels.Splitting(self._kinds, self._inside, self._shortest)
-        n_ids = self._unstemmed.fill(
-            lambda table, done: word_kernels.words(
-                rewritten.pieces, splitting, grow, table, done, marks, (ids, offsets)
-            )
-        )
+        given, found = (rewritten.pieces, splitting, self._grows or self._stem is not None), (ids, offsets)
+        n_ids = self._unstemmed.fill(lambda table, done: word_kernels.words(*given, table, done, marks, found))
         ids = ids[:n_ids]
         if self._stem is not None:
             if (n_stems := len(self._stem_of)) < self._unstemmed.n_words:
@@ -252,15 +240,13 @@ class Tokenizer:
             return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets_of_lengths(
                 terms
             )
-        texts = texts_of_strings(terms)
-        if self._analyze is not None:
-            return self._stems.numbers(texts, grow=True), np.arange(len(terms) + 1)
-        spaces = np.flatnonzero(texts.data == 0x20)
-        starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
-        stops = np.sort(np.concatenate([spaces, texts.stops]), kind="stable")
-        ids = self._stems.numbers(Texts(texts.data, starts, stops), grow=True)
-        n_spaces = np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)])
-        return ids, n_spaces + np.arange(len(terms) + 1)
+        texts, bounds = texts_of_strings(terms), np.arange(len(terms) + 1)
+        if self._analyze is None:
+            spaces = np.flatnonzero(texts.data == 0x20)
+            bounds[1:] += np.searchsorted(spaces, texts.stops)
+            starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
+            texts = Texts(texts.data, starts, np.sort(np.concatenate([spaces, texts.stops]), kind="stable"))
+        return self._stems.numbers(texts, grow=True), bounds
 
 
 class CsrCounts(NamedTuple):
@@ -272,11 +258,7 @@ class CsrCounts(NamedTuple):
 
 
 class NgramCounter:
-    """Counts n-grams; counts name the nodes of a trie, where the parent is the n-gram without its last word.
-
-    `tallies`: whether the second and third column of `tally` say in how many documents a node is, and how often.
-    `learned`: a counter whose n-grams are all that count, for a thread of its own.
-    """
+    """Counts n-grams as nodes of a trie, see `Trie`; `learned`: one whose n-grams are all that count, for a thread."""
 
     def __init__(
         self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
@@ -336,13 +318,14 @@ class NgramCounter:
         if self._grows and (n_words := self.tokenizer.spelling.n_words) > n_before:
             self._node_of_word = grow_array(self._node_of_word, n_words)
             self._node_of_word[n_before:] = -1
-        tree = spelling.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
-        while needed := kernel(tree, done):
+        while True:
+            tree = spelling.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
+            if not (needed := kernel(tree, done)):
+                break
             while 4 * needed > 3 * len(self._slots):
                 slots = np.zeros((2 * len(self._slots), 2), np.int64)
                 spelling.rehash(self._slots, slots)
                 self._slots = slots
             self.parents, self.lasts, self.tally = (grow_array(array, needed) for array in tree[2:])
-            tree = spelling.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
         self.n_nodes = int(done[0])
         return int(done[1])

@@ -27,7 +27,6 @@ MOST_HASHED = 1 << 21  # n-grams that a counter by hashing remembers
 
 
 def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
-    """Return consecutive documents as one."""
     if len(parts) == 1:
         return parts[0]
     ends = offsets_of([len(part.nodes) for part in parts])
@@ -60,7 +59,7 @@ def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
 def count_texts(
     texts: TextColumn | Texts, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None
 ) -> tuple[sp.csr_matrix, list[str]]:
-    """Count the terms of texts, as scikit-learn's ``CountVectorizer`` does.
+    """Count the terms of texts, as scikit-learn's ``CountVectorizer`` does; ValueError: something is not text.
 
     Parameters
     ----------
@@ -75,11 +74,6 @@ def count_texts(
     counts : csr_matrix of shape (n_texts, n_features), int64, indices sorted
     vocabulary : list of str
         The terms of the columns; empty for kind "hashing".
-
-    Raises
-    ------
-    ValueError
-        Something is not text.
     """
     if vocabulary is None and settings.kind == "count":
         return learned_texts(texts, settings, np.dtype(np.int64))[:2]
@@ -92,23 +86,20 @@ def count_texts(
 def learned_texts(
     texts: TextColumn | Texts, settings: VectorizerSettings, dtype: np.dtype | None = None
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
-    """Count texts as `count_texts` does without a vocabulary, and return what counts others by these terms, too.
-
-    `dtype`: of the counts; None: the smallest unsigned integers that hold them.
-    """
+    """Return counts, terms, and what counts other texts by these; `dtype` of counts: None: the smallest unsigned."""
     counter, parts, sample = NgramCounter(settings, tallies=False), list[CsrCounts](), np.zeros(3, int)
     for some in [texts] if isinstance(texts, Texts) else parts_of_strings(texts):
         sample += sample_scripts(some)
         parts += counter.parts(some)
     warn_of_unspaced(sample, settings)
-    terms = sorted_terms([Trie.of(counter)], end=ord("\n"))
-    n_terms, columns, words = len(terms.offsets) - 1, terms.columns[0], list[str]()
+    data, offsets, _, (columns,) = sorted_terms([Trie.of(counter)], end=ord("\n"))
+    n_terms, words = len(offsets) - 1, list[str]()
     if dtype is None:
         dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
     matrix = matrix_of(arranged(parts, columns, dtype), n_terms)
     for first in range(0, n_terms, SPELLED_AT_A_TIME):
-        bounds = terms.offsets[first : first + SPELLED_AT_A_TIME + 1]
-        spelled = terms.data[bounds[0] : bounds[-1]].tobytes()
+        bounds = offsets[first : first + SPELLED_AT_A_TIME + 1]
+        spelled = data[bounds[0] : bounds[-1]].tobytes()
         if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
             words += spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
         else:
@@ -119,8 +110,6 @@ def learned_texts(
 
 
 class TextTransformer:
-    """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them."""
-
     def __init__(
         self,
         settings: VectorizerSettings,

@@ -25,13 +25,9 @@ LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 MIXED = "is a text in some places of the sources and not in others: write all alike"
-Problem = tuple[str, type[IngestError]] | None
-Problems = dict[int, Problem]
 
 
 class NoLabelError(IngestError):
-    """A document has no label, or there is nothing to take it from."""
-
     first: bool = True
     """Whether no document before it has one, as far as is known."""
 

@@ -30,8 +30,6 @@ CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
 
 
 class PatternError(IngestError):
-    """A token pattern takes too long, or too much memory, on a text."""
-
     def __init__(self, problem: str = "", *, pattern: str = "", path: str | None = None) -> None:
         hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
         super().__init__(problem, path=path or None, hint=hint)
@@ -100,10 +98,10 @@ class VectorizerSettings:
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
         if isinstance(self.ngram_range, Sequence):
             object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
-        words: object = self.stop_words
-        lengths: object = self.ngram_range
+        words, grams = self.stop_words, self.ngram_range
         are_words = isinstance(words, tuple) and all(isinstance(word, str) for word in words)
-        are_lengths = isinstance(lengths, tuple) and len(lengths) == 2 and all(map(is_count, lengths))
+        are_lengths = isinstance(grams, tuple) and len(grams) == 2 and all(map(is_count, grams))
+        are_lengths = are_lengths and grams[0] <= grams[1] <= LONGEST_GRAM
         rules = {
             "kind": (self.kind in ("count", "hashing", "matrix"), "one of 'count', 'hashing', 'matrix'"),
             "lowercase": (isinstance(self.lowercase, bool), "one of True, False"),
@@ -111,10 +109,7 @@ class VectorizerSettings:
             "strip_accents": (self.strip_accents in ("ascii", "unicode", None), "one of 'ascii', 'unicode', None"),
             "token_pattern": (isinstance(self.token_pattern, str), "a regular expression"),
             "stop_words": (are_words or words in (None, "english"), "'english', a list of words or None"),
-            "ngram_range": (
-                are_lengths and self.ngram_range[0] <= self.ngram_range[1] <= LONGEST_GRAM,
-                f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first",
-            ),
+            "ngram_range": (are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
             "stem": (self.stem is None or isinstance(self.stem, str), "a language or None"),
         }
         for name in ("min_df", "max_df"):
@@ -142,13 +137,12 @@ class VectorizerSettings:
             if groups > 1:
                 raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
         stemming(self.stem)
-        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        for what, names in (
-            ("kind 'matrix'", [n for n in changed if n != "kind"] if self.kind == "matrix" else []),
-            ("kind 'hashing'", ["min_df", "max_df", "max_features"] if self.kind == "hashing" else []),
-            ("kind 'count'", ["n_features"] if self.kind == "count" else []),
-            (f"analyzer {self.analyzer!r}", ["token_pattern", "stop_words", "stem"] if self.analyzer != "word" else []),
-        ):
+        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default and f.name != "kind"]
+        of_kind = {"matrix": changed, "hashing": ["min_df", "max_df", "max_features"], "count": ["n_features"]}[
+            self.kind
+        ]
+        of_analyzer = ["token_pattern", "stop_words", "stem"] if self.analyzer != "word" else []
+        for what, names in ((f"kind {self.kind!r}", of_kind), (f"analyzer {self.analyzer!r}", of_analyzer)):
             if useless := [name for name in changed if name in names]:
                 raise ValueError(f"{', '.join(useless)} does not apply to {what}")
         if self.kind == "hashing" and self.n_features is None:
@@ -162,17 +156,14 @@ class VectorizerSettings:
 
     def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
-        }
+        values = dataclasses.asdict(self).items()
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
         """Return the settings that `to_json` wrote; ValueError if one is unknown, or has no valid value."""
-        if unknown := set(values) - {f.name for f in dataclasses.fields(cls)}:
-            raise ValueError(
-                f"unknown settings of text: {', '.join(sorted(unknown))}; a newer version may have written them"
-            )
+        if unknown := ", ".join(sorted(set(values) - {f.name for f in dataclasses.fields(cls)})):
+            raise ValueError(f"unknown settings of text: {unknown}; a newer version may have written them")
         return cls(**values)
 
 
@@ -195,8 +186,7 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
         stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer(language).stemWords
         return stem
     except ImportError as error:
-        advice = "stemming needs the package PyStemmer; install it with pip install 'sdem_dist[stem]'"
-        raise ValueError(advice) from error
+        raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
     except KeyError as error:
         raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
@@ -232,11 +222,7 @@ class Mark(NamedTuple):
 
 
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
-    """Return the tokens, or characters, with their shares of the `values` of terms, in the order of the text.
-
-    A term's value is divided among its occurrences, and an occurrence's among its tokens: marks sum to the values of
-    the terms that were found. `occurrences`: what `terms` yields of the text.
-    """
+    """Return, of what `terms` yields, the tokens or characters in order; they share the values of terms found."""
     of_values = [(term, places) for term, places in occurrences if term in values]
     times = Counter(term for term, _ in of_values)
     shares: dict[tuple[int, int], float] = {}
