@@ -41,13 +41,7 @@ def source_of(
     use: Use = "train",
     classes: object = None,
 ) -> Source:
-    """Return documents in memory, or a corpus, as the estimator takes them, checked.
-
-    `X`: array-like, sparse matrix, dask array or Corpus; or a Source, which was checked when it was made.
-    `client`: distributed.Client: a cluster can read a corpus only.
-    `classes`: all classes, where `y` may have fewer: of the batches of `partial_fit`.
-    Raises ValueError, CorpusError: what is wrong, where, and what to do.
-    """
+    """Return documents, checked; a Source was when it was made. `classes`: all, where batches may have fewer in `y`."""
     sparse, of_texts = estimator._layout == "sparse", dict[str, Any]()
     texts: Any = text_column(X) if sparse else X
     if not sparse or not (are_texts(texts) or (use != "train" and _listed_for_texts(estimator, texts))):
@@ -300,10 +294,7 @@ def _listed_for_texts(estimator: Estimator, X: object) -> bool:
 
 
 def documents_of(estimator: Estimator, X: object) -> Documents:
-    """Return unlabelled documents in memory, checked against a fitted estimator of counts.
-
-    `X`: array-like, sparse matrix, texts, or Documents: what a corpus returned is not checked again.
-    """
+    """Return unlabelled documents for a fitted estimator of counts, checked unless a corpus returned them."""
     if isinstance(X, Documents):
         documents = checks.as_documents(X)
     else:
@@ -337,11 +328,7 @@ def table_of(estimator: Estimator, X: object) -> np.ndarray:
 
 
 def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
-    """Return the labels of documents in memory as positions in a list of sets, the list, and all labels.
-
-    `y`: indicator matrix, dense or sparse, or sequence of collections of labels; its columns are the `classes`, those
-    of a fitted model.
-    """
+    """Return sets of labels, or an indicator matrix, as positions in a list of sets, the list, and all labels."""
     names = None if classes is None else classes.tolist()
     try:
         sets = of_labels.sets_of(y, names)

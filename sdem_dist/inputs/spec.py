@@ -100,11 +100,7 @@ class Weigh:
 
 @dataclass(frozen=True, repr=False)
 class HoldOut:
-    """A transform: only the documents that are held out of training, and that have a label where others have one.
-
-    Words that only held-out documents of a range have are left out, like unknown words of new documents: they would
-    take a share of a document's length.
-    """
+    """A transform: only documents held out of training, with a label where others have one, and words trained on."""
 
     frequency: Frequency  # counts of documents that are trained on or held out
     seed: int = 0
@@ -123,6 +119,7 @@ class HoldOut:
         if documents.weights is not None:
             held_out &= documents.weights > 0
         documents, frequency = documents.taken(np.flatnonzero(held_out)), counted_in(self.frequency)
+        # words that held-out documents alone have would take a share of their length
         is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_trained)[documents.indptr]
         return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)

@@ -49,10 +49,7 @@ def are_texts(X: Any) -> bool:
 
 
 def text_column(X: Any) -> object:
-    """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is.
-
-    It may be a sequence, a generator, a frame of one column, a Dask column, or a column by Arrow's interface.
-    """
+    """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is."""
     if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
     streams, of_columns, column = hasattr(X, "__arrow_c_stream__"), getattr(X, "ndim", 0), X
@@ -94,10 +91,7 @@ def text_column(X: Any) -> object:
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
-    """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing.
-
-    `counts`: or none of counts: lists of words, and a DataFrame with columns of texts.
-    """
+    """Raise ValueError for what has no documents, or none of `counts`: lists of words, frames with columns of texts."""
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
     word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
@@ -148,10 +142,7 @@ def gathered(X: Any, sparse: bool) -> object:
 def validated(
     estimator: Estimator, X: Any, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
-    """Return documents and `y` as scikit-learn's `validate_data` does; of texts the message says what to do.
-
-    Counts come as CSR with distinct ascending indices and without stored zeros; random numbers depend on it.
-    """
+    """Return documents and `y` as `validate_data` does, counts as canonical CSR, on which random bits depend."""
     name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
     if is_sparse:
         check_structure(X, "X")

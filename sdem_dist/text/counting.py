@@ -145,11 +145,7 @@ def count_documents(
     n_jobs: int | None = 1,
     spool: TextSpool | None = None,
 ) -> tuple[Tally, Runs | None]:
-    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too.
-
-    A document is held out if SplitMix64's mixing of (random_state, split, position), as a fraction of 2**64, is below
-    the wanted one. So blocks of any size, in any process, choose the same documents.
-    """
+    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too."""
     settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
     runs = Runs(folder, settings, n_jobs or n_cores(), tallies=counting.tallies) if counting.learns else None
     if settings.kind == "hashing":
@@ -167,6 +163,7 @@ def count_documents(
                 for first, stop in pieces(records.texts.sizes, most_bytes):
                     n = stop - first
                     some = records if n == len(records.texts) else records.take(np.arange(first, stop))
+                    # SplitMix64 of seed, split and position: blocks of any size, in any process, hold out the same
                     bits = mixed(np.arange(row, row + n, dtype=np.uint64) * GOLDEN + seed)
                     held_out = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < counting.held_out
                     trains = ~held_out if some.weights is None else ~held_out & (some.weights > 0)
@@ -253,16 +250,12 @@ def placed_documents(
     tally: Tally,
     placing: Placing,
     columns: Columns,
-    first: tuple[int, int],
+    first: tuple[int, int],  # position of its first document in the sources, and in the corpus before it is shuffled
     file: Path,
     wrote: Callable[[int], None] = lambda n: None,
     n_jobs: int | None = 1,
 ) -> tuple[SortedDocuments, np.ndarray, int]:
-    """Return the documents of a part of the sources, their positions in it, and how many of them have no word.
-
-    `first`: position of the part's first document in the sources, and in the corpus before it is shuffled.
-    `file`: holds documents beyond some memory. `wrote` is called with the number of the next documents.
-    """
+    """Return the documents of a part of the sources, their positions in it, and how many of them have no word."""
     if placing.classes is None:
         classes = np.array(list(tally.classes), np.float64)
     else:

@@ -193,10 +193,7 @@ class IngestRun:
             ) from error
 
     def _count(self, gate: RowValidator) -> terms.Runs | None:
-        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs.
-
-        Raises IngestError: the sources, or one of both parts, have no document, or none has a label or a weight.
-        """
+        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
         counting, tally, executor, scratch, runs = self.counting, self._tally, self.executor, self._scratch, None
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
         splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))

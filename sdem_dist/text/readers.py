@@ -42,11 +42,9 @@ _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6  # columns of the bounds that the 
 def read_lines(
     path: Path, reading: Reading, block_documents: int, part: Part | None, text_lines: bool | None, keep: Keep
 ) -> Iterator[RecordBatch]:
-    """Yield lines; a blank one is an empty text where lines are texts, and passed over where they have columns.
+    """Yield lines: texts with `text_lines` (None: unless the first has two columns) and no number, else columns.
 
     Without numbers of label and text every line must have these two alone: another column may give the label away.
-    `text_lines`: whole lines are texts, if no number is given; None: unless the first that is not blank has two.
-    With `keep` lines have as many columns as the first, or as there are names.
     """
     bounds, blocks = np.empty((block_documents, 8), np.int64), line_blocks(path, reading.encoding, part)
     if text_lines is None:

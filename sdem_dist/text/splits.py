@@ -74,10 +74,7 @@ def _read_folder(
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
-    """Yield (label, file) of each file below the sub-folders of `path`, by sorted names, but for hidden ones.
-
-    Files directly in `path` belong to no class and are rejected; without labels they are documents, too.
-    """
+    """Yield (label, file) of each file below the class folders of `path`, or without labels of all, but hidden ones."""
     entries = sorted(child.name for child in path.iterdir() if not child.name.startswith(".")) if labelled else [None]
     for label in entries:
         folder = path if label is None else path / label

@@ -48,10 +48,9 @@ class Trie(NamedTuple):
 def sorted_terms(
     tries: Sequence[Trie], limits: tuple[int, int] = ALL, *, with_totals: bool = False, end: int = -1, n_jobs: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, list[np.ndarray]]:
-    """Return the n-grams that documents have, in as many as the limits say; `end`: a byte behind every text, or -1.
+    """Return the n-grams in as many documents as the limits say, each with `end` behind it, -1 for none.
 
-    These are their joined bytes, offsets of each, how often each occurs, where that was asked for, and of each trie
-    the n-gram of every node, int32, -1 for those left out.
+    They are joined bytes, offsets, how often each occurs if asked, and of each trie the n-gram of every node, or -1.
     """
     places, spelled = _places(tries, end)
 
