@@ -36,7 +36,7 @@ def servers():
 
 @pytest.fixture
 def scheme(request):
-    """Which kind of bucket; see `needs.everywhere`."""
+    """Which kind of bucket; see `servers.everywhere`."""
     return getattr(request, "param", "s3")
 
 

@@ -24,11 +24,7 @@ def scheme(request):
 
 @pytest.fixture
 def url(bucket):
-    return f"{bucket}/c"
-
-
-def state(corpus):
-    return MultinomialNB(n_epochs=2, random_state=0).fit(corpus).state_
+    return f"{bucket}/deep/er/c"
 
 
 def names(url):
@@ -40,15 +36,25 @@ def parts_of(url):
     return {name.partition("/")[0] for name in names(url)}
 
 
-def test_same_corpus_same_bits(url, tmp_path):
+def same_states(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def state(corpus):
+    return MultinomialNB(n_epochs=2, random_state=0).fit(corpus).state_
+
+
+def test_same_corpus_same_bits(url, tmp_path, bucket, scheme):
     there = write_corpus(url, X, Y, vocabulary=WORDS, shard_documents=90)
     here = write_corpus(tmp_path / "c", X, Y, vocabulary=WORDS, shard_documents=90)
     assert there.header.uid == here.header.uid
     assert there.vocabulary() == WORDS
     assert list(there.ids(1)) == list(here.ids(1))
     np.testing.assert_array_equal(there.document_frequency, here.document_frequency)
-    for ours, theirs in zip(state(open_corpus(url)), state(here), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    same_states(state(open_corpus(url)), state(here))
+    assert all(found.startswith(f"{url}/") for found in buckets.below(bucket)), "nothing is written outside"
+    assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
 
 
 def test_replaced_whole(url):
@@ -82,11 +88,11 @@ def test_a_writer_that_fails_leaves_what_was_there(url):
 def test_of_two_writers_the_one_that_began_last_publishes(url):
     write_corpus(url, X, Y)
 
+    def write_another():
+        write_corpus(url, X[:20], Y[:20], overwrite=True)
+
     with pytest.raises(CorpusError, match="another process began to write there"):
-        write_corpus(
-            url, X[:9], Y[:9], overwrite=True,
-            before_publishing=lambda: write_corpus(url, X[:20], Y[:20], overwrite=True) and None,
-        )  # fmt: skip
+        write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=write_another)
     assert open_corpus(url).read(0, 20).n_documents == 20
     assert len(parts_of(url)) == 2
 
@@ -162,7 +168,36 @@ def test_a_missing_part_is_named(url):
         corpus.read(0, 300)
 
 
-def test_nothing_is_written_outside(bucket, scheme):
-    write_corpus(f"{bucket}/deep/er/c", X, Y)
-    assert all(found.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
-    assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["s3"], indirect=True)
+def test_a_writer_that_is_killed_leaves_the_old_corpus_or_the_new_one(
+    bucket, proxy, monkeypatch, old, step, tmp_path, scheme
+):
+    """For the bucket, a process that is killed is one that says no more; here that is tried at PUTs and DELETEs."""
+    uid = write_corpus(tmp_path / "new", X[:200], Y[:200]).header.uid
+    monkeypatch.setitem(buckets.SETTINGS, "retry_config", {"max_retries": 0})
+    monkeypatch.setattr(buckets, "TRIES", 1)
+    last, ends = 0, False
+    while not ends:
+        url = f"{bucket}/{last}"
+        if old:
+            write_corpus(url, X, Y)
+        said = proxy.fall_silent_after(last)
+        try:
+            write_corpus(url, X[:200], Y[:200], overwrite=True)
+            ends = len(said) <= last
+        except CorpusError:
+            pass
+        proxy.forward()
+        try:
+            found = open_corpus(url)
+        except CorpusError:
+            assert not old
+        else:
+            assert found.header.uid == uid or (old and found.n_documents == 300)
+            assert found.read(0, found.n_documents).n_documents == found.n_documents
+        write_corpus(url, X[:9], Y[:9], overwrite=True)
+        assert len(parts_of(url)) == 2 and open_corpus(url).n_documents == 9, "the next writer clears up"
+        last += step
+    assert last > 10

@@ -1,16 +1,14 @@
 """What a bucket refuses has a name, what may pass is tried again, and credentials are seen nowhere."""
 
-import itertools
+import threading
 import traceback
 import warnings
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-from buckets.needs import everywhere
-from buckets.proxy import CUT, LOST
-from buckets.servers import SECRET
-from buckets.test_corpora import X, Y, parts_of, state
+from buckets.proxy import LOST
+from buckets.servers import SECRET, everywhere, seaweedfs
+from buckets.test_corpora import X, Y
 
 from sdem_dist import BucketError, CorpusError, ModelError, MultinomialNB, load_model, open_corpus, write_corpus
 from sdem_dist.errors import SdemError, UnreadableError
@@ -69,19 +67,15 @@ def test_credentials_that_are_missing(bucket, monkeypatch, missing):
         open_corpus(f"{bucket}/c")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"s3://AKIDSECRET:{SECRET}@bucket/c",
-        f"s3://AKIDSECRET:{SECRET}/more@bucket/c",
-        f"gs://{SECRET}@bucket/c",
-        f"https://{SECRET}@bucket/c",
-        f"abfs://AKIDSECRET:{SECRET}@bucket/c",
-        f"az://bucket/c?sv=1&sig={SECRET}",
-        f"s3://bucket/c?X-Amz-Signature={SECRET}",
-        f"s3://bucket?{SECRET}",
-    ],
-)
+OWN = f"AKIDSECRET:{SECRET}"
+URLS = [
+    *(f"{scheme}://{own}@bucket/c" for scheme, own in (("s3", OWN), ("s3", f"{OWN}/more"), ("gs", SECRET), ("https", SECRET),
+                                                     ("abfs", OWN))),
+    f"az://bucket/c?sv=1&sig={SECRET}", f"s3://bucket/c?X-Amz-Signature={SECRET}", f"s3://bucket?{SECRET}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", URLS)
 def test_credentials_in_urls_are_refused_and_not_shown(url):
     for act in (lambda: open_corpus(url), lambda: load_model(url), lambda: write_corpus(url, X, Y)):
         with pytest.raises(BucketError, match="perhaps credentials") as caught:
@@ -95,31 +89,6 @@ def test_credentials_in_urls_are_refused_and_not_shown(url):
 def test_names_with_odd_letters():
     assert buckets.split("s3://bucket/a@b/c?d=e:f") == ("s3://bucket", "a@b/c?d=e:f")
     assert buckets.split("abfss://one@two.dfs.core.windows.net/c") == ("abfss://one@two.dfs.core.windows.net", "c")
-
-
-def every(n, fault):
-    """Return what fails each n-th request, but none of an object more than twice: it passes."""
-    count, failed = itertools.count(1), Counter()
-
-    def of(method, path):
-        due = next(count) % n == 0 and failed[method, path] < 2
-        failed[method, path] += due
-        return fault if due else None
-
-    return of
-
-
-@everywhere
-@pytest.mark.parametrize("fault", [500, 503, CUT, LOST])
-def test_what_passes_is_tried_again(bucket, proxy, tmp_path, fault):
-    here = write_corpus(tmp_path / "c", X, Y, shard_documents=90)
-    proxy.fault = every(4, fault)
-    there = write_corpus(f"{bucket}/c", X, Y, shard_documents=90)
-    assert there.header.uid == here.header.uid
-    for ours, theirs in zip(state(open_corpus(f"{bucket}/c")), state(here), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    proxy.forward()
-    assert len(parts_of(f"{bucket}/c")) == 2
 
 
 @everywhere
@@ -166,3 +135,59 @@ def test_credentials_are_stored_nowhere(bucket, caplog):
         assert SECRET.encode() not in content
         assert b"AKIDSECRET" not in content
     assert SECRET not in caplog.text + repr(corpus) + str(vars(corpus)) + "".join(str(w.message) for w in warned)
+
+
+N_WRITERS, N_ROUNDS = 8, 20
+
+
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory):
+    pytest.importorskip("obstore")
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as started:
+        yield started
+
+
+@pytest.fixture
+def contended(threaded, monkeypatch, tmp_path):
+    for name, value in threaded.environment("http://{}:{}".format(*threaded.address), tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://bucket/{tmp_path.name}"
+
+
+def at_once(act):
+    """Return what ``act(n)`` returns, or raises, of `N_WRITERS` threads that begin together."""
+    ready = threading.Barrier(N_WRITERS)
+
+    def one(n):
+        ready.wait()
+        try:
+            return act(n)
+        except (buckets.ChangedError, CorpusError) as error:
+            return error
+
+    with ThreadPoolExecutor(N_WRITERS) as threads:
+        return list(threads.map(one, range(N_WRITERS)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_one_writer_of_many_makes_an_object_and_one_replaces_it(contended):
+    for number in range(N_ROUNDS):
+        url, tag = f"{contended}/{number}", None
+        for turn in ("made", "replaced"):
+            before = tag
+            answers = at_once(lambda n: buckets.put_if(url, f"{turn} by {n}".encode(), before))  # noqa: B023
+            (winner,) = [n for n, answer in enumerate(answers) if not isinstance(answer, Exception)]
+            assert buckets.get(url) == f"{turn} by {winner}".encode()
+            tag = answers[winner]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_parts_of_a_job_that_two_processes_make_are_written_once(contended):
+    for number in range(N_ROUNDS):
+        url = f"{contended}/part-{number}"
+        assert at_once(lambda n: buckets.put_new(url, b"%d" % n)) == [None] * N_WRITERS  # noqa: B023
+        first = buckets.get(url)
+        buckets.put_new(url, b"later")
+        assert buckets.get(url) == first

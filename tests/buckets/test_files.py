@@ -1,21 +1,24 @@
-"""Models, checkpoints, logs and sources in a bucket are those on disk."""
+"""Models, logs and sources in a bucket are those on disk, also of a bucket that is slow, fails and hears no more."""
 
 import copy
+import itertools
 import json
 import warnings
 from contextlib import suppress
 
 import numpy as np
 import pytest
-from buckets.needs import everywhere
-from buckets.test_corpora import X, Y
+from buckets.proxy import CUT, LOST
+from buckets.servers import everywhere
+from buckets.test_corpora import X, Y, same_states
+from cli.commands import run as command
 from text.sources import written
 
 from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.errors import OtherRunError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.buckets import BLOCK, place
+from sdem_dist.storage.buckets import place
 
 
 @everywhere
@@ -63,8 +66,7 @@ def test_an_interrupted_run_goes_on(bucket):
     with pytest.raises(OtherRunError):
         MultinomialNB(n_epochs=4, random_state=1).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
     resumed = MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
-    for ours, theirs in zip(resumed.state_, whole.state_, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    same_states(resumed.state_, whole.state_)
 
 
 def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):
@@ -84,19 +86,6 @@ def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):
 
 @everywhere
 def test_a_log(bucket, proxy):
-    for _ in range(2):
-        MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log")])
-    events = [json.loads(line)["event"] for line in buckets.get(f"{bucket}/log").splitlines()]
-    assert events.count("RunStarted") == events.count("RunEnded") == 2
-    log = JsonLines(f"{bucket}/log")
-    proxy.fault = lambda method, path: 403
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[log])
-    assert "the run goes on: " in str(said[0].message)
-
-
-def test_logs_of_runs_at_one_url_keep_all_lines(bucket):
     def fail(event):
         raise RuntimeError("no luck")
 
@@ -105,6 +94,12 @@ def test_logs_of_runs_at_one_url_keep_all_lines(bucket):
             MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log"), *callbacks])
     events = [json.loads(line)["event"] for line in buckets.get(f"{bucket}/log").splitlines()]
     assert events.count("RunStarted") == 3 and events.count("RunEnded") == 2
+    log = JsonLines(f"{bucket}/log")
+    proxy.fault = lambda method, path: 403
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[log])
+    assert "the run goes on: " in str(said[0].message)
 
 
 ROWS = [("ab"[i % 2], f"word{i % 7} und\u00fc{i % 5} text{i}") for i in range(90)]
@@ -137,22 +132,89 @@ def test_sources(bucket, tmp_path):
 
 
 @everywhere
-def test_ranges_of_an_object(bucket, proxy):
-    content = np.random.default_rng(0).bytes(2 * BLOCK + 12_345)
+def test_ranges_of_an_object(bucket, monkeypatch):
+    monkeypatch.setattr(buckets, "BLOCK", block := 1 << 16)
+    content = np.random.default_rng(0).bytes(2 * block + 12_345)
     buckets.put(f"{bucket}/o", content)
     url = place(f"{bucket}/o")
     assert url.stat().st_size == len(content)
     with url.open("rb") as file:
         assert file.read() == content
     with url.open("rb") as file:
-        for start in (len(content) - 5, 0, BLOCK - 3, 2 * BLOCK, 7):
+        for start in (len(content) - 5, 0, block - 3, 2 * block, 7):
             file.seek(start)
             assert file.read(9) == content[start : start + 9]
         buckets.put(f"{bucket}/o", content[::-1])
-        file.seek(BLOCK + 5)
+        file.seek(block + 5)
         with pytest.raises(OSError, match="replaced while it was read"):
-            file.read(BLOCK)
+            file.read(block)
     assert copy.deepcopy(url) == url
     assert str(copy.deepcopy(url)) == str(url)
     assert url.with_name("p").suffix == ""
     assert not (url / "x").exists()
+
+
+RNG = np.random.default_rng(5)
+LINES = "".join(f"{'ab'[i % 2]}\t" + " ".join(f"w{n}" for n in RNG.integers(0, 40, 9)) + "\n" for i in range(120))
+
+
+def run(base, *, resume=False):
+    """Ingest, train and predict; return what came out of it, or the first message of failure."""
+    again = "--overwrite" if resume else ""
+    for line in (
+        f"ingest {base}/s.tsv {base}/c {again}",
+        f"train {base}/c {base}/m --epochs 3 --quiet --checkpoint {base}/run {'--resume' if resume else ''}",
+        f"predict {base}/m {base}/s.tsv --text 1 -o {base}/t.jsonl {again}",
+    ):
+        done = command(line)
+        if done.exit_code:
+            assert isinstance(done.exception, SystemExit), done.exception
+            return done.output
+    return None
+
+
+@pytest.fixture
+def here(tmp_path):
+    """What the same run gives on disk: the model's state, and the table."""
+    (tmp_path / "s.tsv").write_text(LINES)
+    assert run(tmp_path) is None
+    return load_model(tmp_path / "m").state_, (tmp_path / "t.jsonl").read_bytes()
+
+
+def check(base, here):
+    same_states(load_model(f"{base}/m").state_, here[0])
+    assert buckets.get(f"{base}/t.jsonl") == here[1]
+    folders, objects = buckets.children(base)
+    assert (folders, objects) == (["c", "run"], ["m", "s.tsv", "t.jsonl"])
+    assert len(buckets.children(f"{base}/c")[0]) == 1
+
+
+@everywhere
+@pytest.mark.parametrize("fault", [500, 503, CUT, LOST, "slow"])
+def test_faults_that_pass_change_nothing(bucket, proxy, here, fault):
+    buckets.put(f"{bucket}/s.tsv", LINES.encode())
+    numbers = itertools.count(1)
+    proxy.fault = lambda method, path: fault if fault != "slow" and next(numbers) % 7 == 0 else None
+    proxy.latency = 0.02 if fault == "slow" else 0.0
+    assert run(bucket) is None
+    proxy.forward()
+    check(bucket, here)
+
+
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_after_silence_from_any_put_on_the_same_commands_finish(bucket, proxy, here, monkeypatch, step):
+    """For a bucket, a process that is killed is one that says no more."""
+    monkeypatch.setitem(buckets.SETTINGS, "retry_config", {"max_retries": 0})
+    monkeypatch.setattr(buckets, "TRIES", 1)
+    last, ended = 1, False
+    while not ended:
+        base = f"{bucket}/{last}"
+        buckets.put(f"{base}/s.tsv", LINES.encode())
+        proxy.fall_silent_after(last)
+        ended = run(base) is None
+        proxy.forward()
+        if not ended:
+            assert run(base, resume=True) is None
+            check(base, here)
+        last += step
+    assert last > 20

@@ -1,36 +1,40 @@
 """Workers need nothing but URLs: they read and write the bucket by themselves."""
 
+import dask
 import numpy as np
 import pyarrow.parquet
 import pytest
-from buckets.needs import everywhere
-from buckets.test_corpora import X, Y, parts_of
+from buckets.servers import everywhere
+from buckets.test_corpora import X, Y, parts_of, same_states
 from cli.commands import ok, run
+from sklearn.base import clone
 
-from sdem_dist import IngestError, MultinomialNB, ingest, open_corpus, write_corpus
+from sdem_dist import (
+    CorpusSearchCV,
+    IngestError,
+    MultinomialNB,
+    SdemMixtureClassifier,
+    SupervisedLDARegressor,
+    ingest,
+    load_model,
+    open_corpus,
+    write_corpus,
+)
+from sdem_dist.cli.options import Source
+from sdem_dist.cli.sources import documents_of
 from sdem_dist.storage import buckets
+from sdem_dist.storage.buckets import place
+from sdem_dist.text import Reading, VectorizerSettings, splits, terms
 
-distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")
 
 RNG = np.random.default_rng(3)
-LINES = [f"{'ab'[i % 2]}\t" + " ".join(f"w{n}" for n in RNG.integers(0, 400, 12)) for i in range(600)]
-
-
-@pytest.fixture
-def client(bucket):
-    with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+LINES = [f"{'ab'[i % 2]}\t" + " ".join(f"w{n}" for n in RNG.integers(0, 400, 12)) for i in range(300)]
 
 
 @pytest.fixture
 def source(bucket, tmp_path, monkeypatch):
     """The URL of a source that several tasks read; beside it is the local one."""
-    from sdem_dist.text import splits, terms
-
     monkeypatch.setattr(splits, "INGEST_BYTES", 5000)
     monkeypatch.setattr(terms, "MERGED_NODES", 300)
     text = "".join(f"{line}\n" for line in LINES).encode()
@@ -39,21 +43,9 @@ def source(bucket, tmp_path, monkeypatch):
     return f"{bucket}/s.tsv"
 
 
-def test_training_from_a_bucket(bucket, client, tmp_path):
-    write_corpus(f"{bucket}/c", X, Y, shard_documents=50)
-    here = MultinomialNB(n_epochs=2, random_state=0).fit(write_corpus(tmp_path / "c", X, Y, shard_documents=50))
-    model = MultinomialNB(n_epochs=2, random_state=0)
-    model.fit(open_corpus(f"{bucket}/c"), client=client, checkpoint=f"{bucket}/run")
-    for ours, theirs in zip(model.state_, here.state_, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 @everywhere
-@pytest.mark.parametrize("limits", [{}, {"min_df": 2, "max_features": 250}])
-def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path, limits):
-    from sdem_dist.text import VectorizerSettings
-
-    settings = VectorizerSettings(**limits)
+def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path):
+    settings = VectorizerSettings(min_df=2, max_features=250)
     options = {"held_out": 0.2, "shard_documents": 100}
     ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
     ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)
@@ -67,18 +59,12 @@ def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path, limits):
 
 def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
     buckets.put(f"{bucket}/bad.tsv", buckets.get(source) + b"no label\n")
-    with pytest.raises(IngestError, match="line 601"):
+    with pytest.raises(IngestError, match="line 301"):
         ingest(f"{bucket}/bad.tsv", f"{bucket}/c", client=client)
     assert parts_of(bucket) == {"s.tsv", "bad.tsv"}
 
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
-    from sdem_dist import load_model
-    from sdem_dist.cli.options import Source
-    from sdem_dist.cli.sources import documents_of
-    from sdem_dist.storage.buckets import place
-    from sdem_dist.text import Reading
-
     MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
     model = load_model(f"{bucket}/m")
     given = [source], Source(Reading(), "raise"), model
@@ -91,33 +77,26 @@ def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     assert parts_of(bucket) == {"s.tsv", "c", "m"}
 
 
-def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
+def test_dask_arrays_become_corpora_in_a_bucket_and_train(bucket, client, tmp_path):
     here = write_corpus(tmp_path / "c", X, Y, shard_documents=90)
-    parts = dask_array.from_array(X.toarray(), chunks=(70, 40))
+    parts, settings = dask_array.from_array(X.toarray(), chunks=(70, 40)), {"n_epochs": 2, "random_state": 0}
     there = write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
     assert there.header.uid == here.header.uid
     assert {name.split("-")[0] for name in parts_of(f"{bucket}/c")} == {"contents", "zarr.json"}
     assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found]
-
-
-def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
-    import dask
-
-    parts, settings = dask_array.from_array(X.toarray(), chunks=(70, 40)), {"n_epochs": 2, "random_state": 0}
+    model = MultinomialNB(**settings).fit(there, client=client, checkpoint=f"{bucket}/run")
+    same_states(model.state_, MultinomialNB(**settings).fit(here).state_)
     found = []
-    for scratch in (str(tmp_path), f"{bucket}/scratch"):
+    (tmp_path / "scratch").mkdir()
+    for scratch in (str(tmp_path / "scratch"), f"{bucket}/scratch"):
         with dask.config.set({"sdem-dist.scratch": scratch}):
             found.append(MultinomialNB(**settings).fit(parts, Y, client=client).state_)
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert not parts_of(bucket)
-    assert not list(tmp_path.iterdir())
+    same_states(*found)
+    assert parts_of(bucket) == {"c", "run"} and not list((tmp_path / "scratch").iterdir())
 
 
 @everywhere
 def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
-    from sdem_dist.storage.buckets import place
-
     ok(f"ingest {source} {bucket}/c")
     ok(f"train {bucket}/c {bucket}/m --epochs 2 --quiet --checkpoint {bucket}/run --log {bucket}/log")
     ok(f"train {tmp_path}/s.tsv {tmp_path}/m --epochs 2 --quiet")
@@ -145,3 +124,30 @@ def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_p
     ingest(tmp_path / "s.tsv", tmp_path / "c")
     ingest(source, f"{bucket}/c", client=client)
     assert open_corpus(f"{bucket}/c").header.uid == open_corpus(tmp_path / "c").header.uid
+
+
+SEARCHES = {
+    "words": (MultinomialNB(), {"loss": ["nll"]}, {}),
+    "mixture": (SdemMixtureClassifier(1, n_epochs=2), {"loss": ["hinge"]}, {"dense": True}),
+    "numbers": (SupervisedLDARegressor(3, n_epochs=2), {"n_components": [2]}, {"targets": Y * 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_with_corpus_and_checkpoints_in_a_bucket(name, bucket, client, tmp_path):
+    estimator, space, how = SEARCHES[name]
+    corpora = [
+        write_corpus(
+            where, X.toarray() if "dense" in how else X, None if "targets" in how else Y, shard_documents=80, **how
+        )
+        for where in (tmp_path / "c", f"{bucket}/c")
+    ]
+    search, run = CorpusSearchCV(estimator, space, cv=2, n_jobs=1, n_trials=None), f"{bucket}/run {name}"
+    here = clone(search).fit(corpora[0])
+    for resume in (False, True):
+        found = clone(search).fit(corpora[1], client=client, checkpoint=run, resume=resume)
+        assert buckets.below(run) and found.best_params_ == here.best_params_
+        for ours, theirs in zip(found.trials_, here.trials_, strict=True):
+            assert ours.error == theirs.error == ""
+            for metric, scores in theirs.scores.items():
+                np.testing.assert_array_equal(ours.scores[metric], scores)
