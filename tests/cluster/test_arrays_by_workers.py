@@ -1,7 +1,9 @@
-"""A corpus written from a Dask collection by worker processes: that of the same documents in this process."""
+"""Corpora, trainings, figures and predictions of worker processes are those of this process, to the bit."""
 
+import json
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -11,6 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from cli.commands import ok, rows_of
+from reference.catalogue_cases import CASES as CATALOGUE
+from reference.catalogue_cases import write_corpora
 from sklearn.base import clone
 
 from sdem_dist import (
@@ -25,6 +30,8 @@ from sdem_dist import (
 )
 from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.reader import check_corpus
+from sdem_dist.fitting import scoring
+from sdem_dist.text import splits
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +48,9 @@ CASES = {
     "no labels, in order": (COUNTS, None, {"shuffle": False}),
     "classes in an order": (COUNTS, LABELS, {"classes": ["élan", "b", "a", "none"], "shard_documents": 17}),
     "numbers as labels": (COUNTS, RNG.integers(-3, 3, 300), {"random_state": 4, "vocabulary": list("abcdefghijkl")}),
-}
+    "ids, groups, weights, targets": (COUNTS, LABELS, {"ids": [f"né{i}" for i in range(300)], "groups": np.arange(300) // 7,
+                                      "sample_weight": np.arange(300) % 3, "targets": RNG.normal(size=(300, 2))}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -53,6 +62,8 @@ def test_the_same_corpus_as_in_this_process(case, lazy_labels, tmp_path, client)
         blocks = da.from_array(X, chunks=(70, 12)).map_blocks(sp.csr_matrix)
     labels = da.from_array(y, chunks=70) if lazy_labels and y is not None else y
     write_corpus(tmp_path / "here", X, y, **more)
+    if lazy_labels and "targets" in more:
+        more = {**more, "targets": da.from_array(more["targets"], chunks=(70, 1))}
     write_corpus(tmp_path / "there", blocks, labels, client=client, **more)
     here, there = open_corpus(tmp_path / "here"), open_corpus(tmp_path / "there")
     assert here.header.uid == there.header.uid
@@ -102,15 +113,6 @@ def test_training_is_that_of_the_corpus(name, tmp_path, client):
     np.testing.assert_array_equal(getattr(there, method)(COUNTS), getattr(here, method)(COUNTS))
     if "missing" in name:
         assert len(there.classes_) == len(set(y)) - 1
-
-
-def test_ids_and_targets_beside_an_array(tmp_path, client):
-    ids, targets, groups = [f"né{i}" for i in range(300)], RNG.normal(size=(300, 2)), np.arange(300) // 7
-    more = {"ids": ids, "groups": groups, "sample_weight": groups % 3}
-    write_corpus(tmp_path / "here", COUNTS, LABELS, targets=targets, **more)
-    beside = {"targets": da.from_array(targets, chunks=(70, 1)), **more}
-    there = write_corpus(tmp_path / "there", da.from_array(COUNTS, chunks=70), LABELS, client=client, **beside)
-    assert there.header.uid == open_corpus(tmp_path / "here").header.uid
 
 
 def test_a_bag_of_batches(tmp_path, client):
@@ -167,10 +169,84 @@ def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
     found = client.compute(lazy).result()
     pd.testing.assert_frame_equal(found, pd.DataFrame(here.predict_proba(frame), frame.index, model.classes_))
     assert client.compute(model.predict(X)).result().tolist() == here.predict(frame).tolist()
-
-
-def test_tables_without_names_train_from_parts(tmp_path, client):
-    with dask.config.set({"temporary-directory": str(tmp_path)}):
-        X = da.from_array(COUNTS, chunks=(70, 12))
-        numbers = GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
+    X = da.from_array(COUNTS, chunks=(70, 12))
+    numbers = GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
     np.testing.assert_array_equal(numbers.predict(X).compute(), numbers.predict(COUNTS))
+
+
+CLASSIFIERS = (
+    "classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean",
+    "sdem of counts", "sdem of numbers",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("corpora")
+    write_corpora(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_classifier_has_the_figures_of_its_report(name, corpora, client):
+    case = CATALOGUE[name]
+    corpus = open_corpus(corpora / case.corpus)
+    model = case.made(verbose=False).fit(corpus)
+    there = model.evaluate(corpus, client=client)
+    assert there == model.evaluate(corpus)
+    report = model.report(corpus)
+    for figure in ("accuracy", "macro_f1", "brier", "ece"):
+        assert there[figure] == pytest.approx(report.figures[figure], rel=1e-9), figure
+    assert there["ncll"] == pytest.approx(report.log_loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ["MultinomialNB", "MultinomialMixture", "SupervisedLDARegressor"])
+def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypatch, client):
+    monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(60)]
+    numbers = estimator == "SupervisedLDARegressor"
+    for name in ("train", "test"):
+        labels = rng.integers(0, 3, 400)
+        documents = (" ".join(rng.choice(words[k * 10 : k * 10 + 40], 9).tolist()) for k in labels)
+        lines = (
+            f"{k / 2 if numbers else 'abc'[k]}\t{text} {name}\n" for k, text in zip(labels, documents, strict=True)
+        )
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    ok(f"ingest train.tsv c {'--targets' if numbers else ''}")
+    ok(f"train c m --estimator {estimator} --epochs 2 --quiet")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    here = json.loads(ok("evaluate m test.tsv --json"))
+    there = f"--scheduler {client.scheduler.address}"
+    assert json.loads(ok(f"evaluate m test.tsv --json {there}")) == here
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    if estimator == "MultinomialNB":
+        ok(f"evaluate m test.tsv --id 0 --errors e.jsonl {there}")
+        ok("evaluate m test.tsv --id 0 --errors f.jsonl")
+        whole = [{name: row[name] for name in row if name != "text"} for row in rows_of("f.jsonl")]
+        assert rows_of("e.jsonl") == whole != []
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X, y = sp.csr_matrix(rng.poisson(0.3, (900, 40))), rng.choice(["a", "b", "c"], 900)
+    path, ids = tmp_path_factory.mktemp("fitted") / "c", [f"document {i}" for i in range(900)]
+    corpus = write_corpus(path, X, y, ids=ids, shard_documents=100)
+    return MultinomialNB(n_epochs=1, verbose=False).fit(corpus), corpus
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
+def test_predictions_have_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
+    model, corpus = fitted
+    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
+    here, there = getattr(model, method)(corpus), getattr(model, method)(corpus, client=client)
+    assert here.dtype == there.dtype
+    np.testing.assert_array_equal(here, there)
+    for documents, where, said in (
+        (sp.csr_matrix((1, 40)), client, "write one with write_corpus"),
+        (corpus, "tcp://127.0.0.1:1", r"pass a distributed\.Client"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            getattr(model, method)(documents, client=where)

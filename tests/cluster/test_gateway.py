@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +30,16 @@ c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "NUMBA_CACHE
 """
 
 
+def free_ports(n):
+    with ExitStack() as found:
+        return [found.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(n)]
+
+
+def answers(gateway):
+    with suppress(OSError, ValueError):
+        return gateway.list_clusters() == []
+
+
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory):
     """The address of the server, and what asks it."""
@@ -36,7 +47,7 @@ def gateway(tmp_path_factory):
 
     compat.close_gateways_by_hand(dask_gateway.Gateway)
     folder = tmp_path_factory.mktemp("gateway")
-    ports = _free_ports(2)
+    ports = free_ports(2)
     (folder / "settings.py").write_text(SETTINGS.format(*ports, python=sys.executable))
     command = [sys.executable, "-m", "dask_gateway_server", "-f", "settings.py"]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -47,7 +58,7 @@ def gateway(tmp_path_factory):
     try:
         wait_until(lambda: "server started" in (folder / "log").read_text(), "the gateway runs", 60)
         gateway = dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")
-        wait_until(lambda: _answers(gateway), "the gateway's proxy knows where it is", 60)
+        wait_until(lambda: answers(gateway), "the gateway's proxy knows where it is", 60)
         yield gateway
         gateway.close()
     finally:
@@ -58,21 +69,6 @@ def gateway(tmp_path_factory):
             os.killpg(server.pid, signal.SIGKILL) if server.poll() is None else None
 
 
-def _answers(gateway):
-    try:
-        return gateway.list_clusters() == []
-    except (OSError, ValueError):
-        return False
-
-
-def _free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.fixture
 def corpus(tmp_path):
     rng = np.random.default_rng(0)
@@ -80,21 +76,25 @@ def corpus(tmp_path):
     return open_corpus(tmp_path / "c")
 
 
-def test_a_command_on_a_new_cluster(gateway, corpus, tmp_path):
-    there = ["--scheduler", gateway.address, "--workers", "2"]
-    ok("train", str(tmp_path / "c"), str(tmp_path / "there"), "--epochs", "2", "--lanes", "4", *there)
-    ok("train", str(tmp_path / "c"), str(tmp_path / "here"), "--epochs", "2", "--lanes", "4")
-    assert bits(load_model(tmp_path / "there")) == bits(load_model(tmp_path / "here"))
+def test_commands_on_a_new_cluster_and_fits_on_one_that_is_there(gateway, corpus, tmp_path):
+    train = ["train", tmp_path / "c", tmp_path / "m", "--overwrite", "--epochs", "1", "--lanes", "4", "--scheduler"]
+    here = bits(MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus))
+    ok(*train, gateway.address, "--workers", "2")
+    assert bits(load_model(tmp_path / "m")) == here
     assert gateway.list_clusters() == []
-
-
-def test_a_cluster_that_is_there(gateway, corpus):
-    here = MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus)
     with gateway.new_cluster() as cluster:
         cluster.scale(1)
         with connected(f"{gateway.address}/clusters/{cluster.name}") as client:
-            assert bits(MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus, client=client)) == bits(here)
+            assert bits(MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus, client=client)) == here
         assert [each.name for each in gateway.list_clusters()] == [cluster.name]
+    there, nobody = f"{gateway.address}/clusters/x", f"http://127.0.0.1:{free_ports(1)[0]}"
+    for address, workers, said in (
+        (gateway.address, [], "how many workers"),
+        (there, ["--workers", "2"], "leave out their number"),
+        (there, [], "gave no cluster"),
+        (nobody, ["--workers", "2"], "gave no cluster (ClientConnectorError"),
+    ):
+        assert said in refused(*train, address, *workers)
 
 
 def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
@@ -110,15 +110,3 @@ def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
     finally:
         run.kill()
     assert gateway.list_clusters() == []
-
-
-def test_what_cannot_be(gateway, corpus, tmp_path):
-    train = ["train", str(tmp_path / "c"), str(tmp_path / "m")]
-    there, nobody = f"{gateway.address}/clusters/x", f"http://127.0.0.1:{_free_ports(1)[0]}"
-    for address, workers, said in (
-        (gateway.address, [], "how many workers"),
-        (there, ["--workers", "2"], "leave out their number"),
-        (there, [], "gave no cluster"),
-        (nobody, ["--workers", "2"], "gave no cluster (ClientConnectorError"),
-    ):
-        assert said in refused(*train, "--scheduler", address, *workers)

@@ -1,8 +1,10 @@
 """An ingest by worker processes: the corpus of an ingest in this process, whatever is killed meanwhile."""
 
+import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from faults.clusters import pids, wait_until
+from faults.test_deadlines import cluster_of_processes
 from text.sources import written
 
-from sdem_dist import IngestError, open_corpus
+from sdem_dist import ClusterError, IngestError, open_corpus
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.reader import check_corpus
@@ -41,7 +45,9 @@ def lines_of(rows) -> str:
 def write_source(folder: Path, form: str) -> list[Path]:
     if form.endswith(" twice"):
         return 2 * write_source(folder, form.removesuffix(" twice"))
-    named = [{"label": a, "text": b, "name": f"n{i}", "author": f"a{i % 17}"} for i, (a, b) in enumerate(ROWS)]
+    named = [
+        {"label": a, "text": b, "name": f"n{i}", "author": f"a{i % 17}", "w": i % 7} for i, (a, b) in enumerate(ROWS)
+    ]
     if form == "parquet":
         pq.write_table(pa.Table.from_pylist(named), folder / "s.parquet", row_group_size=60)
         return [folder / "s.parquet"]
@@ -51,6 +57,7 @@ def write_source(folder: Path, form: str) -> list[Path]:
     rows = [f"{DRAW.choice([1, -1])} {row}\n" for row in numbers]
     contents = {
         "tsv": {"0.tsv": lines_of(ROWS)},
+        "columns": {"0.tsv": "".join(f"{label}\t{text}\t{i % 7}\n" for i, (label, text) in enumerate(ROWS))},
         "two": {"0.tsv": lines_of(ROWS[:150]), "1.tsv": lines_of(ROWS[150:])},
         "jsonl": {"s.jsonl": "".join(json.dumps(record) + "\n" for record in named)},
         "targets": {"s.tsv": lines_of((DRAW.random(), text) for _, text in ROWS)},
@@ -77,6 +84,9 @@ CASES = {
     "json": ("jsonl", {}, {"held_out": 0.1}),
     "groups": ("parquet", {}, {"reading": Reading(group="author"), "held_out": 0.3, "shard_documents": 33}),
     "groups with ids": ("jsonl", {}, {"reading": Reading(group="author", id="name")}),
+    "weights": ("jsonl", {"min_df": 2}, {"reading": Reading(weight="w"), "held_out": 0.2}),
+    "weights of rows": ("parquet", {}, {"reading": Reading(weight="w")}),
+    "weights of columns": ("columns", {}, {"reading": Reading(weight=2, label=0, text=1), "held_out": 0.2}),
     "folder": ("folder", {"min_df": 2}, {}),
     "targets": ("targets", {}, {"targets": True}),
     "numbers": ("svmlight", None, {"held_out": 0.2}),
@@ -86,6 +96,9 @@ CASES = {
 }
 
 
+OWN = {"path": "", "held_out_path": "", "seconds": 0.0}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_corpus_as_in_this_process(case, tmp_path, client):
     form, settings, more = CASES[case]
@@ -93,23 +106,30 @@ def test_the_same_corpus_as_in_this_process(case, tmp_path, client):
     settings = None if settings is None else VectorizerSettings(**settings)
     here = ingest(sources, tmp_path / "here", settings, **more)
     there = ingest(sources, tmp_path / "there", settings, client=client, **more)
-    for name in (
-        "n_documents",
-        "n_features",
-        "n_nonzeros",
-        "n_empty",
-        "classes",
-        "n_held_out",
-        "first_column",
-        "n_skipped",
-    ):
-        assert getattr(here, name) == getattr(there, name), name
+    assert {**vars(here), **OWN} == {**vars(there), **OWN}
     for part in ("", "-held-out")[: 1 + ("held_out" in more)]:
         one, other = (open_corpus(f"{tmp_path}/{name}{part}") for name in ("here", "there"))
         assert one.header.uid == other.header.uid
         assert {**one.header.made_by, "sources": 0} == {**other.header.made_by, "sources": 0}
         assert not list(check_corpus(other))
+        assert "weights" not in case or other.weights.tolist() == [int(str(i).lstrip("n")) % 7 for i in other.ids_of()]
     assert left_over(tmp_path) == []
+
+
+def test_test_documents_follow_a_corpus_and_bad_lines_have_their_numbers(tmp_path, client):
+    ingest(write_source(tmp_path, "two")[1:], tmp_path / "train", VectorizerSettings(stem="english"), client=client)
+    lines = lines_of(ROWS).splitlines()
+    lines[333], lines[399] = "no tab here", "nor here"
+    (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told, kept = [], {"vocabulary_from": tmp_path / "train"}
+    for name, more in (("here", {}), ("there", {"client": client})):
+        with pytest.raises(IngestError, match=r"s\.tsv, line 334: there is no TAB") as refused:
+            ingest(tmp_path / "s.tsv", tmp_path / name, **kept, **more)
+        report = ingest(tmp_path / "s.tsv", tmp_path / name, on_error="skip", **kept, **more)
+        ids = open_corpus(tmp_path / name).ids_of()
+        assert ids == list(range(398)) and report.n_skipped == 2
+        told.append((str(refused.value), report.skipped_examples, open_corpus(tmp_path / name).header.uid))
+    assert told[0] == told[1] and left_over(tmp_path) == []
 
 
 def test_workers_keep_no_removed_file_mapped(tmp_path, client):
@@ -118,55 +138,22 @@ def test_workers_keep_no_removed_file_mapped(tmp_path, client):
         assert "(deleted)" not in "".join(line for line in mapped.splitlines() if str(tmp_path) in line)
 
 
-def test_test_documents_follow_a_corpus(tmp_path, client):
-    sources = write_source(tmp_path, "two")
-    ingest(sources[:1], tmp_path / "train", VectorizerSettings(stem="english"), client=client)
-    for name, more in (("here", {}), ("there", {"client": client})):
-        ingest(sources[1:], tmp_path / name, vocabulary_from=tmp_path / "train", **more)
-    here, there = open_corpus(tmp_path / "here"), open_corpus(tmp_path / "there")
-    assert here.header.uid == there.header.uid
-    assert list(there.ids(0)) == list(range(len(there.ids(0))))
+def test_killed_workers_change_nothing(tmp_path):
+    """At the second and the fourth event one dies, and a nanny starts another."""
+    sources, lost = write_source(tmp_path, "two"), []
+    ingest(sources, tmp_path / "here")
+    with connected(None, 2) as client:
+        events = itertools.count()
 
+        def kill(*_: object) -> None:
+            if next(events) in (1, 3):
+                wait_until(lambda: len(client.nthreads()) == 2, "there are two workers", 60)
+                lost.append(pids(client)[0])
+                os.kill(lost[-1], signal.SIGKILL)
 
-def test_bad_lines_have_their_numbers_in_the_file(tmp_path, client):
-    lines = lines_of(ROWS).splitlines()
-    lines[333], lines[399] = "no tab here", "nor here"
-    (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    said = []
-    for more in ({}, {"client": client}):
-        with pytest.raises(IngestError, match=r"s\.tsv, line 334: there is no TAB") as refused:
-            ingest(tmp_path / "s.tsv", tmp_path / "c", **more)
-        said.append(str(refused.value))
-        report = ingest(tmp_path / "s.tsv", tmp_path / "c", on_error="skip", overwrite=True, **more)
-        said.append(report.skipped_examples)
-        (tmp_path / "c").rename(tmp_path / f"c{len(said)}")
-    assert said[:2] == said[2:]
-    assert left_over(tmp_path) == []
-
-
-def test_a_bad_line_is_told_without_the_traceback_of_a_worker(tmp_path):
-    (tmp_path / "s.tsv").write_text("a\tone\nb\ttwo\nno tab\n")
-    command = [sys.executable, "-m", "sdem_dist", "ingest", tmp_path / "s.tsv", tmp_path / "c", "--workers", "1"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith(f"Error: {tmp_path / 's.tsv'}, line 3: there is no TAB between a label and a text")
-
-
-def test_a_killed_worker_changes_nothing(tmp_path):
-    sources = write_source(tmp_path, "two")
-    ingest(sources, tmp_path / "here", VectorizerSettings(ngram_range=(1, 2)))
-    with connected(None, 3) as client:
-        pids = list(client.run(os.getpid).values())[:2]
-
-        def kill(stage: str, done: int, total: object) -> None:
-            if pids and done > 100:
-                os.kill(pids.pop(), signal.SIGKILL)
-
-        ingest(sources, tmp_path / "there", VectorizerSettings(ngram_range=(1, 2)), client=client, progress=kill)
-    assert not pids
+        ingest(sources, tmp_path / "there", client=client, progress=kill)
+    assert len(lost) == 2 and left_over(tmp_path) == []
     assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
-    assert left_over(tmp_path) == []
 
 
 KILLED = """
@@ -174,18 +161,82 @@ import os, signal, sys
 from sdem_dist.cluster import connected
 from sdem_dist.text import ingest, splits, terms
 splits.INGEST_BYTES, terms.MERGED_NODES = 4000, 20
+events = []
 def progress(stage, done, total):
-    if stage == sys.argv[1] and done > 150:
+    events.append(stage)
+    if sys.argv[1] == str(len(events)) or (sys.argv[1] == stage and done > 150):
         os.killpg(0, signal.SIGKILL)
 if __name__ == "__main__":
     os.setpgid(0, 0)
-    with connected(None, 1) as client:
-        ingest(sys.argv[3:], sys.argv[2], client=client, progress=progress)
+    with connected(None, int(sys.argv[2]) or None) as client:
+        ingest(sys.argv[4:], sys.argv[3], client=client, progress=progress)
 """
+
+
+def killed_driver(point: object, n_workers: int, *paths: object) -> bool:
+    """Ingest in a process that is killed in a stage or at an event; say whether it was."""
+    command = [sys.executable, "-c", KILLED, *map(str, (point, n_workers, *paths))]
+    code = subprocess.run(command, check=False).returncode
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("victim", ["process", "driver", "scheduler"])
+def test_after_a_kill_at_any_event_the_same_call_goes_on(victim, tmp_path):
+    sources, there = write_source(tmp_path, "two"), tmp_path / "there"
+    ingest(sources, tmp_path / "here")
+    for point in itertools.count(1):
+        if victim != "scheduler":
+            died = killed_driver(point, int(victim == "driver"), there, *sources)
+        else:
+            (tmp_path / str(point)).mkdir()
+            events = itertools.count(1)
+            with cluster_of_processes(tmp_path / str(point)) as (address, scheduler, _), connected(address) as client:
+
+                def kill(*_, events=events, point=point, scheduler=scheduler):
+                    if next(events) == point:
+                        os.kill(scheduler, signal.SIGKILL)
+
+                try:
+                    ingest(sources, there, client=client, progress=kill)
+                    died = False
+                except ClusterError:
+                    died = True
+        if not died:
+            break
+        assert not there.exists()
+    assert point > 9
+    assert open_corpus(tmp_path / "here").header.uid == open_corpus(there).header.uid
+    assert left_over(tmp_path) == []
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """What makes a folder of what a driver leaves that is killed in a stage: each is killed once."""
+    left: dict[str, Path] = {}
+
+    def of(stage: str) -> Path:
+        if stage not in left:
+            folder = tmp_path_factory.mktemp(stage)
+            assert killed_driver(stage, 1, folder / "there", *write_source(folder, "two"))
+            (kept,) = folder.glob(".there.counted-*")
+            left[stage] = Path(shutil.copytree(kept, tmp_path_factory.mktemp("kept") / kept.name))
+        folder = tmp_path_factory.getbasetemp() / f"{stage}0"
+        shutil.rmtree(folder / "there", ignore_errors=True)
+        shutil.copytree(left[stage], folder / left[stage].name, dirs_exist_ok=True)
+        return folder
+
+    return of
 
 
 def flipped(content: bytes) -> bytes:
     return content[:-9] + bytes([content[-9] ^ 4]) + content[-8:]
+
+
+def zeros(content: bytes) -> bytes:
+    return bytes(len(content))
 
 
 @pytest.mark.parametrize(
@@ -194,35 +245,32 @@ def flipped(content: bytes) -> bytes:
         ("counting", "", bytes),
         ("writing", "", bytes),
         ("counting", "counts-*/block-000000", flipped),  # what a disk may do
-        ("writing", "counts-*/run-*-nodes", lambda content: bytes(len(content))),  # what a loss of power leaves
+        ("writing", "counts-*/run-*-nodes", zeros),  # what a loss of power leaves
         ("writing", "rows-*/*/*", flipped),
         ("writing", "terms-*/range-*/columns", lambda content: content[:-4]),
-        ("counting", "counts-*/summary.json", lambda content: bytes(len(content))),
+        ("counting", "counts-*/summary.json", zeros),
         ("counting", "counts-*/summary.json", lambda content: content.replace(b"1", b"3", 1)),
     ],
 )
-def test_after_a_killed_driver_the_same_call_goes_on(stage, damaged, damage, tmp_path, client, monkeypatch):
+def test_after_a_killed_driver_the_same_call_goes_on(stage, damaged, damage, killed, client):
     """Parts that are as they were written stay; others are made again."""
-    sources = write_source(tmp_path, "two")
-    ingest(sources, tmp_path / "here")
-    (tmp_path / "killed.py").write_text(KILLED)
-    command = [sys.executable, str(tmp_path / "killed.py"), stage, str(tmp_path / "there"), *map(str, sources)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert not (tmp_path / "there").exists()
-    (kept,) = tmp_path.glob(".there.counted-*")
+    folder = killed(stage)
+    assert not (folder / "there").exists()
+    (kept,) = folder.glob(".there.counted-*")
     before = {p: p.stat().st_ino for p in kept.glob("counts-*/summary.json")}
-    assert before
     touched = [p for p in kept.glob(damaged) if p.is_file() and p.stat().st_size] if damaged else []
-    assert bool(touched) == bool(damaged)
+    assert before and bool(touched) == bool(damaged)
     for path in touched:
         path.write_bytes(damage(path.read_bytes()))
-    seen = {}
+    sources, seen = sorted(folder.glob("*.tsv")), {}
 
     def progress(name: str, done: int, total: object) -> None:
         seen.update({p: p.stat().st_ino for p in before if p.exists()})
 
-    ingest(sources, tmp_path / "there", client=client, progress=progress)
-    if not damaged.startswith("counts"):
-        assert seen == before
-    assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
-    assert left_over(tmp_path) == []
+    ingest(sources, folder / "there", client=client, progress=progress)
+    assert damaged.startswith("counts") or seen == before
+    assert (
+        open_corpus(ingest(sources, folder / "here", overwrite=True).path).header.uid
+        == open_corpus(folder / "there").header.uid
+    )
+    assert left_over(folder) == []

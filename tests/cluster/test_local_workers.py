@@ -30,33 +30,19 @@ def test_workers_and_this_process_together_keep_to_what_it_may_use(memory, n_wor
         assert share >= LOADED and n_workers * share <= memory - min(memory // (n_workers + 1), 350 << 20)
 
 
-@pytest.fixture
-def dying(tmp_path):
-    """A preload that kills its worker process until a file is there; it makes the file unless told not to."""
+@pytest.mark.parametrize("always", [False, True])
+def test_a_worker_that_dies_while_it_starts_is_started_again_and_one_that_always_dies_is_named(always, tmp_path):
     marker, preload = tmp_path / "died", tmp_path / "preload.py"
-
-    def use(always: bool):
-        mark = "" if always else f"open({str(marker)!r}, 'w').close()\n    "
-        kill = f"import os\nif not os.path.exists({str(marker)!r}):\n    {mark}os.kill(os.getpid(), 9)\n"
-        preload.write_text(kill)
-        return dask.config.set({"distributed.worker.preload": [str(preload)]})
-
-    return use
-
-
-def test_a_worker_that_dies_while_it_starts_is_started_again(dying):
-    with dying(always=False), connected(n_workers=1) as connection:
-        assert connection.submit(int).result() == 0
-
-
-def test_workers_that_always_die_are_no_fault_of_the_script(dying):
-    with (
-        dying(always=True),
-        pytest.raises(ClusterError, match="ended while they started") as error,
-        connected(n_workers=1),
-    ):
-        pass
-    assert "__main__" not in str(error.value)
+    mark = "" if always else f"open({str(marker)!r}, 'w').close()\n    "
+    preload.write_text(f"import os\nif not os.path.exists({str(marker)!r}):\n    {mark}os.kill(os.getpid(), 9)\n")
+    with dask.config.set({"distributed.worker.preload": [str(preload)]}):
+        if not always:
+            with connected(n_workers=1) as connection:
+                assert connection.submit(int).result() == 0
+            return
+        with pytest.raises(ClusterError, match="ended while they started") as error, connected(n_workers=1):
+            pass
+        assert "__main__" not in str(error.value), "it is no fault of the script"
 
 
 INTERRUPTED = """
@@ -131,7 +117,7 @@ def test_kernels_pause_no_worker_of_a_small_job(memory, pauses, monkeypatch):
     assert (set(paused), limits) == ({pauses}, {worker_memory(2)})
 
 
-def test_an_interrupt_waits_until_the_block_has_ended():
+def test_an_interrupt_waits_until_the_block_has_ended_where_it_is_not_ignored():
     done, before = [], signal.getsignal(signal.SIGINT)
 
     def begin():
@@ -142,21 +128,14 @@ def test_an_interrupt_waits_until_the_block_has_ended():
     with pytest.raises(KeyboardInterrupt):
         begin()
     assert done and signal.getsignal(signal.SIGINT) is before
-
-
-def test_what_goes_wrong_in_the_block_is_told():
     with pytest.raises(OSError, match="full"), held_back():
         raise OSError("full")
-
-
-def test_other_threads_and_processes_that_ignore_interrupts_are_left_alone():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with held_back():
-            os.kill(os.getpid(), signal.SIGINT)
+        begin()
         thread = threading.Thread(target=lambda: held_back().__enter__())
         thread.start()
         thread.join()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN, "of other threads, too"
     finally:
         signal.signal(signal.SIGINT, before)

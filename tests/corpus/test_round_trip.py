@@ -70,7 +70,7 @@ def test_round_trip(tmp_path, dense, shuffle):
     assert corpus.bytes_on_disk() == sum(f.stat().st_size for f in (tmp_path / "c").rglob("*") if f.is_file())
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     borders=st.lists(st.integers(0, N), max_size=12),
     shuffle=st.booleans(),

@@ -1,21 +1,26 @@
-"""Every wait ends: a scheduler that hangs or dies is noticed, and long honest work is not taken for that."""
+"""Every wait ends: a scheduler that hangs or dies is noticed, and long honest work, also of others, is not taken for that."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 
 import pytest
 from faults import work
 from faults.clusters import is_end_of, local_cluster, model, wait_until
+from reference.trained_bits import bits
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import connected
 from sdem_dist.engine import dask
 from sdem_dist.engine import dask as cluster_monitor
+from sdem_dist.engine.events import WorkerJoined, WorkerLost
 
 SILENCE = 3.0
 
@@ -59,14 +64,6 @@ def test_a_scheduler_that_hangs_or_dies_ends_the_run(fault, message, corpus, tmp
         assert time.monotonic() - began < 60
 
 
-@pytest.mark.slow
-def test_a_scheduler_that_hangs_before_the_run(tmp_path):
-    with cluster_of_processes(tmp_path) as (address, scheduler, _), connected(address) as client:
-        os.kill(scheduler, signal.SIGSTOP)
-        with pytest.raises(ClusterError, match="has not answered for 0.5 s: it hangs"):
-            dask.DaskExecutor(client, silence=0.5)
-
-
 def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
     """Dask raises a plain OSError once its own attempts have ended, which is no error of a disk."""
 
@@ -82,12 +79,15 @@ def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
 
 
 @pytest.mark.slow
-def test_long_honest_work_is_waited_for(tmp_path, monkeypatch):
+def test_long_honest_work_is_waited_for_and_a_scheduler_that_hangs_before_the_run_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.1)
-    with cluster_of_processes(tmp_path) as (address, _, workers), connected(address) as client:
+    with cluster_of_processes(tmp_path) as (address, scheduler, workers), connected(address) as client:
         executor = dask.DaskExecutor(client, wait_for_workers=30.0)
         executor.wait_for_workers = executor.silence = 1.5
         assert executor.result(executor.submit(work.rest, 4.0)) in workers
+        os.kill(scheduler, signal.SIGSTOP)
+        with pytest.raises(ClusterError, match="has not answered for 0.5 s: it hangs"):
+            dask.DaskExecutor(client, silence=0.5)
 
 
 @pytest.mark.slow
@@ -102,17 +102,12 @@ def test_a_worker_that_hangs_is_replaced_by_another(tmp_path, monkeypatch):
         assert {executor.result(h) for h in handles} == {workers[1]}
 
 
-def test_no_scheduler_at_the_address_is_an_error_in_time():
-    began = time.monotonic()
-    with pytest.raises(ClusterError, match="no Dask scheduler answered"), connected("tcp://127.0.0.1:9", timeout=1.0):
-        pass
-    assert time.monotonic() - began < 30
-
-
-def pause(dask_worker) -> None:
+def set_paused(paused: bool, dask_worker) -> None:
+    """Pause a worker, or let it go on, as its memory would; after that its memory decides nothing."""
     from distributed.core import Status
 
-    dask_worker.status = Status.paused
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused if paused else Status.running
 
 
 def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
@@ -125,17 +120,9 @@ def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
         ) as cluster,
         Client(cluster) as client,
     ):
-        client.run(pause)
+        client.run(set_paused, True)
         with pytest.raises(ClusterError, match="paused"):
             model().fit(corpus, client=client)
-
-
-def set_paused(paused: bool, dask_worker) -> None:
-    """Pause a worker, or let it go on, as its memory would; after that its memory decides nothing."""
-    from distributed.core import Status
-
-    dask_worker.memory_manager.memory_pause_fraction = False
-    dask_worker.status = Status.paused if paused else Status.running
 
 
 @pytest.mark.parametrize("lost", [True, False])
@@ -184,3 +171,64 @@ def test_a_client_or_cluster_closed_midway_is_named(what, corpus):
 
         with pytest.raises(ClusterError, match="closed|lost"):
             model().fit(corpus, client=client, callbacks=[close])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [1, 2])
+def test_two_trainings_at_once(clients, corpus):
+    with local_cluster(2) as (cluster, client), ThreadPoolExecutor(2) as threads:
+        started = threading.Barrier(2)  # both are connected
+
+        def train(settings) -> str:
+            with connected(cluster.scheduler_address) if clients == 2 else nullcontext(client) as own:
+                started.wait(timeout=60)
+                return bits(model(**settings).fit(corpus, client=own))
+
+        losses = [{"loss": "ncll"}, {"loss": "hinge", "n_epochs": 6}]
+        both = [threads.submit(train, settings) for settings in losses]
+        for settings, found in zip(losses, both, strict=True):
+            assert found.result(timeout=120) == bits(model(**settings, n_jobs=1).fit(corpus))
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_busy(corpus, undisturbed):
+    with local_cluster(2) as (cluster, other), connected(cluster.scheduler_address) as client:
+        foreign = other.map(work.rest, [0.2 + i / 1000 for i in range(40)])
+        executor = dask.DaskExecutor(client, wait_for_workers=2.0, silence=5.0)
+        own = executor.submit(work.repeat, 1)
+        began = time.monotonic()
+        assert executor.result(own) == 1, "waiting for one's turn is not a failure"
+        waited = time.monotonic() - began
+        assert bits(model().fit(corpus, client=client)) == undisturbed
+        assert len(set(other.gather(foreign))) == 2
+    assert waited < 60
+
+
+@pytest.mark.slow
+def test_workers_that_come_later_are_waited_for(corpus, undisturbed, caplog):
+    with local_cluster(0) as (cluster, client):
+        caplog.set_level(logging.WARNING)  # the cluster has silenced all handlers
+
+        def come() -> None:
+            while "waiting up to" not in caplog.text:
+                time.sleep(0.05)
+            cluster.scale(2)
+
+        threading.Thread(target=come, daemon=True).start()
+        assert bits(model().fit(corpus, client=client)) == undisturbed
+    assert "no worker at tcp://" in caplog.text and "waiting up to 60 s" in caplog.text
+
+
+@pytest.mark.slow
+def test_workers_that_never_come_back_end_the_run(corpus):
+    """All workers leave in the middle, and no nanny replaces them."""
+    with local_cluster(2) as (cluster, client):
+        executor = dask.DaskExecutor(client, wait_for_workers=2.0)
+        running = executor.submit(work.rest, 30)
+        cluster.scale(0)
+        with pytest.raises(ClusterError, match="has had no worker for 2 s"):
+            executor.result(running)
+    events = executor.drain_events()
+    joined, lost = ([e.worker for e in events if isinstance(e, kind)] for kind in (WorkerJoined, WorkerLost))
+    assert len(joined) == 2
+    assert sorted(lost) == sorted(joined)

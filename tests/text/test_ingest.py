@@ -21,7 +21,7 @@ WORDS = st.sampled_from(["a", "ab", "b", "bb", "ba", "é", "東", "zz"])
 DOCUMENT = st.tuples(st.sampled_from(["x", "y", "10", "2"]), st.lists(WORDS, max_size=6).map(" ".join))
 
 
-@hypothesis_settings(deadline=None, max_examples=40)
+@hypothesis_settings(deadline=None, max_examples=25)
 @given(
     documents=st.lists(DOCUMENT, min_size=1, max_size=12),
     block=st.integers(1, 13),
