@@ -145,8 +145,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                 targets = weights = None
             source = source_of(self, documents, targets, weights, client=client)
             self.damaged_shards_ = []
-            callbacks = [*callbacks, *running.tasks_of(self, X, y)]
-            stack.enter_context(running.notifying(callbacks, self))
+            callbacks = stack.enter_context(running.notifying(self, callbacks, X, y))
             with running.executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):
                     corpus, self.damaged_shards_ = running.undamaged_part(source.corpus, executor, callbacks)
@@ -154,7 +153,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                 source = self._weighed(source)
                 self._describe(source)
                 checkpoints = checkpoint, checkpoint_rounds, checkpoint_seconds, resume
-                end = running.run_fit(self, source, executor, client, validation, *checkpoints, callbacks)
+                end = running.run_fit(self, source, executor, client, validation, checkpoints, callbacks)
             self.history_, self.n_iter_ = end.history, len(end.history)
             self._take(end.learner, end.state)
             if source.transformer is not None:

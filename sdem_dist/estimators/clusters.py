@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,14 +14,14 @@ from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
-from sdem_dist.fitting import plans, starts
+from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of, table_of
-from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, moments
+from sdem_dist.learners.starts import Kind, moments, refuse
 from sdem_dist.learners.surveys import Columns
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
@@ -40,11 +39,11 @@ class ClusterMixture(WithDensity, Clustering):
     alpha: p.Positive = p.param(1.0, "Observations of the column's mean (and variance) that the prior adds.")
     n_components: int = p.param(8, "Clusters.", positional=True)
     init: Literal["k-means", "examples"] = p.param(
-        "k-means", "Start at clusters of k-means of `init_documents` documents (counts in tf-idf), or at random ones."
+        "k-means", "Start: k-means of some (counts in tf-idf), or random ones."
     )
     n_init: int = p.param(10, "Starts of `n_init_epochs` each; that of the best objective goes on.")
     n_init_epochs: int = p.param(5, "Passes over the documents for each start.")
-    init_documents: int = p.param(20_000, "Documents that k-means sees.")
+    init_documents: int = p.param(20_000, "Documents that k-means of the start sees.")
     n_epochs: int = p.param(50, "Passes over the documents after that.")
     em: str = "soft"
     em_step: float | None = None
@@ -56,13 +55,13 @@ class ClusterMixture(WithDensity, Clustering):
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
-    _monitor = "nll"
+    _monitor, _numbers_kept = "nll", ("lower_bound",)
     _learned = """
     lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
     """
 
     def _check(self) -> None:
-        starts.check_em(self)
+        plans.check_em(self)
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is below n_components={self.n_components}: raise it"
@@ -74,9 +73,9 @@ class ClusterMixture(WithDensity, Clustering):
         if n < self.n_components:
             raise ValueError(f"n_samples={n} should be >= n_components={self.n_components}")
         plan = plans.one_pass(self, source)
-        form, long = starts.em_of(self, plan)
+        form, long = plans.em_of(self, plan)
         kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
-        learner: Any = starts.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
+        learner: Any = plans.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
         if isinstance(self, MultinomialMixture):
             learner = replace(learner, model=replace(learner.model, class_alpha=float(self.weight_alpha)))
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
@@ -96,15 +95,11 @@ class ClusterMixture(WithDensity, Clustering):
                 share = -float((variables.prior_weight * divergence).sum())
             return share / source.weight - nll
 
-        best, highest = None, -np.inf
+        best, highest, n_drawn = None, -np.inf, self.init_documents if self.init == "k-means" else 0
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, seed=plan.seed + (number << 20))
-            if self.init == "examples":
-                start = starts.start_at_examples(trainer, short, source, once, which)
-            else:
-                survey = starts.surveyed(trainer, source, once, self.init_documents, f"survey{which}", labelled=False)
-                start = partial(starts.start_at_clusters, short, source, survey, once.seed)
+            start = plans.start_of_em(trainer, short, source, once, which, n_drawn)
             state = trainer.run(Stage(f"start{which}", short, replace(plan, n_epochs=self.n_init_epochs), start)).state
             objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
@@ -119,11 +114,8 @@ class ClusterMixture(WithDensity, Clustering):
 
         None where fewer than two passes were evaluated.
         """
-        last_two = [(entry["epoch"], entry["nll"]) for entry in self.history_ if "nll" in entry][-2:]
-        if len(last_two) < 2:
-            return None
-        (before, high), (after, low) = last_two
-        return bool(high - low < EM_CONVERGED * (after - before))
+        gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
+        return bool(gains[-1, 1] < EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
     @property
     def weights_(self) -> np.ndarray:
@@ -134,9 +126,6 @@ class ClusterMixture(WithDensity, Clustering):
     def component_log_prior_(self) -> np.ndarray:
         """Logarithm of p(cluster), shape (n_components,)."""
         return np.asarray(self._parameters.log_prior)
-
-    def _clusters(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X).argmax(axis=1)
 
     @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_components), float64")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
@@ -159,12 +148,6 @@ class ClusterMixture(WithDensity, Clustering):
         if self._layout == "dense":
             n_parameters = len(parameters.log_prior) - 1 + parameters.theta.size
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
-
-    def extra(self) -> dict[str, object]:
-        return {"lower_bound": float(self.lower_bound_)}
-
-    def take_extra(self, extra: Extra) -> None:
-        self.lower_bound_ = float(extra["lower_bound"])
 
 
 @p.estimator
@@ -279,9 +262,7 @@ class KMeans(Clustering, Transforming):
     """
 
     n_clusters: int = p.param(8, "Clusters.", positional=True)
-    metric: Literal["euclidean", "cosine"] = p.param(
-        "euclidean", '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.'
-    )
+    metric: Literal["euclidean", "cosine"] = p.param("euclidean", '"cosine": rows and centres have length 1.')
     weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = p.param(
         "auto",
         'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
@@ -298,7 +279,7 @@ class KMeans(Clustering, Transforming):
     spec = Spec(
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
-    _monitor = "distance"
+    _monitor, _numbers_kept = "distance", ("inertia",)
     _learned = """
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
@@ -309,19 +290,15 @@ class KMeans(Clustering, Transforming):
             raise ValueError(f"init_documents={self.init_documents} is below n_clusters={self.n_clusters}: raise it")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        if (gaps := np.isnan(X).any(axis=1)).any():
-            raise ValueError(
-                f"Input X contains NaN: row {int(gaps.argmax())} (from 0). k-means takes no missing values: fill them in"
-            )
+        refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in")
         return X
 
     def _weighed(self, source: Source) -> Source:
-        form = self.weighting
-        if form == "auto":
-            form = "counts" if self._layout == "dense" or source.weighted else "tfidf"
+        are_counts = self._layout == "sparse" and not source.weighted
+        form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form == "counts":
             return source
-        if self._layout == "dense" or source.weighted:
+        if not are_counts:
             raise ValueError(
                 f"weighting={form!r} is for whole counts, and {source.name} has others: leave it at 'auto'"
             )
@@ -331,19 +308,18 @@ class KMeans(Clustering, Transforming):
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
-        n, once, location = source.n_documents, plans.one_pass(self, source), ()
+        once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
             location = tuple(summary.mean.tolist())
         model = Centres(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
         learner = SdEM(model, source.weight, ClosedForm(EmForm("hard")))
-        survey = starts.surveyed(trainer, source, once, self.init_documents, labelled=False)
+        survey = plans.surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
-            positions = starts.sampled_positions(survey)
-            spans = [(0, n)] if len(positions) == n else [(i, i + 1) for i in positions]
-            X, weights = model.sampled([source.documents.read(*span) for span in spans])
-            if len(spans) > 1:  # they were drawn in proportion to their weights
+            drawn = plans.drawn_documents(source.documents, survey)
+            X, weights = model.sampled(drawn)
+            if len(drawn) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
             clusters = k_means(X, weights, model.n_clusters, once.seed, tries=self.n_init, spherical=model.spherical)
             return model.start(clusters.centres)
@@ -352,16 +328,13 @@ class KMeans(Clustering, Transforming):
         self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]
         return end
 
-    def _distances(self, X: object) -> np.ndarray:
-        """Return squared distances from the centres, shape (n_samples, n_clusters)."""
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        """Return minus the squared distances from the centres, shape (n_samples, n_clusters)."""
         documents: Any = DenseDocuments(table_of(self, X)) if self._layout == "dense" else documents_of(self, X)
-        return np.asarray(self.learner_.model.distances(self._parameters, self.learner_.prepare(documents)))
-
-    def _clusters(self, X: object) -> np.ndarray:
-        return self._distances(X).argmin(axis=1)
+        return np.asarray(-self.learner_.model.distances(self._parameters, self.learner_.prepare(documents)))
 
     def _transformed(self, X: object) -> np.ndarray:
-        return np.sqrt(self._distances(X))
+        return np.sqrt(-self._joint_log_proba(X))
 
     @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
@@ -387,10 +360,3 @@ class KMeans(Clustering, Transforming):
     @property
     def _n_features_out(self) -> int:
         return int(self.learner_.model.n_clusters)
-
-    def extra(self) -> dict[str, object]:
-        return {**super().extra(), "inertia": float(self.inertia_)}
-
-    def take_extra(self, extra: Extra) -> None:
-        super().take_extra(extra)
-        self.inertia_ = float(extra["inertia"])

@@ -75,11 +75,11 @@ class GaussianRegressor(EngineRegressor):
 
     def _check_columns(self, source: Source) -> None:
         """Take a corpus with a column for the target, as in training, or without one."""
+        theirs, ours = source.vocabulary, self.vocabulary_
+        names_differ = theirs is not None and ours is not None and theirs != ours[:-1]
         if source.n_features == self._n_columns:
             super()._check_columns(source)
-        elif source.n_features != self.n_features_in_ or (
-            None not in (source.vocabulary, self.vocabulary_) and source.vocabulary != (self.vocabulary_ or [])[:-1]
-        ):
+        elif source.n_features != self.n_features_in_ or names_differ:
             raise CorpusError(
                 f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}, with or "
                 "without a target after them"

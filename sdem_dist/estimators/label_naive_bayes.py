@@ -103,7 +103,7 @@ class ManyClassNB(WordNB, JointClassifier):
         of_step = defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
         guess = of_step * self._step(source, self.loss)
         policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
-        result = policy.choose([lambda: Candidate(replace(learner, temperature=guess), plan, initial)])
+        result = policy.choose(iter([Candidate(replace(learner, temperature=guess), plan, initial)]))
         if not result.known:
             _log.warning(
                 "the temperature of probabilities is a guess, %.3g: fewer than %d held-out documents are of classes that "
@@ -198,7 +198,7 @@ class MultiLabelNB(LaneNB, LabelSets):
         if not share:
             return final_stage(trainer, learner, plan, initial)
         policy = HoldoutPolicy(trainer, source, share, self._patience_of_choice)
-        result = policy.choose([lambda: Candidate(learner, plan, initial)])
+        result = policy.choose(iter([Candidate(learner, plan, initial)]))
         if self.calibrate and result.known and not learner.head.exclusive:
             temperatures, thresholds = (
                 tuple(result.figures[f"{VALIDATION}{name}{i}"] for i in range(n_labels))

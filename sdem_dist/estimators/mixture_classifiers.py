@@ -15,7 +15,7 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
-from sdem_dist.fitting import defaults, plans, starts
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import train_with_temperature
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
@@ -92,8 +92,8 @@ class JointMixture(Components, WithDensity, JointClassifier):
         kind = Kind(self.components, float(self.alpha), float(self.offset))
         numbers, weights = components_of(self.n_components, source.classes), plans.weights_of_classes(self, source)
         how = {"class_weight": weights, "unlabelled_weight": float(self.unlabelled_weight)}
-        em = starts.mixture(trainer, source, once, numbers, kind, form, **how)
-        return em, starts.start_at_examples(trainer, em, source, once)
+        em = plans.mixture(trainer, source, once, numbers, kind, form, **how)
+        return em, plans.start_of_em(trainer, em, source, once)
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -178,12 +178,12 @@ class EMMixtureClassifier(JointMixture):
     _weights_are_relative = False
 
     def _check(self) -> None:
-        starts.check_em(self)
+        plans.check_em(self)
         super()._check()
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
-        form, plan = starts.em_of(self, once)
+        form, plan = plans.em_of(self, once)
         learner, start = self._em(trainer, source, once, form)
         return final_stage(trainer, learner, plan, start)
 
@@ -238,9 +238,9 @@ class SdemMixtureClassifier(JointMixture):
         kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=once.seed)
-        weight = starts.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
+        weight = plans.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
-        initial = starts.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
+        initial = plans.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
         return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, once.seed), initial)
 
 
@@ -314,13 +314,13 @@ class MultiplicativeMixtureClassifier(Components):
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
-        survey = starts.surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
+        survey = plans.surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
         scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
         transform, eta = RowTransform(scale, bool(self.expand)), scale or survey.largest_sum
         if self.expand:
-            expanded = starts.surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform)
+            expanded = plans.surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform)
             eta = expanded.largest_sum
         n_inputs, head = transform.n_features(source.n_features), PosteriorClasses(len(source.classes))
         model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
@@ -329,8 +329,8 @@ class MultiplicativeMixtureClassifier(Components):
         if self.init == "em":
             rows = replace(source, corpus=source.corpus.transformed(OfValues(RowTransform(scale).dense)))
             kind = Kind("gaussian" if self.expand else "exponential")
-            em = starts.mixture(trainer, rows, once, numbers, kind, class_weight=weights)
-            at_examples = starts.start_at_examples(trainer, em, rows, once)
+            em = plans.mixture(trainer, rows, once, numbers, kind, class_weight=weights)
+            at_examples = plans.start_of_em(trainer, em, rows, once)
             few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
             state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows.documents)).state
             start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)

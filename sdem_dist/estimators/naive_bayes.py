@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
@@ -19,7 +18,6 @@ from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult, first_loss, share_held_out
 from sdem_dist.fitting.plans import PriorStart, fixed_log_prior, sample, weights_of_classes, with_frequencies
 from sdem_dist.fitting.running import CALLER, executor_for
-from sdem_dist.fitting.starts import train_with_unlabelled
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -258,17 +256,17 @@ class MultinomialNB(LaneNB, JointClassifier):
                 "lose accuracy: leave n_lanes at None, or take fewer"
             )
         if source.n_labelled:
-            end, weighed_source = train_with_unlabelled(self, trainer, source)
+            end, weighed_source = holdout.train_with_unlabelled(self, trainer, source)
             self._describe(weighed_source)
             return end._replace(warnings=tuple(messages))
         losses = [loss or first_loss(source), *(["ncll"] if loss is None else [])]
-        candidates = [partial(self._candidate, source, one) for one in losses]
+        candidates = (self._candidate(source, one) for one in losses)
         share, few, n = 0.0, False, source.n_documents
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT)
             few = not share and self.calibrate and self.holds_out and n >= 2 * defaults.N_FOLDS
         if not share and not few:
-            candidate = candidates[0]()
+            candidate = next(candidates)
             end = final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
             return end._replace(warnings=tuple(messages))
 
@@ -279,7 +277,7 @@ class MultinomialNB(LaneNB, JointClassifier):
         n_draws = 1 if share * n >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
         patience = self._patience_of_choice if holdout.can_choose_epochs(source, share) else None
         policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=classes_overlap)
-        result = policy.choose(candidates) if share else policy.choose_by_folds(candidates)
+        result = policy.choose(candidates)
         temperature = result.temperature if self.calibrate else 1.0
         end = policy.train(result, replace(result.candidate.learner, temperature=temperature))
         return end._replace(warnings=tuple(messages))

@@ -174,7 +174,7 @@ em_batch : int | None -- Of "online": documents of a step. None: {defaults.ONLIN
 output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
-ALPHA_OF_WORDS, EM_BATCH, OUTPUT_RATE = SHARED["alpha_of_words"], SHARED["em_batch"], SHARED["output_rate"]
+ALPHA_OF_WORDS, EM_BATCH = SHARED["alpha_of_words"], SHARED["em_batch"]
 
 ATTRIBUTES = {
     "": """

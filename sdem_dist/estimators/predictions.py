@@ -366,14 +366,10 @@ class Clustering(ClusterMixin, EngineEstimator):
         `predict`. Not kept in files.
     """
 
-    @abstractmethod
-    def _clusters(self, X: object) -> np.ndarray:
-        """Return the cluster of each document in memory."""
-
     @p.takes("collection", "client", returns="ndarray of shape (n_samples,), int64")
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document."""
-        return over_blocks(self, X, self._clusters, None, client)
+        return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
 
 
 class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):

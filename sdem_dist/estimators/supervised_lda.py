@@ -32,15 +32,13 @@ SHOWN = ("accuracy", "ncll", "micro_f1", "label_log_loss")
 class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others."""
 
+    output_rate: float = 3.0
     log_counts: bool = p.param(False, "Take ln(1 + x) of all counts, in training and prediction.")
     words_weight: Literal["auto"] | float = p.param(
         0.0,
         "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
         'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
     )
-
-    def _parts(self, documents: object, theta: np.ndarray, says: np.ndarray) -> list[DocumentParts]:
-        return of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
 
 
 @p.estimator
@@ -71,14 +69,9 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
         "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
     )
-    gamma: float = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.", "p.Positive")
-    output_rate: float = p.param(3.0, *p.OUTPUT_RATE)
+    gamma: p.Positive = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.")
     class_weight: object = None
-    unlabelled: object = p.param(
-        None,
-        "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
-        "label",
-    )
+    unlabelled: object = p.param(None, "The label, such as -1, of hidden classes: see `words_weight`.", "label")
 
     spec = Spec(
         "sparse", "labels", "class", SHOWN, topics="documents", unlabelled=True, label_sets=True, poor_score=True
@@ -106,12 +99,12 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
                 "such as 0, 1, 2",
                 stacklevel=2,
             )
-        else:
-            if values != sorted(values):
-                raise ValueError(
-                    f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one "
-                    "length, such as 02 and 10, or numbers"
-                )
+            values = []
+        if values != sorted(values):
+            raise ValueError(
+                f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one "
+                "length, such as 02 and 10, or numbers"
+            )
         kind = heads.SigmoidLabels if several else heads.Levels if self.ordered else heads.SoftmaxClasses
         return kind(len(source.classes), float(self.gamma))
 
@@ -129,32 +122,26 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """Lowest probability with which a document gets each label, where it may have several: shape (n_labels,).
-
-        The one of the largest F1 on the training documents.
-        """
+        """Lowest probability with which a document gets a label, of the largest F1 in training, shape (n_labels,)."""
         return decisions_of(len(self.classes_), self.learner_.head.thresholds).thresholds
 
     def _topic_labels(self) -> list[object]:
-        return self.classes_[self._scores(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
+        return self.classes_[self._scores_of_topics(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
 
-    def _scores(self, theta: np.ndarray) -> np.ndarray:
-        """Return what decides between classes, or the log-odds of labels, from topic proportions."""
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._scores_of_topics(self._transformed(X))
+
+    def _scores_of_topics(self, theta: np.ndarray) -> np.ndarray:
         output = self._parameters.output
         return np.asarray(self.learner_.head.scores(output, outputs(output, theta)))
 
-    def _class_scores(self, X: object) -> np.ndarray:
-        return self._scores(self._transformed(X))
-
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
-        if self.several_labels:
-            says = output[a]
-        elif isinstance(self.learner_.head, heads.Levels):
+        says = output[a] if self.several_labels else output[a] - output[b]
+        if isinstance(self.learner_.head, heads.Levels):
             says = np.sign(a - b)[:, None] * output[:1]
-        else:
-            says = output[a] - output[b]
-        return self._parts(documents, self._transformed(documents), says)
+        rows, theta = self._documents(documents), self._transformed(documents)
+        return of_supervised_topics(self._parameters, rows, says, theta, named(self.topics(3)))
 
 
 @p.estimator
@@ -163,10 +150,6 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
     ``family="poisson"``: the prediction is the exponential of U theta, times the mean of training.
-
-    References
-    ----------
-    Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
 
     Examples
     --------
@@ -179,17 +162,16 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     """
 
     family: Literal["gaussian", "poisson"] = p.param(
-        "gaussian", "Distribution of the targets: real numbers, or counts (log link), which may have fractions."
+        "gaussian", "Of real numbers; or of counts (log link), fractions too."
     )
     gamma: p.Positive = p.param(
         1.0,
         "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
         "multiplies minus the log-likelihood.",
     )
-    output_rate: float = p.param(0.3, *p.OUTPUT_RATE)
+    output_rate: float = 0.3
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
-
     _single = True  # targets are one per document, not a column of a table
 
     @property
@@ -239,10 +221,10 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
-        return outputs(self.coef_, theta)[:, target], mean, self._parts(documents, theta, says)
+        parts = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
+        return outputs(self.coef_, theta)[:, target], mean, parts
 
     def extra(self) -> dict[str, object]:
-        """Return the topics' shares, and whether the target was not a column of a table."""
         return {**super().extra(), "single": self._single}
 
     def take_extra(self, extra: Extra) -> None:
@@ -254,15 +236,14 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
-        if isinstance(X, Corpus):
-            if sample_weight is not None:
-                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
-            return self.evaluate(X, y)["r2"]
-        return float(super().score(X, y, sample_weight))
+        if not isinstance(X, Corpus):
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
+        return self.evaluate(X, y)["r2"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = False
-        tags.target_tags.multi_output = True
+        tags.target_tags.single_output, tags.target_tags.multi_output = False, True
         tags.regressor_tags.poor_score = True
         return tags

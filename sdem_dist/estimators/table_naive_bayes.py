@@ -215,7 +215,8 @@ class FeatureNB(WithDensity, JointClassifier):
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
         log_prior = shares
         if self.loss not in ("nll", Nll()):
-            trained_prior, known = self._lazy_parameters.trained.value.log_prior, old > 0
+            lazy = self._lazy_parameters.trained or self._lazy_parameters
+            trained_prior, known = lazy.value.log_prior, old > 0
             log_prior = np.full(len(old), -np.inf)
             log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
@@ -226,7 +227,7 @@ class FeatureNB(WithDensity, JointClassifier):
     def extra(self) -> dict[str, object]:
         """Return the counts of the classes, the categories of columns, and a class prior of `with_class_prior`."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        moved = self._lazy_parameters.trained is not self._lazy_parameters
+        moved = self._lazy_parameters.trained is not None
         prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
         return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 

@@ -1,4 +1,4 @@
-"""Topic models by mirror descent, and the one without labels."""
+"""Topic models: by mirror descent, of which one takes no labels, and a classifier whose classes are LDA models."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import softmax
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import WithTopics
+from sdem_dist.estimators.predictions import JointClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import MirrorSteps
+from sdem_dist.learners.rules import Merge, MirrorSteps, StepSizes, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
-from sdem_dist.models.lda import log_probability
-from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
-from sdem_dist.models.topics import MirrorDescent
-from sdem_dist.models.topics import TopicModel as LearnedTopics
+from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
+from sdem_dist.models import lda, topics
+from sdem_dist.models import topic_heads as heads
+from sdem_dist.models.heads import Classes, unit_of
 from sdem_dist.models.word_counts import entries, lengths
+from sdem_dist.reports.explaining import DocumentParts, of_lda
+from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -42,29 +45,25 @@ class TopicModel(WithTopics):
         'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
         'Literal["learned"] | p.Positive | p.Positives',
     )
-    beta: float = p.param(
-        1.0, "Of the Dirichlet prior of words. Above 1 every batch moves every word.", "float in [1, inf)"
-    )
+    beta: float = p.param(1.0, "Of the Dirichlet prior of words. Above 1 all words move at once.", "float in [1, inf)")
     n_layers: int = p.param(10, "L, steps of mirror descent towards a document's topics.")
     inference_step: p.Positive = p.param(1.0, "Length T of a step, times a document's words and pseudo-counts.")
     inference: Literal["mirror-descent", "accelerated", "line-search", "line-search-l1"] = p.param(
         "mirror-descent",
-        "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
-        "whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29) of Chen et al.",
+        "Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence (Algorithm 1)\n"
+        "or the 1-norm (equation 29) of Chen et al.",
     )
     topic_rate: float | None = p.param(
         None,
-        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
-        "None: 0.05, less from 25,000 documents on.",
+        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without labels 0.15,\n"
+        "and less from 25,000 documents on.",
     )
     n_epochs: int = 4
     average_from: int = p.param(1, "The model is the mean over batches from this epoch on, from 0.", "int in [0, inf)")
     merge: Literal["mean", "sum"] = p.param(
-        "mean", '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.'
+        "mean", '"mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.'
     )
-    batch_size: int | None = p.param(
-        None, 'Documents of a step: of a lane for "mean", of a round for "sum". None: 100.'
-    )
+    batch_size: int | None = p.param(None, 'Documents of a step: of a lane ("mean") or round ("sum"). None: 100.')
     n_lanes: int | None = None
     rounds_per_epoch: int | None = p.param(None, 'Merges per epoch, for "mean". None: 1.')
     vectorizer: VectorizerSettings | None = None
@@ -79,51 +78,55 @@ class TopicModel(WithTopics):
     """
 
     @abstractmethod
-    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
         """Return what is learned to be predicted."""
 
     def _check(self) -> None:
-        alpha = np.asarray(self.alpha)
-        if alpha.ndim and alpha.size != self.n_components:
+        if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
         if self.merge == "sum" and self.rounds_per_epoch is not None:
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
-        n, seed, batch = source.n_documents, seed_of(self.random_state), self.batch_size
+        n, seed, n_labelled, weight = source.n_documents, seed_of(self.random_state), source.n_labelled, source.weight
         if self.merge == "sum":
-            plan = plans.batches(n, self.n_epochs, seed, batch or defaults.TOPIC_BATCH, self.n_lanes)
+            plan = plans.batches(n, self.n_epochs, seed, self.batch_size or defaults.TOPIC_BATCH, self.n_lanes)
         else:
-            counted = int(source.n_labelled) or n
-            lanes = plans.lanes_of(counted, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
+            lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
             plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
         log_counts, words_weight = bool(getattr(self, "log_counts", False)), getattr(self, "words_weight", 0.0)
         counting = Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
-        head, factors, weight, labelled = self._head(source, summary), None, source.weight, source.n_labelled
+        head, factors = self._head(source, summary), None
         if hasattr(self, "class_weight") and source.members is None:
             factors = plans.weights_of_classes(self, source)
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
-            weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
+            weight = weighed + (weight - n_labelled if n_labelled else 0.0)
+            n_labelled = weighed if n_labelled else 0.0
         alpha: Any = self.alpha
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
-        inference = MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        model = LearnedTopics(source.n_features, int(self.n_components), head, inference, float(self.beta), log_counts)
-        model = replace(model, n_labelled=float(labelled))
-        if words_weight != "auto":
-            model = replace(model, words_weight=float(words_weight))
+        model = topics.TopicModel(
+            n_features=source.n_features,
+            n_topics=int(self.n_components),
+            head=head,
+            inference=topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference),
+            beta=float(self.beta),
+            log_counts=log_counts,
+            words_weight=0.0 if words_weight == "auto" else float(words_weight),
+            n_labelled=float(n_labelled),
+        )
         rule = MirrorSteps(
             topic_rate=float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)),
             output_rate=float(getattr(self, "output_rate", 3.0)),
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
             local=self.merge == "mean",
-            batch_size=int(batch or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)),
+            batch_size=self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH),
         )
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         start = partial(model.start, summary.frequencies, seed)
@@ -133,21 +136,20 @@ class TopicModel(WithTopics):
                 raise ValueError("words_weight='auto' needs 100 labelled documents, to hold some out: give a number")
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
             trials = {w: replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS}
-            candidates = [partial(Candidate, t, plan, start, f"words_weight {w:g}") for w, t in trials.items()]
+            candidates = (Candidate(t, plan, start, f"words_weight {w:g}") for w, t in trials.items())
             learner = policy.choose(candidates).candidate.learner
         trained = final_stage(trainer, learner, plan, start)
 
-        def reported(name: str, head: Any) -> dict[str, float]:
-            """Run a pass that scores what a head reports of the trained model."""
-            return trainer.score(name, replace(learner, model=replace(learner.model, head=head)), trained.state)
+        def reported(name: str, head: Any) -> np.ndarray:
+            """Run a pass that scores what a head reports of the trained model, a number each."""
+            figures = trainer.score(name, replace(learner, model=replace(learner.model, head=head)), trained.state)
+            return np.array([figures[str(i)] for i in range(len(figures))])
 
-        of_topics = reported("topics' shares", TopicShares(head))
-        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(model.n_topics)])
-        if not isinstance(head, SigmoidLabels):
+        self.topic_shares_ = reported("topics' shares", heads.TopicShares(head))[: model.n_topics]
+        if not isinstance(head, heads.SigmoidLabels):
             return trained
-        best = reported("thresholds of labels", LabelThresholds(head))
-        thresholds = tuple(best[str(i)] for i in range(learner.n_labels))
-        return trained._replace(learner=learner.decided(thresholds=thresholds))
+        thresholds = reported("thresholds of labels", heads.LabelThresholds(head))[: learner.n_labels]
+        return trained._replace(learner=learner.decided(thresholds=tuple(thresholds.tolist())))
 
     @property
     def components_(self) -> np.ndarray:
@@ -185,14 +187,11 @@ class LatentDirichletAllocation(TopicModel):
 
     A document's topics are the most probable ones given its words, found by `n_layers` steps of mirror descent, and the
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
-    ignored.
+    ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
 
-    Two estimates say how well documents are explained. `evaluate`, validation, searches, `score` and `perplexity` sum
-    theta out, by the left-to-right estimator with `n_particles`: "word_nll", ``-ln p(w)`` a word. Compare models with
-    these. "plug_in_nll" is ``-ln p(w | theta)`` a word, where theta is found from the same words: it is too low, and
-    lower with more topics. The history has it of training documents, since it is fast.
-
-    ``merge="mean"`` lowers the likelihood here: without labels the topics of the lanes drift apart.
+    Compare models by "word_nll", ``-ln p(w)`` a word: `evaluate`, validation, searches, `score` and `perplexity` sum
+    theta out, by the left-to-right estimator with `n_particles`. The history has "plug_in_nll" of training documents,
+    ``-ln p(w | theta)`` a word: it is fast and too low, lower with more topics, as theta is found from the same words.
 
     References
     ----------
@@ -208,26 +207,20 @@ class LatentDirichletAllocation(TopicModel):
     True
     """
 
-    topic_rate: float | None = p.param(
-        0.15,
-        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
-        "None: 0.15 up to 25,000 documents, less for more.",
-    )
+    topic_rate: float | None = 0.15
     n_epochs: int = 10
-    merge: Literal["mean", "sum"] = p.param(
-        "sum", '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.'
-    )
-    batch_size: int | None = p.param(500, 'Documents of a step: of a round for "sum", inside a lane for "mean".')
+    merge: Literal["mean", "sum"] = "sum"
+    batch_size: int | None = 500
     n_particles: int = p.param(10, "Particles of the left-to-right estimate of ln p(words). More make it less noisy.")
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
     _monitor = "word_nll"
     _topic_rate = 0.15
 
-    def _head(self, source: Source, summary: WordSummary) -> NoOutput:
-        return NoOutput()
+    def _head(self, source: Source, summary: WordSummary) -> heads.NoOutput:
+        return heads.NoOutput()
 
-    def scorer(self, learner: SdEM[LearnedTopics]) -> SdEM[LearnedTopics]:
+    def scorer(self, learner: SdEM[topics.TopicModel]) -> SdEM[topics.TopicModel]:
         """Return a pass that scores documents which were not trained on, with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
@@ -235,7 +228,7 @@ class LatentDirichletAllocation(TopicModel):
         """Return ln p(words) of documents in memory, and how many words they have, shape (n_samples, 2)."""
         documents = documents_of(self, X)
         alpha = self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
-        values = log_probability(self._parameters.topics, documents, alpha, self.n_particles)
+        values = lda.log_probability(self._parameters.topics, documents, alpha, self.n_particles)
         return np.stack([values, lengths(documents)], axis=1)
 
     @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
@@ -257,3 +250,150 @@ class LatentDirichletAllocation(TopicModel):
     def perplexity(self, X: object) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator."""
         return float(np.exp(-self.score(X)))
+
+
+@p.estimator
+class LDAClassifier(WithTopics, JointClassifier):
+    """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
+
+    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
+    With one topic per class this is `MultinomialNB`. Discriminative training gives the topics of a class little reason
+    to differ: for topics that say what a class is about take ``loss="nll"``. `transform` returns p(class, topic |
+    document): the posterior of the class times the document's topic proportions under it.
+
+    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of what `predict_joint_log_proba`
+    returns. `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
+
+    References
+    ----------
+    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
+
+    Examples
+    --------
+    >>> from sdem_dist import LDAClassifier
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
+    >>> clf = LDAClassifier(loss="nll", n_components=2).fit(X, y)
+    >>> clf.predict([[3, 1, 0, 0]]).tolist()
+    [0]
+    >>> clf.transform(X).shape
+    (20, 4)
+    """
+
+    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param("ncll", 'As in `MultinomialNB`; "nll" adds expected counts.')
+    n_components: int = p.param(2, "Topics of each class.")
+    topic_word_prior: p.Positive = p.param(
+        1.0, "eta: pseudo-count of a word, which topics of a class share; paper: 0.1."
+    )
+    doc_topic_prior: float | None = p.param(None, "alpha, of a document's topic proportions. None: 1 / n_components.")
+    inference: Literal["map", "gibbs"] = p.param("map", "Of topics: most probable, fast; or sampled (equation 18).")
+    occurrences: Literal["shared", "paper", "each"] = p.param(
+        "shared",
+        'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
+        "each has its own, which needs whole counts.",
+    )
+    n_sweeps: int = p.param(10, "Sweeps over a document.")
+    burn_in: int | None = p.param(None, "First sweeps, not kept. None: 3, or all but one.", "int in [0, inf) | None")
+    n_particles: int = p.param(
+        0,
+        'Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009): consistent, slow; with "shared"\n'
+        "all occurrences of a word have one topic. 0: what inference gives, with sampling the plug-in estimate.",
+        "int in [0, inf)",
+    )
+    init_noise: float = p.param(0.1, "The start is multiplied by ``exp(init_noise * normal)``: topics can part.")
+    n_epochs: int = 10
+    steps: str = "margin"
+    step: float | None = p.param(None, 'c, for "margin". None: 3 with the hinge loss, 16 with the others.')
+    step_decay: float = 1e-5
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    class_prior: object = None
+    fit_prior: bool = True
+    class_weight: object = None
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
+
+    spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
+
+    def _check(self) -> None:
+        p.check_steps(self)
+        if self.burn_in is not None and self.inference == "map":
+            raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
+        if self.burn_in is not None and self.burn_in >= self.n_sweeps:
+            raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
+        if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
+            raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
+
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
+        nll, lanes_step, of_margin = self.loss == "nll", self.merge == "mean", self.steps == "margin"
+        burn_in = min(defaults.LDA_BURN_IN, self.n_sweeps - 1) if self.burn_in is None else self.burn_in
+        alpha = 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
+        model = lda.LdaClasses(
+            n_features=source.n_features,
+            head=Classes(n_classes),
+            n_topics=int(self.n_components),
+            alpha=float(self.topic_word_prior) / self.n_components,
+            class_alpha=0.0 if nll and of_margin else 1.0,
+            inference=lda.Inference(
+                self.inference, self.occurrences, alpha, int(self.n_sweeps), int(burn_in), int(self.n_particles)
+            ),
+            noise=float(self.init_noise),
+            log_prior=plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+        )
+        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
+        weights, weight = plans.weights_of_classes(self, source), source.weight
+        if nll and weights is not None:
+            weight = float(np.dot(weights, source.class_counts))
+        sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
+        if nll and of_margin:
+            # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
+            sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
+            unused = p.unused_steps(self, ("step", "step_decay"))
+        elif of_margin:
+            prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
+            step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
+            unit = unit_of(plans.sample(source), prior)
+            sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
+        learner = SdEM(model, weight, Merge(sizes, local=not nll and lanes_step), self.loss, weights, seed=seed)
+        least = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES) if of_margin else 1
+        plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed, least)
+        if nll and lanes_step:  # a step per round, of an eighth of the documents
+            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
+            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
+        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, model.n_columns))
+        return final_stage(trainer, learner, plan)._replace(warnings=unused)
+
+    @property
+    def components_(self) -> np.ndarray:
+        """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
+        return np.exp(lda.log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.learner_.model.n_columns)
+
+    def _scored(self, X: object) -> tuple[Documents, np.ndarray, np.ndarray]:
+        """Return documents, what decides between their classes, and their topics' proportions under each class."""
+        documents, learner = documents_of(self, X), self.learner_
+        words = np.arange(documents.n_features)
+        scored = lda.joint_scores(self._parameters, documents, words, learner.model.inference, learner.seed)
+        return documents, *scored
+
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._scored(X)[1]
+
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+        rows, _, proportions = self._scored(documents)
+        return of_lda(self._parameters, rows, pairs, proportions, named(self.topics(3)))
+
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        documents, scores, proportions = self._scored(X)
+        return lda.log_joint(self._parameters, documents, self.learner_.model.inference, scores, proportions)
+
+    def _transformed(self, X: object) -> np.ndarray:
+        _, scores, proportions = self._scored(X)
+        joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
+        return joint.reshape(len(scores), -1)

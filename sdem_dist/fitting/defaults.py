@@ -53,10 +53,9 @@ SMALL_ENTRIES = 100_000  # entries under which threads cost more than they save
 # LDA classifiers: topics.py.
 LDA_NLL_ROUNDS = 8  # rounds of an epoch with `nll`, a step each
 LDA_BURN_IN = 3  # sweeps of Gibbs sampling of which nothing is kept
-LDA_STEPS = {"hinge": 3.0, "ncll": 16.0}
-"""c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
+LDA_STEPS = {"hinge": 3.0, "ncll": 16.0}  # c by loss: most documents are far shorter than the mean one, and go less far
+# Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much.
 LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
-"""Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 # Very many classes: many_classes.py.
 SPARSE_ROUND_ENTRIES = 1 << 24  # of the documents of a round, about: one task holds them, and the counts they move

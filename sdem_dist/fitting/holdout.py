@@ -1,24 +1,29 @@
 """Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import log_softmax
 
 from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds, Selection
 from sdem_dist.documents import Documents
-from sdem_dist.engine.plan import VALIDATION, AnyStage, Monitoring, Plan, Stage
+from sdem_dist.engine.plan import VALIDATION, AnyStage, MadeByWorkers, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
-from sdem_dist.fitting import defaults
-from sdem_dist.fitting.plans import weights_of_classes
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.spec import HoldOut, Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.word_counts import SdemState
 
 MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
 THEN = "with this loss all documents get {after} epochs: more documents bear more steps"
@@ -46,6 +51,15 @@ class Draws(NamedTuple):
     accuracy: np.ndarray
     temperature: np.ndarray
 
+    @classmethod
+    def joined(cls, draws: Sequence["Draws"]) -> "Draws":
+        """Return those that held out a document, one after another."""
+        finite = [one for one in draws if np.isfinite(one).all()] or draws[:1]
+        return cls(*map(np.concatenate, zip(*finite, strict=True)))
+
+    def means(self, which: str) -> dict[str, float]:
+        return {f"{which}_accuracy": float(self.accuracy.mean()), f"{which}_log_loss": float(self.log_loss.mean())}
+
 
 class HoldoutResult(NamedTuple):
     """The candidate that held-out documents chose."""
@@ -57,6 +71,7 @@ class HoldoutResult(NamedTuple):
     state: Any  # the model trained without them; None: several were
     figures: dict[str, float]  # all metrics of the epoch that was kept
     draws: list[Draws]  # of each candidate that was tried, in their order
+    scored: Sequence[Scored] = ()  # held-out documents of folds
 
     @property
     def known(self) -> bool:
@@ -79,41 +94,51 @@ class HoldoutPolicy:
     doubt: Callable[[HoldoutResult], bool] | None = None
     gate: bool = True  # a candidate that is less accurate never replaces one before it
 
-    def choose(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
-        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained."""
-        first = self._score(candidates[0](), 0)
-        if self.doubt is not None and not (first.known and self.doubt(first)):
-            return first
-        results = [first, *(self._score(make(), 0) for make in candidates[1:])]
-        draws = [result.draws[0] for result in results]
-        scored = [list(result.draws) for result in results]
-        for draw in range(1, self.n_draws):
-            if self.doubt is not None and not gain_of(draws[0], draws[-1])[0] > 0.0:  # not lower: no second look
+    def choose(self, candidates: Iterator[Candidate]) -> HoldoutResult:
+        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
+
+        With a `share` of 0 a draw is a fold of documents that are few: trainings without one each, until enough are
+        scored, give the temperature, and no training time.
+        """
+        score, n_draws = (self._without_share, self.n_draws) if self.share else (self._without_fold, defaults.N_FOLDS)
+        scored = [[score(next(candidates), 0)]]
+        first = scored[0]
+        if self.doubt is None or (first[0].known and self.doubt(first[0])):
+            scored += [[score(candidate, 0)] for candidate in candidates]
+        for draw in range(1, n_draws):
+            earlier, later = (self._together(of_one).draws[0] for of_one in (first, scored[-1]))
+            if self.doubt is not None and not gain_of(earlier, later)[0] > 0.0:  # not lower: no second look
                 break
-            for result, of_one in zip(results, scored, strict=True):
-                of_one += self._score(result.candidate, draw).draws
-            draws = [joined_draws(of_one) for of_one in scored]
-        best = 0
+            for of_one in scored:
+                of_one.append(score(of_one[0].candidate, draw))
+        draws, best = [Draws.joined([result.draws[0] for result in of_one]) for of_one in scored], 0
         for number in range(1, len(draws)):
             if is_better(draws[best], draws[number], gate=self.gate):
                 best = number
-        if len(candidates) > 1:
-            _log.info("held-out documents chose %r", results[best].candidate.stage)
-        return results[best]._replace(draws=draws)
+        chosen = scored[best]
+        if len(scored) > 1:
+            _log.info("held-out documents chose %r", chosen[0].candidate.stage)
+        if self.share:
+            return chosen[0]._replace(draws=draws)
+        folds = list[HoldoutResult]()
+        while len(folds) < n_draws and sum(len(fold.scored[0].labels) for fold in folds) < defaults.FOLDS_HELD_OUT:
+            draw = len(folds)
+            folds.append(chosen[draw] if draw < len(chosen) else score(chosen[0].candidate, draw))
+        return self._together(folds)
 
-    def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
+    def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
-        view, seed, monitor = candidate.view or self.source, candidate.learner.seed, self.monitor
-        learner = replace(candidate.learner, held_out=self.share, seed=(seed + (draw << 20)) % (1 << 64))
-        name, initial = candidate.stage + (f", draw {draw + 1}" if draw else ""), candidate.initial
+        view, corpus, monitor = candidate.view or self.source, self.source.corpus, self.monitor
+        seed = (candidate.learner.seed + (draw << 20)) % (1 << 64)
+        learner = replace(candidate.learner, held_out=self.share, seed=seed)
+        initial, name = candidate.initial, candidate.stage + (f", draw {draw + 1}" if draw else "")
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
-        frequency = self.source.corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
-        others = ("accuracy", "macro_f1") if has_rare_classes(view) else ("accuracy",)
-        refit = self.share > defaults.NO_REFIT
+        frequency = corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
+        others, refit = ("accuracy", "macro_f1")[: 1 + has_rare_classes(view)], self.share > defaults.NO_REFIT
         monitoring = Monitoring(
             self.every,
-            view.seen(self.source.corpus.transformed(HoldOut(frequency, learner.seed, self.share))),
+            view.seen(corpus.transformed(HoldOut(frequency, seed, self.share))),
             monitor,
             self.patience,
             defaults.IMPROVEMENT,
@@ -121,74 +146,67 @@ class HoldoutPolicy:
             main_metrics=(*others, monitor) if monitor == MONITOR else (monitor,),
             then=THEN if refit else Monitoring.then,
         )
-        corpus, monitored = view.seen(self.source.corpus), candidate.start is None
-        stage = Stage(name, learner, candidate.plan, initial, corpus, monitored=monitored, monitoring=monitoring)
+        watched, monitored = VALIDATION + monitor, candidate.start is None and candidate.view is None
+        stage = Stage(name, learner, candidate.plan, initial, view.seen(corpus), monitored, monitoring)
         result = self.trainer.run(stage)
-        scored = [entry for entry in result.history if VALIDATION + monitor in entry] or result.history[-1:]
+        scored = [entry for entry in result.history if watched in entry] or result.history[-1:]
         best = last = scored[-1]
-        if self.patience is not None and len(scored) > 1:
+        if self.patience is not None:
             best = scored[0]
             for entry in scored[1:]:
-                if entry[VALIDATION + monitor] < (1.0 - defaults.IMPROVEMENT) * best[VALIDATION + monitor]:
+                if entry[watched] < (1.0 - defaults.IMPROVEMENT) * best[watched]:
                     best = entry
             last = next((entry for entry in scored if refit and entry["epoch"] > best["epoch"]), best)
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
-        log_loss, accuracy = best.get(VALIDATION + monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0)
-        draws = Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
+        log_loss, accuracy = best.get(watched, np.nan), best.get(f"{VALIDATION}accuracy", 1.0)
+        draws = Draws(*np.array([[log_loss], [accuracy], [temperature]]))
         return HoldoutResult(candidate, n_epochs, temperature, history, result.state, best, [draws])
 
-    def choose_by_folds(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
-        """Return the better one of one or two candidates, and its temperature, by trainings without a fold each.
+    def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
+        """Run a training without a fold, and score that."""
+        source, n_folds = self.source, defaults.N_FOLDS
+        folds, weighed = _folds(source.corpus, n_folds, candidate.learner.seed), source
+        rest = folds.train(number)
+        if source.weighting is not None:  # words that the fold alone has are unknown
+            documents = cast(Documents, source.corpus.read(0, source.n_documents))
+            entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
+            frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
+            weighed = source.weighed_by(frequency, int(cast(np.ndarray, rest.mask).sum()))
+        learner = replace(candidate.learner, n_documents=rest.weight)
+        name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
+        stage = Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))
+        state = self.trainer.run(stage).state
+        documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
+        local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
+        scored = [learner.model.scored(state, local, 1.0, 0)]
+        return self._together([HoldoutResult(candidate, candidate.plan.n_epochs, 1.0, [], None, {}, [], scored)])
 
-        Folds are scored in turn until enough is known. The second candidate is tried where `doubt` asks for it.
-        """
-        source, candidate, n_folds = self.source, candidates[0](), defaults.N_FOLDS
-        folds = _folds(source.corpus, n_folds, candidate.learner.seed)
-        parts, rival_parts = list[Scored](), list[Scored]()
-
-        def score(candidate: Candidate, parts: list[Scored]) -> None:
-            """Add the scores of the next fold, by a training without it."""
-            number, weighed = len(parts), source
-            rest = folds.train(number)
-            if source.weighting is not None:  # words that the fold alone has are unknown
-                documents = cast(Documents, source.corpus.read(0, source.n_documents))
-                entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
-                frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-                weighed = source.weighed_by(frequency, int(cast(np.ndarray, rest.mask).sum()))
-            learner = replace(candidate.learner, n_documents=rest.weight)
-            name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
-            stage = Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))
-            state = self.trainer.run(stage).state
-            documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
-            local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
-            parts.append(learner.model.scored(state, local, 1.0, 0))
-
-        def result_of(candidate: Candidate, parts: list[Scored]) -> HoldoutResult:
-            draws = summary(parts)
-            figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
-            if has_rare_classes(source) and np.isfinite(draws.accuracy).all():
-                figures["held_out_macro_f1"] = macro_f1(class_sums(*joined(parts)[:3]))
-            n_epochs, temperature = candidate.plan.n_epochs, draws.temperature.item()
-            return HoldoutResult(candidate, n_epochs, temperature, [figures], None, figures, [draws])
-
-        score(candidate, parts)
-        if len(candidates) > 1 and self.doubt is not None and self.doubt(result_of(candidate, parts)):
-            rival = candidates[1]()
-            score(rival, rival_parts)
-            while len(parts) < n_folds and summary(rival_parts).log_loss < summary(parts).log_loss:
-                score(candidate, parts)
-                score(rival, rival_parts)
-            first, second = (joined_draws([summary([part]) for part in scored]) for scored in (parts, rival_parts))
-            if is_better(first, second, gate=self.gate):
-                candidate, parts = rival, rival_parts
-            _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
-        sizes = np.cumsum([len(part.labels) for part in parts])
-        parts = parts[: int(np.searchsorted(sizes, defaults.FOLDS_HELD_OUT)) + 1]
-        while len(parts) < n_folds and sum(len(part.labels) for part in parts) < defaults.FOLDS_HELD_OUT:
-            score(candidate, parts)
-        return result_of(candidate, parts)
+    def _together(self, results: Sequence[HoldoutResult]) -> HoldoutResult:
+        """Return what the draws of a candidate say, one after another; of folds as one draw, at one temperature."""
+        first, parts = results[0], [part for result in results for part in result.scored]
+        if not parts:
+            return first._replace(draws=[Draws.joined([result.draws[0] for result in results])])
+        scores, labels, weights = joined(parts)[:3]
+        accuracy = log_loss = np.nan  # as of a fold whose documents all have weight 0
+        temperature = 1.0
+        if len(labels):
+            gaps = np.maximum(scores, -1e300)
+            gaps -= gaps.max(axis=1, keepdims=True)
+            # One more document counts as wrong, by the median margin: none wrong does not show how rare errors are.
+            wrong = np.full((1, scores.shape[1]), -1e300)
+            wrong[0, :2] = 0.0, np.median(-np.partition(gaps, -2, axis=1)[:, -2])
+            rows, truth = np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp)
+            temperature, _ = best_temperature(tempered_losses(rows, truth, np.append(weights, 1.0)))
+            log_p = log_softmax(gaps / temperature, axis=1)[np.arange(len(labels)), labels]
+            judged = np.column_stack([scores.argmax(axis=1) == labels, -log_p])
+            accuracy, log_loss = np.average(judged, axis=0, weights=weights).tolist()
+        figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
+        if has_rare_classes(self.source) and len(labels):
+            figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
+        draws = Draws(*np.array([[log_loss], [accuracy], [temperature]]))
+        return first._replace(temperature=temperature, history=[figures], figures=figures, draws=[draws], scored=parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
@@ -226,12 +244,6 @@ def gain_of(first: Draws, second: Draws) -> tuple[float, float]:
     """Return by how much the second lowers log-loss, the mean over the draws, and its standard error; 0 of one draw."""
     gain = first.log_loss - second.log_loss
     return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
-
-
-def joined_draws(draws: Sequence[Draws]) -> Draws:
-    """Return the draws that held out a document, those of one candidate, one after another."""
-    finite = [one for one in draws if np.isfinite(one).all()] or draws[:1]
-    return Draws(*(np.concatenate(column) for column in zip(*finite, strict=True)))
 
 
 def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
@@ -272,44 +284,21 @@ def first_loss(source: Source) -> str:
     return loss
 
 
-def summary(parts: list[Scored]) -> Draws:
-    """Return the temperature that the folds' documents give, and their accuracy and log-loss at it, as one draw."""
-    scores, labels, weights = joined(parts)[:3]
-    if not len(labels):  # as of a fold whose documents all have weight 0
-        return Draws(np.array([np.nan]), np.array([np.nan]), np.ones(1))
-    least = np.maximum(scores, -1e300)
-    gaps = least - least.max(axis=1, keepdims=True)
-    second, best = np.partition(least, -2, axis=1)[:, -2:].T
-    # One more document counts as wrong, by the median margin: none wrong does not show how rare errors are.
-    wrong = np.full((1, scores.shape[1]), -1e300)
-    wrong[0, :2] = 0.0, np.median(best - second)
-    losses = tempered_losses(
-        np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp), np.append(weights, 1.0)
-    )
-    temperature, _ = best_temperature(losses)
-    gaps /= temperature
-    log_p = gaps[np.arange(len(labels)), labels] - np.log(np.exp(gaps).sum(axis=1))
-    hits = scores.argmax(axis=1) == labels
-    accuracy, log_loss = np.average(np.column_stack([hits, -log_p]), axis=0, weights=weights)
-    return Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
-
-
 def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> Trained:
     """Run the training of a mixture without some documents, which give the temperature, and that with all."""
     # Components treat words or columns as independent, which they are not: classes seem far surer than they are.
     share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
     # A class of weight 0 has probability 0, whatever the temperature.
-    held_out = held_out_of(source.corpus, share, seed, weights_of_classes(estimator, source))
+    held_out = held_out_of(source.corpus, share, seed, plans.weights_of_classes(estimator, source))
     if held_out is None:
         return estimator._train(trainer, source)
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = apart.transformed(HoldOut(source.corpus.document_frequency))
-    trained, n_epochs = None, 0
-    if estimator.patience is not None:  # the training with all comes first, and the other one is as long
-        trained = estimator._train(trainer, source)
-        n_epochs = int(estimator._best_entry(trained.history)["epoch"])
+    trained = None if estimator.patience is None else estimator._train(trainer, source)
+    # With patience the training with all comes first, and the other one is as long.
+    n_epochs = 0 if trained is None else int(estimator._best_entry(trained.history)["epoch"])
 
     def without(stage: AnyStage) -> AnyStage:
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
@@ -331,9 +320,8 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
 
     trained = trained or estimator._train(trainer.changed(tempered), source)
     learner = replace(trained.learner, temperature=temperature)
-    figures = [held_out_figures(entry, MONITOR, source) for entry in history]
-    figures += [{}] * (len(trained.history) - len(history))
-    return Trained(learner, trained.state, [{**h, **f} for h, f in zip(figures, trained.history, strict=False)])
+    figures = {entry["epoch"]: held_out_figures(entry, MONITOR, source) for entry in history}
+    return Trained(learner, trained.state, [{**figures.get(e["epoch"], {}), **e} for e in trained.history])
 
 
 def held_out_of(
@@ -358,3 +346,87 @@ def held_out_of(
         remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= remains[labels]
     return Selection.of(mask) if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None
+
+
+def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:
+    """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
+
+    Return the documents, too, as the model weighs them. `nb`: the `MultinomialNB`, which trains labelled ones alone.
+
+    EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight.
+    The weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step, so that
+    discriminative training would keep its errors. So it is in units of the margin, as steps are.
+    """
+    weight = None if nb.unlabelled_weight == "auto" else float(nb.unlabelled_weight)
+    corpus = source.corpus.labelled()
+    labelled = replace(source, corpus=corpus, weight=source.n_labelled)
+    if source.weighting is not None:
+        # Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak,
+        # which hurts where few have a label. Words that labelled documents lack count as words of one of them.
+        frequency, n_labelled = corpus.document_frequency, corpus.n_documents
+        labelled = labelled.weighed_by(frequency, n_labelled)
+        is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
+        source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
+
+    def seeing(of: Source) -> Trainer:
+        """Return a trainer whose stages see these documents; those of validation are weighed as they are."""
+        return trainer.changed(
+            lambda stage: replace(stage, corpus=stage.corpus or of.documents, reweighed=stage.reweighed or of.seen)
+        )
+
+    trainer, labelled_trainer = seeing(source), seeing(labelled)
+    candidate = nb._candidate(source, None)
+    learner = replace(candidate.learner, n_documents=source.n_labelled)
+    initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
+    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if nb.n_epochs == "auto" else candidate.plan
+    some, used = plans.sample(source), weight or 0.0
+
+    def begin(trial: SdEM[Any], which: str = "") -> tuple[Callable[[], SdemState], str]:
+        """Run EM; return what makes the start at its log-odds, and what tells a resumed run their weight."""
+        nonlocal used
+        model = replace(trial.model, alpha=defaults.UNLABELLED_ALPHA, class_alpha=0.0)
+        em = SdEM(model, source.weight, ClosedForm(), held_out=trial.held_out, seed=trial.seed)
+        lanes = plans.lanes_of(plan.n_documents, defaults.SUM_TASK_DOCUMENTS)
+        once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
+        generative: SdemState = trainer.run(Stage(f"unlabelled{which}", em, once)).state
+        if weight is None:
+            used = plans.weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN)
+        return partial(plans.start_at, initial, generative, used), f"weight {used:g}{which}"
+
+    def candidates() -> Iterator[Candidate]:
+        # Both read the whole corpus, so that the same documents are held out; no label, no step.
+        yield Candidate(learner, plan, stage="all documents", start=begin)
+        alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
+        yield replace(alone, plan=plan, stage="labelled documents alone", view=labelled)
+
+    figures, calibrate = dict[str, float](), nb.calibrate and nb.holds_out
+    if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
+        if weight != 0.0 and calibrate and labelled.n_documents >= 2 * defaults.N_FOLDS:
+            # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
+            policy = HoldoutPolicy(labelled_trainer, labelled, 0.0, doubt=lambda _: False)
+            by_folds = policy.choose(iter([nb._candidate(labelled, learner.loss)]))
+            learner = replace(learner, temperature=by_folds.temperature)
+    elif nb.holds_out and (weight is None or (weight and calibrate)):
+        share, n_draws = defaults.UNLABELLED_SHARE, defaults.UNLABELLED_DRAWS
+        policy = HoldoutPolicy(trainer, source, share, every=plan.n_epochs, n_draws=n_draws)
+        result = policy.choose(islice(candidates(), 2 if weight is None else 1))
+        helped = result.draws[0]
+        if weight is None:
+            gain, error = gain_of(result.draws[1], helped)
+            figures = helped.means("with_unlabelled") | result.draws[1].means("without_unlabelled")
+            figures |= {"with_unlabelled_gain": gain, "with_unlabelled_gain_error": error}
+        if result.candidate.view is not None:
+            weight = used = 0.0
+        else:
+            learner = replace(learner, temperature=float(helped.temperature.mean()) if calibrate else 1.0)
+            figures |= helped.means("held_out")
+    if weight == 0.0:
+        end, source = nb.train(labelled_trainer, labelled), labelled
+    else:
+        start, name = begin(learner)
+        end = final_stage(trainer, learner, plan, start, f", unlabelled_{name}")
+    figures["unlabelled_weight"] = used
+    # Held-out figures are of the whole training: the last entry alone has them, so that none takes them for a curve.
+    every = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
+    *earlier, last = end.history
+    return end._replace(history=[*({**entry, **every} for entry in earlier), {**last, **figures}]), source

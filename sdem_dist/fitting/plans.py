@@ -1,26 +1,34 @@
-"""How many lanes and rounds a run has; the weights of counts in training, and the prior that training starts at."""
+"""How many lanes and rounds a run has, what documents and classes weigh, and where training starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
-from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.plan import Plan, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults
+from sdem_dist.inputs.spec import Source, Weigh
 from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners import starts
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import Kind
+from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
+from sdem_dist.models.em import EXACT, EmForm
+from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.heads import Classes, by_class
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.inputs.spec import Source
+from sdem_dist.models.word_counts import SdemState, state_at
 
 
 def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> int:
@@ -29,24 +37,23 @@ def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> in
 
 
 def one_pass(estimator: Any, source: Source) -> Plan:
-    """Return the plan of an estimator's pass over all documents in lanes that only share the work."""
+    """Return the plan of a pass over all documents in lanes that only share the work."""
     n = source.n_documents
     return Plan(n, 1, 1, lanes_of(n, defaults.PASS_DOCUMENTS), seed_of(estimator.random_state))
 
 
-def default_lanes(n_documents: int, n_rounds: int) -> int:
-    """Return the number of lanes that each run through their documents: one where documents are few."""
-    if n_documents <= defaults.ONE_LANE_DOCUMENTS:
-        return 1
-    lanes = defaults.STEP_LANES  # doubled, so that lanes can be dealt out evenly: tasks have powers of two of them
-    while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // n_rounds:
-        lanes *= 2
-    return lanes
+def sequential(
+    n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None, least: int = 1
+) -> Plan:
+    """Return the plan of lanes that each run through their documents and are merged, in rounds that grow.
 
-
-def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None) -> Plan:
-    """Return the plan of lanes that each run through their documents and are merged, in rounds that grow."""
-    lanes = lanes or default_lanes(n_documents, defaults.ROUNDS)
+    `least`: lanes of few documents, where their number is not given.
+    """
+    if lanes is None and n_documents > defaults.ONE_LANE_DOCUMENTS:
+        lanes = defaults.STEP_LANES  # doubled, so that lanes can be dealt out evenly: tasks have powers of two of them
+        while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // defaults.ROUNDS:
+            lanes *= 2
+    lanes = lanes or least
     if rounds is None:
         rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
     growth = 0
@@ -64,12 +71,12 @@ def batches(
     return Plan(n_documents, n_epochs, -(-n_documents // batch), lanes, seed)
 
 
-def plan_of_steps(estimator: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
-    """Return the plan of a run of a discriminative loss, by the parameters of lanes."""
+def plan_of_steps(estimator: Any, n_documents: int, n_epochs: int, seed: int, least: int = 1) -> Plan:
+    """Return the plan of a run of a discriminative loss, by the parameters of lanes; `least` as of `sequential`."""
     if estimator.merge == "sum":
         batch = estimator.batch_size or defaults.SUM_BATCH
         return batches(n_documents, n_epochs, seed, batch, estimator.n_lanes)
-    return sequential(n_documents, n_epochs, seed, estimator.n_lanes, estimator.rounds_per_epoch)
+    return sequential(n_documents, n_epochs, seed, estimator.n_lanes, estimator.rounds_per_epoch, least)
 
 
 def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> int:
@@ -86,7 +93,7 @@ def with_frequencies(source: Source, weighting: Weighting) -> Source:
 
 def sample(source: Source) -> Documents:
     """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
-    return cast("Documents", source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
+    return cast(Documents, source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
 def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
@@ -145,13 +152,138 @@ class PriorStart:
         power = defaults.PRIOR_POWERS.get("" if weighting is None else weighting.form, defaults.PRIOR_POWER)
         prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
         if weighting is not None and weighting.chooses:
-            words = self.words
-            if words is None and weighting.orders is not None:
-                words = self.corpus.vocabulary()
-            # A column that is left out adds nothing to the classes' totals.
-            prior[weighting.factors(frequency, words) == 0.0] = pseudo_count(0.0, self.model.n_features)
+            factors = Weigh(weighting, self.corpus, self.words).factors
+            prior[factors == 0.0] = pseudo_count(0.0, self.model.n_features)  # it adds nothing to the classes' totals
         return prior
 
     def block(self, block: int, n_blocks: int) -> SdemState:
         first, last = self.model.bounds(block, n_blocks)
         return self.model.start_at(self.prior[first:last])
+
+
+def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
+    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
+
+    Every word's pseudo-counts keep their geometric mean over columns, which steps are in units of.
+    """
+    log_words = np.log(generative.words) - np.log(generative.totals)
+    log_words -= log_words.mean(axis=1, keepdims=True)
+    words = initial.words * np.exp(weight * log_words, out=log_words)
+    return initial._replace(words=words, totals=words.sum(axis=0))
+
+
+def weight_of_margin(
+    generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
+) -> float:
+    """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
+
+    It has two digits, as people read it. Documents count by their weights.
+
+    `component_class`: the class of each column, where classes have components.
+    """
+    weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+    used = weights > 0
+    if not used.any():
+        return 1.0
+    scores = documents.to_csr()[used] @ (np.log(generative.words) - np.log(generative.totals))
+    scores = by_class(scores, component_class)[0] if component_class else scores
+    second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
+    leads = first - second
+    order = np.argsort(leads)
+    below = np.cumsum(weights[used][order])
+    # The median by weights; of equal weights it is NumPy's.
+    middle = [np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right")]
+    median = float(0.5 * leads[order[middle]].sum())
+    return float(f"{min(1.0, margin / max(median, margin)):.2g}")
+
+
+def check_em(estimator: Any) -> None:
+    """Raise ValueError where a setting of EM belongs to another form."""
+    for name, form in (("em_step", "generalised"), ("batch_size", "online")):
+        if getattr(estimator, name) is not None and estimator.em != form:
+            raise ValueError(f"{name} means nothing with em={estimator.em!r}: leave it at None, or set em={form!r}")
+    if estimator.annealing > 1 and estimator.em == "hard":
+        raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
+
+
+def em_of(estimator: Any, once: Plan) -> tuple[EmForm, Plan]:
+    """Return the form of an estimator's EM, and its plan, in which a round is a pass over all documents, or a batch."""
+    step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
+    plan = replace(once, n_epochs=estimator.n_epochs)
+    if estimator.em == "online":
+        batch = estimator.batch_size or defaults.ONLINE_EM_BATCH
+        plan = replace(plan, n_rounds=max(1, -(-plan.n_documents // batch)), n_lanes=1)
+    return EmForm(estimator.em, step, float(estimator.annealing)), plan
+
+
+def surveyed(
+    trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", **how: Any
+) -> SurveyResult:
+    """Run the stage that draws examples and sums up rows, and return what it found."""
+    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **how)
+    return trainer.run(Stage(name, survey, plan, corpus=source.documents)).state
+
+
+def drawn_documents(corpus: Any, survey: SurveyResult) -> list[Any]:
+    """Return the examples of a survey without classes, in the order of the corpus: each by itself, or all at once."""
+    positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
+    if len(positions) == corpus.n_documents:
+        return [corpus.read(0, len(positions))]
+    return [corpus.read(i, i + 1) for i in positions]
+
+
+def mixture(
+    trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], kind: Kind, form: EmForm = EXACT, **how: Any
+) -> SdEM[Any]:
+    """Return EM's learner of a mixture, for columns of a table after a pass over these.
+
+    `numbers`: components of each class; a mixture without labels is one class. `how`: of `SdEM`.
+    """
+    head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
+    of_words = kind.name == "multinomial"
+    model: Any = NaiveBayes(source.n_features, head, kind.alpha)
+    if not of_words:
+        columns = Stage("columns", Columns(source.n_features, weighted=True), once, corpus=source.documents)
+        model = FeatureClasses(FeatureModel((kind.block(trainer.run(columns).state),)), head)
+    return SdEM(model, source.weight, ClosedForm(form, monitored=not of_words), seed=once.seed, **how)
+
+
+def start_of_em(
+    trainer: Trainer, em: SdEM[Any], source: Source, once: Plan, which: str = "", n_drawn: int = 0
+) -> Callable[[], Any]:
+    """Run the survey, and the generative fit where it is needed; return what makes the start of a mixture.
+
+    The start is half way from the generative fit to random examples; with `n_drawn`, of a mixture without classes, at
+    clusters of k-means of so many documents.
+    """
+    labelled, of_words = len(source.classes) > 0, isinstance(em.model, NaiveBayes)
+    numbers = np.bincount(em.model.head.component_class).tolist()
+    if n_drawn:
+        drawn_survey = surveyed(trainer, source, once, n_drawn, f"survey{which}", labelled=False)
+
+        def at_clusters() -> Any:
+            drawn = drawn_documents(source.corpus, drawn_survey)
+            if of_words:
+                counts = starts.counts_by_k_means(Documents.concatenate(drawn), numbers[0], em.model.alpha, once.seed)
+                return state_at(*counts)
+            rows = np.ascontiguousarray(np.concatenate([part.values for part in drawn]), np.float64)
+            return starts.features_by_k_means(rows, numbers[0], em.model.variables, source.weight, once.seed)
+
+        return at_clusters
+    model = replace(em.model, head=Classes(len(numbers), () if labelled else (0,)))
+    if of_words:
+        model = replace(model, class_alpha=0.0)
+    generative = SdEM(model, source.weight, ClosedForm(complete=labelled or of_words), class_weight=em.class_weight)
+    classes: Any = trainer.run(Stage(f"classes{which}", generative, once, corpus=source.documents)).state
+    survey = surveyed(trainer, source, once, max(numbers), f"survey{which}", labelled=labelled)
+    positions = np.concatenate(examples_of(survey, numbers))
+
+    def half_way() -> Any:
+        if not of_words:
+            examples = starts.rows_at(source.corpus, positions)
+            return starts.features_at_examples(examples, numbers, em.model.variables, classes)
+        documents = (starts.rows_at(source.corpus, [position])[0] for position in positions)
+        of_classes = source.class_counts if labelled else (source.weight,)
+        return state_at(*starts.counts_at_examples(documents, numbers, classes.words, of_classes))
+
+    return half_way

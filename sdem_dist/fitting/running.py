@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, write_corpus
@@ -17,7 +17,7 @@ from sdem_dist.corpus.reader import verify_shard, without_damaged
 from sdem_dist.engine import events
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
-from sdem_dist.engine.events import Callback, Event, ShardsLeftOut
+from sdem_dist.engine.events import Callback
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.plan import Monitoring
 from sdem_dist.engine.trainer import Trainer
@@ -28,7 +28,6 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address, seed_of
 from sdem_dist.storage import buckets
-from sdem_dist.storage.buckets import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,10 +45,16 @@ except ImportError:  # scikit-learn before 1.9 has none
 
 
 @contextmanager
-def notifying(callbacks: Sequence[Callback], estimator: Estimator) -> Iterator[None]:
-    """Call the methods `fitted` of callbacks that have one after a fit, or `failed` if it fails or is interrupted."""
+def notifying(estimator: Estimator, callbacks: Sequence[Callback], X: object, y: object) -> Iterator[list[Callback]]:
+    """Yield callbacks, with one for those of scikit-learn that are set for an estimator, or for what it is a part of.
+
+    At the end their methods `fitted` are called; `failed` where the fit fails or is interrupted.
+    """
+    callbacks = list(callbacks)
+    if hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx"):
+        callbacks.append(Tasks(estimator, X, y))
     try:
-        yield
+        yield callbacks
     except BaseException:
         for callback in callbacks:
             getattr(callback, "failed", lambda: None)()
@@ -89,43 +94,39 @@ def run_fit(
     estimator: Estimator,
     source: Source,
     executor: Executor,
-    client: Client | None = None,
-    validation: object = None,
-    checkpoint: str | Path | None = None,
-    checkpoint_rounds: int | None = None,
-    checkpoint_seconds: float | None = None,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
+    client: Client | None,
+    validation: object,
+    checkpointing: tuple[str | Path | None, int | None, float | None, bool],
+    callbacks: Sequence[Callback],
 ) -> Trained:
     """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`."""
-    patience, every, checkpoints = estimator.patience, estimator.evaluate_every, None
-    if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
+    folder, n_rounds, n_seconds, resume = checkpointing
+    patience, every, checkpoints, held_out = estimator.patience, estimator.evaluate_every, None, None
+    if folder is None and (resume or n_rounds or n_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
-    if checkpoint is not None:
-        folder = place(checkpoint)
-        if folder.is_file() or (folder / "zarr.json").exists():
-            raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
-        checkpoints = Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
+    if folder is not None:
+        if (path := buckets.place(folder)).is_file() or (path / "zarr.json").exists():
+            raise ValueError(f"{folder} is a file or a corpus: checkpoints need a folder of their own")
+        checkpoints = Checkpoints(path, n_rounds, n_seconds)
     if patience is not None and validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     with ExitStack() as stack:
-        documents = stopping = None
         if validation is not None:
             held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
-            documents = held_out.documents
-            # Without patience evaluation decides nothing.
-            stopping = None if patience is None else (patience, every, held_out.corpus.header.uid)
+        if estimator.verbose:
+            callbacks = [*callbacks, stack.enter_context(progress_callback())]
+        patience = None if held_out is None else patience
         monitoring = Monitoring(
-            every or int(validation is not None),  # given validation documents are always evaluated
-            documents,
+            every or int(held_out is not None),  # given validation documents are always evaluated
+            None if held_out is None else held_out.documents,
             estimator._monitor,
-            None if validation is None else patience,
+            patience,
             training=every > 0,
             main_metrics=estimator.spec.shown,
             scorer=estimator.scorer,
         )
-        if estimator.verbose:
-            callbacks = [*callbacks, stack.enter_context(progress_callback())]
+        # Without patience evaluation decides nothing.
+        stopping = None if held_out is None or patience is None else (patience, every, held_out.corpus.header.uid)
         trainer = Trainer(
             executor,
             source.documents,
@@ -158,7 +159,7 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
     statuses = [executor.result(task) for task in tasks]
     problems, undamaged = list(filter(None, statuses)), without_damaged(corpus, statuses)
     if problems:
-        event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
+        event = events.ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
         warnings.warn(
@@ -179,7 +180,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
     if dense and target == "numbers":
         raise ValueError("tables of Dask collections cannot have a target: pass a corpus of sdem_dist.write_corpus")
     with ExitStack() as stack:
-        if scratch is not None and is_url(scratch):
+        if scratch is not None and buckets.is_url(scratch):
             folder = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
             stack.callback(buckets.remove, folder)
         else:
@@ -199,33 +200,26 @@ class Tasks:
 
     may_stop = True  # a callback that returns True when an epoch ends, ends its stage
 
-    def __init__(self, estimator: CallbackSupportMixin, X: object, y: object) -> None:
-        self._data = {"X": X, "y": y}
+    def __init__(self, estimator: Any, X: object, y: object) -> None:
         self._fit = estimator._init_callback_context(max_subtasks=None)
-        self._stage: Any = None
-        self._epoch: Any = None
-        self._of = {"estimator": estimator}
+        self._stage, self._epoch = cast(Any, None), cast(Any, None)
+        self._of, self._data = {"estimator": estimator}, {"X": X, "y": y}
         self._fit.call_on_fit_task_begin(**self._of, **self._data)
 
-    def __call__(self, event: Event) -> bool:
-        if isinstance(event, events.StageStarted):
-            stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
-            self._stage = stage.call_on_fit_task_begin(**self._of)
-        elif isinstance(event, events.EpochEnded):
-            epoch, self._epoch = self._epoch, None
-            return bool(epoch.call_on_fit_task_end(**self._of))
-        elif isinstance(event, events.StageEnded):
-            self._stage.call_on_fit_task_end(**self._of)
-        elif isinstance(event, events.LanesEnded | events.RoundEnded) and self._epoch is None:
-            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**self._of)
+    def __call__(self, event: events.Event) -> bool:
+        match event:
+            case events.StageStarted():
+                stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
+                self._stage = stage.call_on_fit_task_begin(**self._of)
+            case events.EpochEnded():
+                epoch, self._epoch = self._epoch, None
+                return bool(epoch.call_on_fit_task_end(**self._of))
+            case events.StageEnded():
+                self._stage.call_on_fit_task_end(**self._of)
+            case events.LanesEnded() | events.RoundEnded() if self._epoch is None:
+                self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**self._of)
         return False
 
-    def fitted(self, estimator: CallbackSupportMixin) -> None:
+    def fitted(self, estimator: object) -> None:
         """Tell that the fit is over; callbacks that score get a copy of the model."""
         self._fit.call_on_fit_task_end(estimator=estimator, **self._data, reconstruction_attributes=dict)
-
-
-def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
-    """Return the adapter for the callbacks set for an estimator, or for one that it is a part of; else nothing."""
-    has_callbacks = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
-    return [Tasks(estimator, X, y)] if has_callbacks else []

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.collect import is_frame
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError, reraise_interrupt
 from sdem_dist.inputs.source import check_layout, described
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.inputs.spec import Estimator
-
 
 BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
 BATCH_ENTRIES = 1 << 22  # about the most entries that are read at a time, where documents are long
@@ -116,12 +114,6 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
     estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
 
 
-def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
-    """Yield the documents of a corpus, a bounded number at a time, each time with the position of the first."""
-    for start, stop in ranges_of(corpus):
-        yield start, corpus.read(start, stop)
-
-
 def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int]]:
     """Return the first document of each piece of a corpus, and the one after its last; of `most` documents or fewer."""
     n, entries = corpus.n_documents, corpus.header.n_nonzeros
@@ -129,25 +121,12 @@ def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def pieces(X: Any) -> Iterator[sp.csr_matrix]:
-    """Yield the documents of a sparse corpus, or of a part of it, as CSR matrices, or `X` if it is not a corpus."""
-    for start, documents in documents_in_pieces(X) if isinstance(X, AnyCorpus) else ():
-        rows = cast(Documents, documents).to_csr()
-        yield rows if X.mask is None else rows[X.mask[start : start + rows.shape[0]]]
-    if not isinstance(X, AnyCorpus):
-        yield X
-
-
 def one_blas_thread() -> AbstractContextManager[object]:
     # Libraries are looked for only after new imports: a search takes as long as a small fit.
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
-@lru_cache(maxsize=1)
-def _controller(n_modules: int) -> ThreadpoolController:
-    return ThreadpoolController()
-
-
+_controller = lru_cache(maxsize=1)(lambda n_modules: ThreadpoolController())
 # BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early.
 _limiting = Lock()
 
@@ -158,9 +137,8 @@ class LazyParameters:
     owner = ""  # the model's file, which errors of its text settings name; empty for one that was trained here
 
     def __init__(self, learner: Any, state: Any, trained: LazyParameters | None = None) -> None:
-        self._learner, self._state, self._trained = learner, state, trained
-        self._value: Any = None
-        self._cache: dict[str, tuple[tuple[object, ...], Any]] = {}
+        self._learner, self._state, self.trained = learner, state, trained  # `trained`: what `with_prior` began with
+        self._value, self._cache = cast(Any, None), dict[str, tuple[tuple[object, ...], Any]]()
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_cache": {}}
@@ -182,13 +160,7 @@ class LazyParameters:
                     self._value = self._learner.parameters(self._state)
         return self._value
 
-    @property
-    def trained(self) -> LazyParameters:
-        """The parameters of the state: these, or those that `with_prior` began with."""
-        # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
-        return self if self._trained is None else self._trained
-
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
-        other = LazyParameters(None, None, self.trained)
-        other._value = self.trained.value._replace(log_prior=log_prior)
+        other = LazyParameters(None, None, trained := self.trained or self)
+        other._value = trained.value._replace(log_prior=log_prior)
         return other

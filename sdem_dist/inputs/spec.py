@@ -217,6 +217,7 @@ class Estimator(BaseEstimator, ABC):
     """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
+    _numbers_kept: ClassVar[tuple[str, ...]] = ()  # attributes that files hold, without the underscore at their end
     # Parameters of all, but for the first four: estimators that lack them have these values.
     patience: int | None = None
     random_state: object = 0
@@ -314,9 +315,12 @@ class Estimator(BaseEstimator, ABC):
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix: ...
 
     def extra(self) -> dict[str, object]:
-        return {"layout": self._layout} if self.spec.either else {}
+        extra: dict[str, object] = {"layout": self._layout} if self.spec.either else {}
+        return extra | {name: float(getattr(self, f"{name}_")) for name in self._numbers_kept}
 
     def take_extra(self, extra: Extra) -> None:
+        for name in self._numbers_kept:
+            setattr(self, f"{name}_", float(extra[name]))
         if not self.spec.either:
             return
         if extra["layout"] not in ("sparse", "dense"):

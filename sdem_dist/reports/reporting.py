@@ -17,7 +17,7 @@ from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
-from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
+from sdem_dist.fitting.scoring import AnyCorpus, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
@@ -51,7 +51,8 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         if isinstance(X, AnyCorpus):
             source_of(estimator, X, use="score")  # says what is missing
             # A dense corpus has its targets as the last column.
-            parts = [d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for _, d in documents_in_pieces(X)]
+            pieces = (X.read(*part) for part in ranges_of(X))
+            parts = [d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for d in pieces]
             targets = np.concatenate(cast(Any, parts))[positions]
         elif y is None:
             raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
@@ -134,7 +135,8 @@ def _labels_of(X: object, y: object, n_documents: int) -> Labels:
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
-        codes = np.concatenate([d.labels for _, d in documents_in_pieces(X) if d.labels is not None])
+        pieces = (X.read(*part).labels for part in ranges_of(X))
+        codes = np.concatenate([labels for labels in pieces if labels is not None])
         return codes if X.mask is None else codes[X.mask], array_of(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
@@ -200,7 +202,8 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     """Return documents of a corpus in the order of `positions`; every shard is read once."""
     order, listed = np.argsort(positions, kind="stable"), positions.tolist()
     ascending, parts = positions[order], list[Any]()
-    for start, documents in documents_in_pieces(corpus) if listed else ():
+    for start, stop in ranges_of(corpus) if listed else ():
+        documents = corpus.read(start, stop)
         first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
         parts += [documents.taken(ascending[first:end] - start)] if first < end else []
     rows = type(parts[0]).concatenate(parts).taken(np.argsort(order, kind="stable")) if parts else None

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import rel_entr
 
-from sdem_dist.fitting.scoring import pieces
+from sdem_dist.fitting.scoring import AnyCorpus, ranges_of
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -128,7 +128,11 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
     joint, n_documents = np.zeros((len(words), len(words))), 0
-    for block in map(sp.csr_matrix, pieces(X)):
+    corpus: Any = X if isinstance(X, AnyCorpus) else None
+    for part in [()] if corpus is None else ranges_of(corpus):
+        block = sp.csr_matrix(corpus.read(*part).to_csr() if part else X)
+        if part and corpus.mask is not None:
+            block = block[corpus.mask[slice(*part)]]
         if block.shape[1] != components.shape[1]:
             raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)

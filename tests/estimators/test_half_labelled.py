@@ -14,7 +14,7 @@ from sdem_dist import MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegre
 from sdem_dist.errors import CorpusError, OtherRunError
 from sdem_dist.fitting import holdout
 from sdem_dist.fitting.holdout import Draws, is_better
-from sdem_dist.fitting.starts import start_at, weight_of_margin
+from sdem_dist.fitting.plans import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.sdem import SdEM

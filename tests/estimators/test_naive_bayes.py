@@ -187,12 +187,12 @@ def test_corpora_that_do_not_fit_the_model(tmp_path):
             )
 
 
-@given(st.integers(1, 10**9), st.integers(1, 64))
-def test_default_lanes(n_documents, n_rounds):
-    lanes = plans.default_lanes(n_documents, n_rounds)
+@given(st.integers(1, 10**9))
+def test_default_lanes(n_documents):
+    lanes = plans.sequential(n_documents, 1, 0).n_lanes
     assert (lanes == 1) == (n_documents <= defaults.ONE_LANE_DOCUMENTS)
     if lanes > 1:
-        assert lanes & (lanes - 1) == 0 and n_documents // n_rounds <= lanes * defaults.MAX_LANE_DOCUMENTS
+        assert lanes & (lanes - 1) == 0 and n_documents // defaults.ROUNDS <= lanes * defaults.MAX_LANE_DOCUMENTS
 
 
 @settings(max_examples=25)
