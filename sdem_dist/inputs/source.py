@@ -135,7 +135,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     elif train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
         advice = f"say it when the corpus is written, by write_corpus(..., unlabelled={unlabelled!r})"
         problem = f"has a class {unlabelled!r}, which unlabelled names: {advice}"
-    elif n_hidden and unlabelled is None:
+    elif n_hidden and unlabelled is None and not estimator._takes_hidden:
         advice = (
             "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
             "with components='multinomial' (unlabelled=-1)"

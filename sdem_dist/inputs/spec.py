@@ -242,6 +242,7 @@ class Estimator(BaseEstimator, ABC):
     document_frequency_: np.ndarray | None = None
     _trained_layout: Layout | None = None
     _several: bool = False
+    _takes_hidden: bool = False  # documents without a label may be trained on whatever `unlabelled` says
 
     @abstractmethod
     def train(self, trainer: Trainer, source: Source) -> Trained:
