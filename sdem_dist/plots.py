@@ -81,8 +81,8 @@ def history(
         title = f"{title}, {kinds.get(prefix, prefix)}"
         lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
     if not any(lines.values()):
-        known = ", ".join(sorted(names - {"epoch", "seconds"}))
-        raise ValueError(f"no history has {(prefix or '') + metric!r}; they have {known or 'nothing'}")
+        metrics = ", ".join(sorted(names - {"epoch", "seconds"}))
+        raise ValueError(f"no history has {(prefix or '') + metric!r}; they have {metrics or 'nothing'}")
     axes = _axes_or_new(axes)
     for i, (name, line) in enumerate(lines.items()):
         color, label = colors.get(name, COLORS[i % len(COLORS)]), _plain(name) if name else None

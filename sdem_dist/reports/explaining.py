@@ -145,7 +145,7 @@ def _in_words(
     if texts is not None and estimator.vectorizer_ is not None:
         settings = VectorizerSettings.from_json(estimator.vectorizer_)
     single = settings is not None and settings.analyzer == "word" and settings.ngram_range[0] == 1
-    known = frozenset(vocabulary or ())
+    in_vocabulary = frozenset(vocabulary or ())
     if settings is not None and vocabulary is None:
         from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
 
@@ -161,7 +161,7 @@ def _in_words(
             spelled = list(terms(text, settings))
             if vocabulary is not None:
                 values = dict(zip(words, sizes, strict=True))
-                places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in known]
+                places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in in_vocabulary]
                 fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
             else:  # columns are named by what the text has for them, and share their part out to these terms
                 values, times, terms_of = {}, Counter(term for term, _ in spelled), dict[int, list[str]]()

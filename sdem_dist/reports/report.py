@@ -173,8 +173,8 @@ class ClusterReport(Report):
 
     kind, kinds = "cluster", "clusters"
 
-    def __init__(self, probabilities: np.ndarray, words: list[str], known: Labels, positions: np.ndarray) -> None:
-        self.probabilities, self.words, (labels, classes) = probabilities, words, known
+    def __init__(self, probabilities: np.ndarray, words: list[str], truth: Labels, positions: np.ndarray) -> None:
+        self.probabilities, self.words, (labels, classes) = probabilities, words, truth
         self.labels, self.classes = labels, classes
         clusters, n = probabilities.argmax(axis=1), probabilities.shape[1]
         self.sizes = np.bincount(clusters, minlength=n)
@@ -233,8 +233,8 @@ class TopicReport(Report):
 
     kind, kinds = "topic", "topics"
 
-    def __init__(self, topics: Sequence[Topic], proportions: np.ndarray, known: Labels, positions: np.ndarray) -> None:
-        self.topics, self.proportions, (labels, classes) = topics, proportions, known
+    def __init__(self, topics: Sequence[Topic], proportions: np.ndarray, truth: Labels, positions: np.ndarray) -> None:
+        self.topics, self.proportions, (labels, classes) = topics, proportions, truth
         self.labels, self.classes = labels, classes
         self.shares = proportions.mean(axis=0)
         columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in topics]}

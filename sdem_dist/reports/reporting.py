@@ -42,8 +42,8 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
-    given: Any = text_column(X) if estimator._layout == "sparse" else X
-    X = estimator.vectorize(given) if estimator._layout == "sparse" and are_texts(given) else given
+    raw: Any = text_column(X) if estimator._layout == "sparse" else X
+    X = estimator.vectorize(raw) if estimator._layout == "sparse" and are_texts(raw) else raw
     predicts = estimator.spec.predicts
     if predicts == "number":
         predictions = np.asarray(estimator.predict(X), np.float64)
@@ -96,8 +96,8 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     if not isinstance(X, AnyCorpus):  # a corpus is read again; of documents in memory the errors alone are kept
         wrong = report.positions[report.errors]
         corpus = documents_at(corpus, wrong)
-        if are_texts(given):
-            corpus = replace(corpus, texts=[str(text) for text in _safe_indexing(given, wrong)])
+        if are_texts(raw):
+            corpus = replace(corpus, texts=[str(text) for text in _safe_indexing(raw, wrong)])
     report.blocks = partial(error_blocks, estimator, corpus)
     return report
 
