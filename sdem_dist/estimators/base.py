@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +22,6 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.export import to_sklearn
 from sdem_dist.fitting import running
-from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, with_callbacks
 from sdem_dist.fitting.scoring import LazyParameters
 from sdem_dist.inputs.source import documents_of, source_of, table_of
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 
-@p.estimator
+@dataclass_transform(eq_default=False)
 class EngineEstimator(CallbackSupportMixin, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
@@ -52,8 +51,12 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    _learned: ClassVar[str] = ""
+    _learned: ClassVar[dict[str, tuple[str, str]]]
     """What fitting adds beside properties, as entries of `parameters.entries`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        p.declare(p.document(cls))
 
     if not TYPE_CHECKING:
 
@@ -70,12 +73,6 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return ("sparse", "dense") if self.spec.either else (self._layout,)
-
-    @property
-    def _n_epochs(self) -> int:
-        """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
-        n_epochs = self.get_params(deep=False).get("n_epochs", 1)
-        return int(n_epochs) if isinstance(n_epochs, int | np.integer) else MAX_EPOCHS
 
     def fit(
         self,
@@ -94,46 +91,35 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     ) -> Self:
         """Train on documents in memory or on a corpus.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            Counts or weights; texts in a list, an array, a pandas or an Arrow column; for models of tables a table, NaN
-            where a value is missing. A corpus brings its labels or targets.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the documents in memory. A document of weight 0 counts nowhere. With ``loss="nll"`` a weight is
-            a number of documents; other losses of classifiers divide them by their mean.
-        client : distributed.Client, default=None
-            Train on this Dask cluster. `X` is then a corpus that its workers can read, or a dask array of counts, which
-            they write as a corpus for the time of the fit: into ``sdem-dist.scratch`` of Dask's configuration, a folder
-            or a URL, or into its ``temporary-directory``.
-        validation : Corpus or tuple (X, y), default=None
-            Documents evaluated after epochs, for the history and for `patience`.
-        checkpoint : path, default=None
-            Folder for checkpoints.
-        checkpoint_rounds, checkpoint_seconds : float, default=None
-            Write a checkpoint after this many rounds, or seconds. Both None: after every epoch.
-        resume : bool, default=False
-            Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
-        skip_damaged : bool, default=False
-            Leave out shards that do not match their checksums, instead of ending with an error: the corpus is read once
-            to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have none.
-        callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`. A method `fitted` of a callback is called
-            with this estimator at the end, a method `failed` when the fit fails, see ``examples/mlflow_runs.py``.
-            Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go to `set_callbacks`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Settings contradict each other, the model cannot take a value, or labels are missing or all of one class.
-        CorpusError, ClusterError, ModelError
-            A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus -- Counts or
+            weights; texts in a list, an array, a pandas or an Arrow column; for models of tables a table, NaN where a
+            value is missing. A corpus brings its labels or targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets of a
+            regressor; None with a corpus. Mixtures and topic models without labels ignore it.
+        sample_weight : array-like of shape (n_samples,), default=None -- Weights of the documents in memory. A document
+            of weight 0 counts nowhere. With ``loss="nll"`` a weight is a number of documents; other losses of
+            classifiers divide them by their mean.
+        client : distributed.Client, default=None -- Train on this Dask cluster. `X` is then a corpus that its workers
+            can read, or a dask array of counts, which they write as a corpus for the time of the fit: into
+            ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``.
+        validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, for the history and for
+            `patience`.
+        checkpoint : path, default=None -- Folder for checkpoints.
+        checkpoint_rounds, checkpoint_seconds : float, default=None -- Write a checkpoint after this many rounds, or
+            seconds. Both None: after every epoch.
+        resume : bool, default=False -- Go on from the newest checkpoint in the folder; the result has the bits of an
+            uninterrupted run.
+        skip_damaged : bool, default=False -- Leave out shards that do not match their checksums, instead of ending with
+            an error: the corpus is read once to find them. A warning and `damaged_shards_` name them. A `validation`
+            corpus must have none.
+        callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. A method
+            `fitted` of a callback is called with this estimator at the end, a method `failed` when the fit fails, see
+            ``examples/mlflow_runs.py``. Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go to
+            `set_callbacks`.
+        Raises ValueError -- Settings contradict each other, the model cannot take a value, or labels are missing or all
+            of one class.
+        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a checkpoint that does
+            not fit.
         """
         p.check(self)
         self._check()
@@ -168,7 +154,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         fit = with_callbacks(fit)
 
     def _look_at(self, X: object) -> None:
-        """Take note of what is to be trained on, before it is read; raise ValueError if parameters do not suit it."""
+        """Take note of what is to be trained on, before it is read."""
         if self.spec.either:
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
             corpus = X.corpus if isinstance(X, Source) else X
@@ -179,8 +165,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def _describe(self, source: Source) -> None:
         self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
-        self.weighting_ = source.weighting
-        self.document_frequency_ = source.frequency
+        self.weighting_, self.document_frequency_ = source.weighting, source.frequency
         if self.spec.target == "labels":
             self.classes_, self._several = source.classes, source.members is not None
             self.label_separator_ = source.corpus.header.label_separator
@@ -210,6 +195,11 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def _parameters(self) -> Any:
         return self._lazy_parameters.value
 
+    @property
+    def _log_words(self) -> np.ndarray:
+        """Logarithm of p(word | class, cluster or component), shape (n_columns, n_features)."""
+        return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
+
     def _joint_log_proba(self, X: object) -> np.ndarray:
         """Return ln p(class, cluster or component, document) of documents in memory, shape (n_samples, n_columns).
 
@@ -226,43 +216,29 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             return word_rows(self._parameters, documents_of(self, X))
         return table_rows(partial(self.learner_.model.variables.log_densities, self._parameters), table_of(self, X))
 
-    @p.takes("X", "y", "client")
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
 
-        Returns
-        -------
-        dict of str to float
-            Names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too,
-            where labels are known.
+        Returns : dict of str to float -- Names are those of the glossary; losses are in nats per document. Of clusters
+            purity, NMI and ARI, too, where labels are known.
         """
         check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
-    @p.takes("X", "y")
     def report(self, X: object, y: object = None) -> Report:
         """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
 
-        Returns
-        -------
-        ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport
-            See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
+        Returns : ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport -- See
+            `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
         """
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
 
-        Parameters
-        ----------
-        path : str or Path
-            A model of that name is replaced, another file is not.
-
-        Raises
-        ------
-        ModelError
-            The file cannot be written, or is something else than a model.
+        path : str or Path -- A model of that name is replaced, another file is not.
+        Raises ModelError -- The file cannot be written, or is something else than a model.
         """
         check_is_fitted(self)
         save_model(self, path)
@@ -270,34 +246,17 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def to_sklearn(self, *, from_counts: bool = False) -> Pipeline:
         """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
 
-        Parameters
-        ----------
-        from_counts : bool, default=False
-            Leave out the step from text to counts, where the model was trained on text.
-
-        Raises
-        ------
-        ModelError
-            scikit-learn cannot express the model.
+        from_counts : bool, default=False -- Leave out the step from text to counts, where the model was trained on
+            text.
+        Raises ModelError -- scikit-learn cannot express the model.
         """
         check_is_fitted(self)
         return to_sklearn(self, from_counts=from_counts)
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Return raw texts as the matrix that this model was trained on.
+        """Return raw texts, a sequence of str, as the matrix of shape (n_samples, n_features) that the model takes.
 
-        Parameters
-        ----------
-        texts : sequence of str
-
-        Returns
-        -------
-        CSR matrix of shape (n_samples, n_features)
-
-        Raises
-        ------
-        ModelError
-            The model was not trained on text.
+        Raises ModelError -- The model was not trained on text.
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
@@ -318,8 +277,13 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         return "state_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
-        tags, either = super().__sklearn_tags__(), self.spec.either
-        tags.input_tags.sparse = self._layout == "sparse" or either
-        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not either)
-        tags.input_tags.allow_nan = self._layout == "dense" and not either
+        tags, sparse, either = super().__sklearn_tags__(), self._layout == "sparse", self.spec.either
+        exponential = getattr(self, "components", "") == "exponential"
+        tags.input_tags.sparse = sparse or either
+        tags.input_tags.positive_only = self.spec.positive or exponential or (sparse and not either)
+        tags.input_tags.allow_nan = not sparse and not either
+        tags.input_tags.categorical = self.spec.categorical
         return tags
+
+
+p.declare(p.document(EngineEstimator))  # subclasses declare themselves

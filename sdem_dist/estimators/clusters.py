@@ -32,22 +32,30 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@p.estimator
 class ClusterMixture(WithDensity, Clustering):
-    """Base of mixtures without labels."""
+    """Base of mixtures without labels.
 
-    alpha: p.Positive = p.param(1.0, "Observations of the column's mean (and variance) that the prior adds.")
-    n_components: int = p.param(8, "Clusters.", positional=True)
-    init: Literal["k-means", "examples"] = p.param(
-        "k-means", "Start: k-means of some (counts in tf-idf), or random ones."
-    )
-    n_init: int = p.param(10, "Starts of `n_init_epochs` each; that of the best objective goes on.")
-    n_init_epochs: int = p.param(5, "Passes over the documents for each start.")
-    init_documents: int = p.param(20_000, "Documents that k-means of the start sees.")
-    n_epochs: int = p.param(50, "Passes over the documents after that.")
+    alpha -- Observations of the column's mean (and variance) that the prior adds.
+    n_components -- Clusters.
+    init -- Start: k-means of some (counts in tf-idf), or random ones.
+    n_init -- Starts of `n_init_epochs` each; that of the best objective goes on.
+    n_init_epochs -- Passes over the documents for each start.
+    init_documents -- Documents that k-means of the start sees.
+    n_epochs -- Passes over the documents after that.
+    batch_size -- Of "online": documents of a step. None: 1,024.
+    lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
+    """
+
+    alpha: p.Positive = 1.0
+    n_components: int = p.positional(8)
+    init: Literal["k-means", "examples"] = "k-means"
+    n_init: int = 10
+    n_init_epochs: int = 5
+    init_documents: int = 20_000
+    n_epochs: int = 50
     em: str = "soft"
     em_step: float | None = None
-    batch_size: int | None = p.param(None, *p.EM_BATCH)
+    batch_size: int | None = None
     annealing: float = 1.0
     patience: int | None = None
     random_state: object = 0
@@ -56,9 +64,6 @@ class ClusterMixture(WithDensity, Clustering):
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
     _monitor, _numbers_kept = "nll", ("lower_bound",)
-    _learned = """
-    lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
-    """
 
     def _check(self) -> None:
         plans.check_em(self)
@@ -122,25 +127,19 @@ class ClusterMixture(WithDensity, Clustering):
         """Shares of the clusters, shape (n_components,)."""
         return np.exp(self._parameters.log_prior)
 
-    @property
-    def component_log_prior_(self) -> np.ndarray:
-        """Logarithm of p(cluster), shape (n_components,)."""
-        return np.asarray(self._parameters.log_prior)
+    component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_components), float64")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d)."""
+        """Return p(cluster | d), shape (n_samples, n_components)."""
         n_components = len(self.learner_.head.component_class)
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
-    @p.takes("X", "y", returns="float\nIn nats per document.")
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) of documents in memory or of a corpus."""
+        """Return the mean of ln p(d) of documents in memory or of a corpus, in nats."""
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
-    @p.takes("X")
     def bic(self, X: object) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
@@ -150,16 +149,13 @@ class ClusterMixture(WithDensity, Clustering):
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
 
 
-@p.estimator
 class MultinomialMixture(ClusterMixture):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
-    References
-    ----------
-    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
+    alpha : float -- Pseudo-count of each word in each cluster; 0 stands for 1e-10.
+    weight_alpha -- Pseudo-count of each cluster in their weights: 0 for maximum likelihood.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
 
-    Examples
-    --------
     >>> from sdem_dist import MultinomialMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
     >>> first, second, third, _ = MultinomialMixture(2).fit(X).predict(X[:4])
@@ -167,8 +163,8 @@ class MultinomialMixture(ClusterMixture):
     True
     """
 
-    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.", "float")
-    weight_alpha: float = p.param(1.0, "Pseudo-count of each cluster in their weights: 0 for maximum likelihood.")
+    alpha: float = 0.1
+    weight_alpha: float = 1.0
     vectorizer: VectorizerSettings | None = None
 
     spec = replace(ClusterMixture.spec, layout="sparse", words="component_log_prob_")
@@ -179,24 +175,17 @@ class MultinomialMixture(ClusterMixture):
         if self.weight_alpha == 0 and self.em == "variational":
             raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
-    @property
-    def component_log_prob_(self) -> np.ndarray:
-        """Logarithm of p(word | cluster), shape (n_components, n_features)."""
-        return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
+    component_log_prob_ = p.fitted("_log_words", "Logarithm of p(word | cluster), shape (n_components, n_features).")
 
 
-@p.estimator
 class GaussianMixture(ClusterMixture):
     """Clusters of rows: a mixture of Gaussians with diagonal covariances, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
 
-    References
-    ----------
-    Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood from Incomplete Data via the EM Algorithm. JRSS B.
+    References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood from Incomplete Data via the EM
+        Algorithm. JRSS B.
 
-    Examples
-    --------
     >>> from sdem_dist import GaussianMixture
     >>> X = [[0.0, 0.1], [0.2, 0.0], [5.0, 5.1], [5.2, float("nan")]] * 20
     >>> first, second, third, fourth = GaussianMixture(2).fit(X).predict(X[:4])
@@ -217,14 +206,11 @@ class GaussianMixture(ClusterMixture):
         return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
 
 
-@p.estimator
 class ExponentialMixture(ClusterMixture):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
 
-    Examples
-    --------
     >>> from sdem_dist import ExponentialMixture
     >>> X = [[1.0, 0.1], [2.0, 0.2], [0.1, 3.0], [0.2, 2.5]] * 20
     >>> first, second, third, fourth = ExponentialMixture(2).fit(X).predict(X[:4])
@@ -242,18 +228,21 @@ class ExponentialMixture(ClusterMixture):
         return np.asarray(-1.0 / self._parameters.theta * np.asarray(block.scale))
 
 
-@p.estimator
 class KMeans(Clustering, Transforming):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
-    References
-    ----------
-    Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
-    Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine
-    Learning.
+    n_clusters -- Clusters.
+    metric -- "cosine": rows and centres have length 1.
+    weighting -- What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
+        tf-idf of whole numbers, nothing of others.
+    init_documents -- Documents, drawn at random, that k-means++ sees.
+    n_init -- Starts of k-means on these; the best goes on with all documents.
+    inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
+    history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
+    References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
+        Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine
+        Learning.
 
-    Examples
-    --------
     >>> from sdem_dist import KMeans
     >>> texts = ["a goal in the match", "a late goal", "the bank raises rates", "rates of the bank"] * 5
     >>> first, second, third, fourth = KMeans(2, metric="cosine").fit(texts).predict(texts[:4])
@@ -261,15 +250,11 @@ class KMeans(Clustering, Transforming):
     True
     """
 
-    n_clusters: int = p.param(8, "Clusters.", positional=True)
-    metric: Literal["euclidean", "cosine"] = p.param("euclidean", '"cosine": rows and centres have length 1.')
-    weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = p.param(
-        "auto",
-        'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
-        "whole numbers, nothing of others.",
-    )
-    init_documents: int = p.param(20_000, "Documents, drawn at random, that k-means++ sees.")
-    n_init: int = p.param(TRIES, "Starts of k-means on these; the best goes on with all documents.")
+    n_clusters: int = p.positional(8)
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = "auto"
+    init_documents: int = 20_000
+    n_init: int = TRIES
     n_epochs: int = 30
     vectorizer: VectorizerSettings | None = None
     patience: int | None = None
@@ -280,10 +265,6 @@ class KMeans(Clustering, Transforming):
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
     _monitor, _numbers_kept = "distance", ("inertia",)
-    _learned = """
-    inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
-    history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
-    """
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:
@@ -336,7 +317,6 @@ class KMeans(Clustering, Transforming):
     def _transformed(self, X: object) -> np.ndarray:
         return np.sqrt(-self._joint_log_proba(X))
 
-    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
         """Return minus the sum of squared distances of documents to the nearest centre."""
         return -float((np.asarray(self.transform(X)).min(axis=1) ** 2).sum())

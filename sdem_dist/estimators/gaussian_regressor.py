@@ -10,7 +10,6 @@ import numpy as np
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineRegressor
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import defaults, plans
@@ -32,15 +31,21 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@p.estimator
 class GaussianRegressor(EngineRegressor):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus without labels has it as its last column.
     The target may not be missing. Missing features are summed out in training too.
 
-    Examples
-    --------
+    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
+        runs EM, and "ncll" goes on from there down the conditional loss.
+    alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
+        "evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features
+        have a unit each or one for all. It costs one more pass, or 10 with features missing.
+    n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
+    history_ : list of dict -- One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means
+        per row, of standardised columns).
+
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor
     >>> X, y = [[1.0, 2.0], [2.0, 1.0], [3.0, 4.0], [4.0, 3.0], [5.0, 6.0]], [3.0, 3.0, 7.0, 7.0, 11.0]
@@ -49,24 +54,11 @@ class GaussianRegressor(EngineRegressor):
     [11.0, 12.0]
     """
 
-    loss: Literal["nll", "ncll"] = p.param(
-        "nll",
-        '``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll" runs EM,\n'
-        'and "ncll" goes on from there down the conditional loss.',
-    )
-    alpha: Literal["evidence"] | float = p.param(
-        "evidence",
-        "Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.\n"
-        '"evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features\n'
-        "have a unit each or one for all. It costs one more pass, or 10 with features missing.",
-    )
-    n_epochs: int = p.param(30, 'With features missing: passes for EM and, for "ncll", for the steps after it.')
+    loss: Literal["nll", "ncll"] = "nll"
+    alpha: Literal["evidence"] | float = "evidence"
+    n_epochs: int = 30
     n_lanes: int | None = None
 
-    _learned = """
-    history_ : list of dict -- One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means
-        per row, of standardised columns).
-    """
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
     @property
@@ -154,20 +146,14 @@ class GaussianRegressor(EngineRegressor):
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or Corpus
-            NaN where a feature is not known. A corpus may have the target as its last column, which is passed over.
-        return_std : bool, default=False
-            Return the standard deviations of new targets too. They grow with what is missing in a row, and with what
-            the training rows leave open about the coefficients: far from these rows, and where columns are many.
-        client : distributed.Client, optional
-            Its workers read a corpus.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            With `return_std` two of them: means and standard deviations.
+        X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
+            have the target as its last column, which is passed over.
+        return_std : bool, default=False -- Return the standard deviations of new targets too. They grow with what is
+            missing in a row, and with what the training rows leave open about the coefficients: far from these rows,
+            and where columns are many.
+        client : distributed.Client, optional -- Its workers read a corpus.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two of them: means and standard
+            deviations.
         """
         _, _, location, scale = self._moments()
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
-from sdem_dist.engine.plan import VALIDATION, Plan
+from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.naive_bayes import LaneNB, WordNB, is_unnormalised
 from sdem_dist.estimators.predictions import JointClassifier, LabelSets
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -22,14 +22,13 @@ from sdem_dist.learners.rules import AddSteps, ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss
 from sdem_dist.models import many_classes
-from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
-from sdem_dist.reports.explaining import DocumentParts, of_labels, of_many_classes, of_naive_bayes, word_rows
+from sdem_dist.models.heads import Classes
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.reports.explaining import DocumentParts, of_many_classes
 
 _log = logging.getLogger(__name__)
 
 
-@p.estimator
 class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
@@ -40,12 +39,16 @@ class ManyClassNB(WordNB, JointClassifier):
     against its strongest rival; where its words are known to many classes, that is sought among the classes that share
     its rarer words.
 
-    References
-    ----------
-    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+    loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
+    n_epochs -- Passes over the documents; "nll" needs one.
+    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
+        documents are counts that keep their length.
+    calibrate -- With the hinge loss hold out a tenth of the documents, 500 at most, for the temperature that scores are
+        divided by for probabilities; one more pass takes them in, the only one that is evaluated. Only those whose
+        class has other documents count; with fewer than 20 of them the temperature is a guess, and a warning says so.
+        Not under 200 documents.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
-    Examples
-    --------
     >>> from sdem_dist import ManyClassNB
     >>> texts = [f"item{i} of shelf{i % 7} with part{i % 11}" for i in range(77)] * 3
     >>> labels = [f"number {i}" for i in range(77)] * 3
@@ -54,23 +57,10 @@ class ManyClassNB(WordNB, JointClassifier):
     ['number 38', 'number 76']
     """
 
-    loss: Literal["hinge", "nll"] = p.param(
-        "hinge",
-        'The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.',
-    )
-    n_epochs: int = p.param(3, 'Passes over the documents; "nll" needs one.')
-    step: float | None = p.param(
-        None,
-        "How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where documents\n"
-        "are counts that keep their length.",
-    )
-    calibrate: bool = p.param(
-        True,
-        "With the hinge loss hold out a tenth of the documents, 500 at most, for the temperature that scores are divided by\n"
-        "for probabilities; one more pass takes them in, the only one that is evaluated. Only those whose class has other\n"
-        "documents count; with fewer than 20 of them the temperature is a guess, and a warning says so. Not under 200\n"
-        "documents.",
-    )
+    loss: Literal["hinge", "nll"] = "hinge"
+    n_epochs: int = 3
+    step: float | None = None
+    calibrate: bool = True
 
     spec = Spec("sparse", "labels", "class", poor_score=True)
 
@@ -130,7 +120,6 @@ class ManyClassNB(WordNB, JointClassifier):
         return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 
 
-@p.estimator
 class MultiLabelNB(LaneNB, LabelSets):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
@@ -140,13 +129,14 @@ class MultiLabelNB(LaneNB, LabelSets):
 
     With one label for each document the strongest label is predicted ("one-vs-rest").
 
-    References
-    ----------
-    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
-    Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
+    loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with
+        a margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`;
+        with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
+    step -- How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None:
+        0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+        Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 
-    Examples
-    --------
     >>> from sdem_dist import MultiLabelNB
     >>> texts = ["a late goal", "rates fall", "the club buys shares", "the weather is fine"] * 5
     >>> labels = [["sport"], ["money"], ["money", "sport"], []] * 5
@@ -157,17 +147,8 @@ class MultiLabelNB(LaneNB, LabelSets):
     (['money', 'sport'], [[1, 0]])
     """
 
-    loss: Literal["hinge", "ncll"] | Loss = p.param(
-        "hinge",
-        "Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with a\n"
-        "margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`; with\n"
-        '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
-    )
-    step: float | None = p.param(
-        None,
-        "How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None: 0.2\n"
-        'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
-    )
+    loss: Literal["hinge", "ncll"] | Loss = "hinge"
+    step: float | None = None
 
     spec = Spec(
         "sparse",
@@ -180,57 +161,17 @@ class MultiLabelNB(LaneNB, LabelSets):
     )
     _several = True
 
-    @property
-    def _monitor(self) -> str:
-        return "label_log_loss" if self.several_labels else super()._monitor
-
-    def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
-        n, n_labels = source.n_documents, len(source.classes)
-        share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
-        most = defaults.MAX_EPOCHS if share else defaults.FEW_EPOCHS
-        epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plans.plan_of_steps(self, n, epochs, seed_of(self.random_state))
-        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
-        head = Labels(n_labels, exclusive=source.members is None)
-        model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
-        learner, initial = self._sdem_of_words(source, model, self.loss)
-        if not share:
-            return final_stage(trainer, learner, plan, initial)
-        policy = HoldoutPolicy(trainer, source, share, self._patience_of_choice)
-        result = policy.choose(iter([Candidate(learner, plan, initial)]))
-        if self.calibrate and result.known and not learner.head.exclusive:
-            temperatures, thresholds = (
-                tuple(result.figures[f"{VALIDATION}{name}{i}"] for i in range(n_labels))
-                for name in (TEMPERATURE, THRESHOLD)
-            )
-            learner = learner.decided(temperatures=temperatures, thresholds=thresholds)
-        elif self.calibrate:
-            learner = replace(learner, temperature=result.temperature)
-        return policy.train(result, learner)
-
-    def _class_scores(self, X: object) -> np.ndarray:
-        odds = joint_scores(self._parameters, documents_of(self, X))
-        return odds / (self.temperatures_ if self.several_labels else self.temperature_)
-
-    @property
-    def temperatures_(self) -> np.ndarray:
-        """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
-        return cast(np.ndarray, self.learner_.head.decisions.temperatures)
-
-    @property
-    def thresholds_(self) -> np.ndarray:
-        """Lowest probability with which a document gets each label, shape (n_labels,)."""
-        return cast(np.ndarray, self.learner_.head.decisions.thresholds)
+    temperatures_ = p.fitted(
+        "learner_.head.decisions.temperatures",
+        "What each label's log-odds are divided by for its probability, shape (n_labels,).",
+    )
+    thresholds_ = p.fitted(
+        "learner_.head.decisions.thresholds",
+        "Lowest probability with which a document gets each label, shape (n_labels,).",
+    )
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | label), shape (n_labels, n_features)."""
         words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
         return np.asarray((np.log(words) - np.log(totals)).T)
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        rows, log_prior = word_rows(self._parameters, documents_of(self, documents)), self._parameters.log_prior
-        if self.several_labels:
-            return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
-        return of_naive_bayes(rows, pairs, log_prior, self.temperature_)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils import Tags
 
 from sdem_dist.corpus.base import OfValues
 from sdem_dist.engine.plan import Plan, Stage
@@ -29,26 +28,22 @@ from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.heads import by_class, unit_of
 from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
-from sdem_dist.reports.explaining import DocumentParts, of_components
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-@p.estimator
 class Components(EngineClassifier):
-    """How many components each class has."""
+    """How many components each class has.
 
-    n_components: Any = p.param(
-        4, "Components of each class.", "int, sequence of int or dict of class to int", positional=True
-    )
+    n_components : int, sequence of int or dict of class to int -- Components of each class.
+    validation_fraction : float in [0, 0.5] -- Share of the documents, 20,000 at most, without which a model is trained
+        first. They give the temperature that scores are divided by for probabilities, and the curve of a report. The
+        model itself is trained with all documents. 0, or where it would be under 20 documents: none, and half the time.
+        With `patience` the history is of scores that no temperature divides.
+    """
+
+    n_components: Any = p.positional(4)
     class_weight: object = None
-    validation_fraction: float = p.param(
-        0.1,
-        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
-        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
-        "0, or where it would be under 20 documents: none, and half the time. With `patience` the history is of scores that\n"
-        "no temperature divides.",
-        "float in [0, 0.5]",
-    )
+    validation_fraction: float = 0.1
     vectorizer: VectorizerSettings | None = None
     patience: int | None = None
     random_state: object = 0
@@ -61,19 +56,18 @@ class Components(EngineClassifier):
     train = train_with_temperature
 
 
-@p.estimator
 class JointMixture(Components, WithDensity, JointClassifier):
-    """Base of the mixtures that are joint distributions: what components are, and p(x)."""
+    """Base of the mixtures that are joint distributions: what components are, and p(x).
 
-    components: Literal["gaussian", "exponential", "multinomial"] = p.param(
-        "gaussian", "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN."
-    )
-    alpha: p.Positive = p.param(
-        1.0,
-        "Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial component\n"
-        "counts one document more than it has, so that none dies out.",
-    )
-    offset: float = p.param(0.0, "Of exponentials: added to values, in means of all; exact zeros need one.")
+    components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
+    alpha -- Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial
+        component counts one document more than it has, so that none dies out.
+    offset -- Of exponentials: added to values, in means of all; exact zeros need one.
+    """
+
+    components: Literal["gaussian", "exponential", "multinomial"] = "gaussian"
+    alpha: p.Positive = 1.0
+    offset: float = 0.0
     unlabelled: object = None
     unlabelled_weight: float = 1.0
 
@@ -103,12 +97,10 @@ class JointMixture(Components, WithDensity, JointClassifier):
         log_weights[class_of, np.arange(len(class_of))] = self._parameters.log_prior
         return log_weights
 
-    @property
-    def theta_(self) -> np.ndarray:
-        """Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
-        if self.components == "multinomial":
-            return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
-        return np.asarray(self._parameters.theta)
+    theta_ = p.fitted(
+        lambda model: model._log_words if model.components == "multinomial" else model._parameters.theta,
+        "Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component).",
+    )
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -118,23 +110,12 @@ class JointMixture(Components, WithDensity, JointClassifier):
         shares = np.exp(self.log_weights_ - self.class_log_prior_[:, None])
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
-    @property
-    def class_log_prior_(self) -> np.ndarray:
-        """Logarithm of p(class), shape (n_classes,)."""
-        return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
+    class_log_prior_ = p.fitted(
+        lambda model: np.logaddexp.reduce(model.log_weights_, axis=1), "Logarithm of p(class), shape (n_classes,)."
+    )
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        class_of, log_prior = self.learner_.head.component_class, self._parameters.log_prior
-        return of_components(self._rows(documents), pairs, log_prior, class_of, self.temperature_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self.components != "gaussian"
-        tags.classifier_tags.poor_score = tags.input_tags.positive_only
-        return tags
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
@@ -152,26 +133,24 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     return tuple(int(n) for n in numbers)
 
 
-@p.estimator
 class EMMixtureClassifier(JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
 
-    References
-    ----------
-    Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The baseline.)
+    n_epochs -- Iterations of EM.
+    batch_size -- Of "online": documents of a step. None: 1,024.
+    References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The
+        baseline.)
 
-    Examples
-    --------
     >>> from sdem_dist import EMMixtureClassifier
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
     >>> EMMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
     [0, 1]
     """
 
-    n_epochs: int = p.param(64, "Iterations of EM.")
+    n_epochs: int = 64
     em: str = "soft"
     em_step: float | None = None
-    batch_size: int | None = p.param(None, *p.EM_BATCH)
+    batch_size: int | None = None
     annealing: float = 1.0
 
     _monitor = "nll"
@@ -188,44 +167,37 @@ class EMMixtureClassifier(JointMixture):
         return final_stage(trainer, learner, plan, start)
 
 
-@p.estimator
 class SdemMixtureClassifier(JointMixture):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
     EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
     ``-ln p(x)``; documents of counts without one do not.
 
-    References
-    ----------
-    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
+    loss -- What training lowers, as in `MultinomialNB`.
+    n_epochs -- Passes. None: 60; 15 of multinomials.
+    n_em_epochs -- Iterations of EM before them.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
 
-    Examples
-    --------
     >>> from sdem_dist import SdemMixtureClassifier
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
     >>> SdemMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
     [0, 1]
     """
 
-    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param("ncll", "What training lowers, as in `MultinomialNB`.")
-    n_epochs: int | None = p.param(
-        None, f"Passes. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials."
-    )
-    n_em_epochs: int = p.param(10, "Iterations of EM before them.")
+    loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
+    n_epochs: int | None = None
+    n_em_epochs: int = 10
     validation_fraction: float = 0.0  # training lowers the log-loss itself
-
-    @property
-    def _n_epochs(self) -> int:
-        words = self.components == "multinomial"
-        return self.n_epochs or (defaults.MIXTURE_EPOCHS_OF_COUNTS if words else defaults.MIXTURE_EPOCHS)
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
         once = plans.one_pass(self, source)
         em, start = self._em(trainer, source, once)
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
-        plan, model, weights = replace(once, n_epochs=self._n_epochs), em.model, em.class_weight
-        if self.components != "multinomial":
+        words, model, weights = self.components == "multinomial", em.model, em.class_weight
+        n_epochs = self.n_epochs or (defaults.MIXTURE_EPOCHS_OF_COUNTS if words else defaults.MIXTURE_EPOCHS)
+        plan = replace(once, n_epochs=n_epochs)
+        if not words:
             rule, loss, share = SafeStep(), named(self.loss), float(self.unlabelled_weight)
             # A component without documents would stop every step of the class counts.
             initial: Any = started(fitted.best_counts + model.class_alpha, fitted.best_mu)
@@ -241,49 +213,43 @@ class SdemMixtureClassifier(JointMixture):
         weight = plans.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
         initial = plans.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
-        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, once.seed), initial)
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)
 
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
 
 
-@p.estimator
 class MultiplicativeMixtureClassifier(Components):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
     sparse matrices that are not negative, without missing values. The model has no p(x).
 
-    References
-    ----------
-    Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
+    n_epochs -- Updates, each a pass over the documents.
+    shared -- All classes use all `n_components` components, each with its own weights.
+    init -- Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.
+    scaling -- "rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.
+    expand -- Expand a table quadratically.
+    schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
+    accelerate -- Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken.
+    dtype -- Of posteriors of tables; float32 is twice as fast.
+    References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
 
-    Examples
-    --------
     >>> from sdem_dist import MultiplicativeMixtureClassifier
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
     >>> MultiplicativeMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
     [0, 1]
     """
 
-    n_epochs: int = p.param(200, "Updates, each a pass over the documents.")
-    shared: bool = p.param(False, "All classes use all `n_components` components, each with its own weights.")
-    init: Literal["examples", "em"] = p.param(
-        "examples", "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations."
-    )
-    scaling: Literal["rows", None] = p.param(
-        "rows",
-        '"rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
-    )
-    expand: bool = p.param(False, "Expand a table quadratically.")
-    schedule: Literal["joint", "alternate"] = p.param(
-        "joint", '"alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).'
-    )
-    accelerate: bool = p.param(
-        True, "Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken."
-    )
-    dtype: Literal["float64", "float32"] = p.param("float64", "Of posteriors of tables; float32 is twice as fast.")
+    n_epochs: int = 200
+    shared: bool = False
+    init: Literal["examples", "em"] = "examples"
+    scaling: Literal["rows", None] = "rows"
+    expand: bool = False
+    schedule: Literal["joint", "alternate"] = "joint"
+    accelerate: bool = True
+    dtype: Literal["float64", "float32"] = "float64"
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 
@@ -340,25 +306,12 @@ class MultiplicativeMixtureClassifier(Components):
         learner = SdEM(model, source.weight, rule, "ncll", weights)
         return final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), model.start(start))
 
-    @property
-    def log_weights_(self) -> np.ndarray:
-        """Logarithm of W, shape (n_classes, n_components)."""
-        return np.asarray(self._parameters.log_weights)
-
-    @property
-    def theta_(self) -> np.ndarray:
-        """Natural parameters of the components, shape (n_components, n_parameters)."""
-        return np.asarray(self._parameters.theta)
-
-    @property
-    def eta_(self) -> float:
-        """Largest sum of a row of transformed features."""
-        return float(self.learner_.rule.eta)
-
-    @property
-    def log_likelihood_path_(self) -> np.ndarray:
-        """The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."""
-        return np.asarray(self.state_.path)
+    log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
+    theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")
+    eta_ = p.fitted("learner_.rule.eta", "Largest sum of a row of transformed features.", "float")
+    log_likelihood_path_ = p.fitted(
+        "state_.path", "The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."
+    )
 
     def _class_scores(self, X: object) -> np.ndarray:
         model: PosteriorMixture = self.learner_.model

@@ -4,21 +4,20 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
-from inspect import cleandoc, get_annotations
+from inspect import cleandoc, get_annotations, isfunction, signature
 from numbers import Integral, Real
+from operator import attrgetter
 from textwrap import indent
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from sdem_dist.corpus.manifest import LARGEST
 from sdem_dist.fitting import defaults
 from sdem_dist.models.em import COOLING, FORMS
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 _Class = TypeVar("_Class", bound=type)
 _Value = TypeVar("_Value")
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 Positive: TypeAlias = float  # above 0
 
 
@@ -30,59 +29,37 @@ class Constraint(NamedTuple):
     allows: Callable[[Any], bool]
 
 
-def param(default: _Value, meaning: str, type: str | Constraint = "", *, positional: bool = False) -> _Value:  # noqa: A002
-    """Declare a parameter.
-
-    `meaning`: for the docstring of the class: whole sentences.
-    `type`: what it may be, see `of_type`; empty: what its annotation says.
-    `positional`: it may be passed without its name.
-    """
-    declared: _Value = field(default=default, kw_only=not positional, metadata={"meaning": meaning, "type": type})
+def positional(default: _Value) -> _Value:
+    """Declare the default of a parameter that may be passed without its name."""
+    declared: _Value = field(default=default, kw_only=False)
     return declared
 
 
-def number(kind: str, low: float, high: float = np.inf, *, above: bool = False) -> Constraint:
-    """Allow finite numbers, an "int" or a "float", from `low` (with `above`: above it) up to `high`."""
-    words = f"a finite number {'above' if above else 'from'} {low:g}{'' if above else ' on'}"
-    if kind == "int":
-        words = "a positive integer" if low == 1 else "an integer that is not negative"
-    elif high < np.inf:
-        words = f"a number {f'above {low:g} and at most' if above else f'between {low:g} and'} {high:.3g}"
-    elif low == -np.inf:
-        words = "a finite number"
-
-    def allows(value: Any) -> bool:
-        is_number = isinstance(value, Integral if kind == "int" else Real) and not isinstance(value, bool)
-        return is_number and bool((value > low if above else value >= low) and value <= high and value < np.inf)
-
-    return Constraint(kind, words, allows)
-
-
-def _are(value: Any, each: Constraint) -> bool:
-    is_sequence = isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1) == 1 and len(value) > 0
-    return is_sequence and all(map(each.allows, value))
-
-
-POSITIVE, COUNT = number("float", 0.0, above=True), number("int", 1)
 TYPES = {
     "None": Constraint("None", "None", lambda v: v is None),
     "bool": Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_)),
-    "int": COUNT,
-    "float": number("float", 0.0),
-    "p.Positive": POSITIVE,
-    "p.Positives": Constraint("sequence of float", "a sequence of positive numbers", lambda v: _are(v, POSITIVE)),
-    "float | None": Constraint("float or None", f"{POSITIVE.words} or None", lambda v: v is None or POSITIVE.allows(v)),
     "Loss": Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")),
     "mapping": Constraint("mapping", "a mapping", lambda v: isinstance(v, Mapping)),
+    "p.Positives": Constraint("sequence of float", "a sequence of positive numbers", lambda v: _are(v, "p.Positive")),
     "orders": Constraint(
-        "(int, int)",
-        "(shortest, longest), such as (1, 2)",
-        lambda v: _are(v, COUNT) and [*v] == sorted(v) and len(v) == 2,
+        "(int, int)", "(shortest, longest), such as (1, 2)", lambda v: _are(v, "int", 2) and v[0] <= v[1]
     ),
     "VectorizerSettings": Constraint(
         "VectorizerSettings", "a sdem_dist.text.VectorizerSettings", lambda v: isinstance(v, VectorizerSettings)
     ),
 }
+RANGES = {
+    "int": "int in [1, inf)",
+    "float": "float in [0, inf)",
+    "p.Positive": "float in (0, inf)",
+    "float | None": "float in (0, inf) | None",
+}
+"""What types mean that name no range."""
+
+
+def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
+    is_sequence = isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1) == 1
+    return is_sequence and len(value) in (number or len(value) or 1,) and all(map(of_type(type_of_each).allows, value))
 
 
 def of_type(text: str) -> Constraint:
@@ -90,8 +67,7 @@ def of_type(text: str) -> Constraint:
 
     What else a text says is for people: the value is checked with the documents.
     """
-    if text in TYPES:
-        return TYPES[text]
+    text = RANGES.get(text, text)
     if " | " in text:
         parts = [of_type(part) for part in text.split(" | ")]
         kinds, words, _ = zip(*parts, strict=True)
@@ -100,25 +76,39 @@ def of_type(text: str) -> Constraint:
         choices = tuple(literal_eval(literal[1]))
         shown = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
         return Constraint(
-            f"{{{shown}}}",
-            f"one of {choices}",
-            lambda v: any(type(v) is type(choice) and bool(v == choice) for choice in choices),
+            f"{{{shown}}}", f"one of {choices}", lambda v: any(type(v) is type(a) and v == a for a in choices)
         )
     if interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", text):
-        kind, bracket, low, high = interval.groups()
-        return number(kind, float(low), float(high), above=bracket == "(")
-    return Constraint(text, text, lambda v: True)
+        kind, bracket, *ends = interval.groups()
+        low, high = map(float, ends)
+
+        def allows(v: Any) -> bool:
+            is_number = isinstance(v, Integral if kind == "int" else Real) and not isinstance(v, bool)
+            return is_number and bool(low <= v <= high and v < np.inf and (v > low or bracket == "["))
+
+        return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {text}", allows)
+    return TYPES.get(text, Constraint(text, text, lambda v: True))
+
+
+ENTRY = re.compile(r"^(\w+(?:,? \w+)*)(?: : (.*?))? --(?: (.*)|$)((?:\n .*)*)", re.MULTILINE)
 
 
 def entries(text: str) -> dict[str, tuple[str, str]]:
     """Return meanings and types by name of entries ``name : type -- meaning``, whose further lines are indented."""
-    pattern = re.compile(r"^(\w+(?:, \w+)*)(?: : (.*?))? --(.*(?:\n .*)*)", re.MULTILINE)
-    return {name: (cleandoc(meaning), kind) for name, kind, meaning in pattern.findall(cleandoc(text))}
+    return {name: (cleandoc(first + rest), kind) for name, kind, first, rest in ENTRY.findall(cleandoc(text))}
 
 
-def _entry(name: str, described: tuple[str, str]) -> str:
-    meaning, kind = described
-    return f"{name} : {kind}\n{indent(meaning, '    ')}".rstrip() + "\n"
+def numpydoc(sections: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
+    """Return sections of a docstring: meanings and types by name, by heading."""
+    sections_of = list[str]()
+    for title, described in sections.items():
+        lines = [
+            f"{' : '.join(filter(None, (name, kind)))}\n{indent(text, '    ')}"
+            for name, (text, kind) in described.items()
+        ]
+        body = "\n".join(map(str.rstrip, lines))
+        sections_of += [f"{title}\n{'-' * len(title)}\n{body}"] if body else []
+    return "\n\n".join(sections_of)
 
 
 SHARED = entries(f"""
@@ -164,17 +154,12 @@ n_blocks -- Parts of the vocabulary that are merged apart. None: one for each 25
 em : Literal{list(FORMS)} -- How components are assigned. "soft": by their posterior, exact EM. "hard": to the most
     probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step goes only
     part of the way. "online": mini-batches, stepwise EM. "variational": parameters have posteriors too.
+output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
 em_step : float in (0, 1] | None -- Of "generalised": the share of the way. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch. Posteriors are raised to
     one over it, and it is multiplied by {COOLING} an epoch until it is 1. 1: no annealing.
-alpha_of_words : Literal["laplace", "log"] | float in [0, {LARGEST}] -- Pseudo-count of a word: 1 (the paper's P1), ln of
-    the vocabulary's size (P2), or a number. With steps of the margin it grows with the documents that hold the word, to
-    the power 1/8, or 3/8 with logarithms and ones. Its size hardly matters: steps are in its unit.
-em_batch : int | None -- Of "online": documents of a step. None: {defaults.ONLINE_EM_BATCH:,}.
-output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
-ALPHA_OF_WORDS, EM_BATCH = SHARED["alpha_of_words"], SHARED["em_batch"]
 
 ATTRIBUTES = {
     "": """
@@ -199,58 +184,64 @@ document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the t
 """What fitting adds, beside properties, where there is a parameter of a name."""
 
 
-@dataclass_transform(eq_default=False)
-def estimator(cls: _Class) -> _Class:
-    """Make the constructor of a class with parameters, and two sections of an estimator's docstring.
+def declare(cls: Any) -> None:
+    """Make the constructor of a class with parameters, and an estimator's docstring in numpydoc's form.
 
-    Parameters are declared by `param`; a default alone re-declares one of `SHARED`, or of a base. The sections stand
-    before the references and the examples: the parameters, positional ones first, and what fitting adds. The latter are
-    properties, with their docstrings, what the class and its bases say in `_learned`, and `ATTRIBUTES`. In both a
-    class's own come before what it inherits.
+    A parameter is an annotated default that has an entry, see `entries`, in the docstring, in `SHARED` or in a base,
+    whose type goes before the annotation. Other entries, properties and `ATTRIBUTES` are what fitting adds.
+    Positional parameters come first, and a class's own before what it inherits.
     """
-    inherited: dict[str, Field[Any]] = {}
+    text, arrows, examples = cleandoc(vars(cls).get("__doc__") or "").partition(">>> ")
+    cls._learned, inherited = entries(text), dict[str, Field[Any]]()
+    references, _ = cls._learned.pop("References", ("", ""))
     for base in reversed(cls.__mro__):
         inherited |= getattr(base, "__dataclass_fields__", {})
     for name, annotation in get_annotations(cls).items():
-        declared: Any = vars(cls).get(name)
-        if not isinstance(declared, Field):
-            of_base = inherited.get(name)
-            if of_base is not None and of_base.metadata:
-                declared = param(declared, *of_base.metadata.values(), positional=not of_base.kw_only)
-            elif name in SHARED:
-                declared = param(declared, *SHARED[name])
-            else:
-                continue
-        meaning, allowed = declared.metadata.values()
+        if name not in vars(cls) or str(annotation).startswith("ClassVar"):
+            continue
+        default: Any = vars(cls)[name]
+        origin = default if isinstance(default, Field) else inherited.get(name)
+        of_base = origin.metadata if origin is not None else {}
+        meaning, allowed = cls._learned.pop(name, None) or tuple(of_base.values()) or SHARED.get(name, ("", ""))
         if not isinstance(allowed, Constraint):
             allowed = of_type(allowed or getattr(annotation, "__name__", str(annotation)))
-        setattr(cls, name, param(declared.default, meaning, allowed, positional=not declared.kw_only))
-    decorated: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
-    if not hasattr(decorated, "spec"):
-        return decorated
-    of_name = {declared.name: declared for declared in fields(decorated)}
-    names = [name for base in decorated.__mro__ for name in get_annotations(base) if name in of_name]
-    sections = {"Parameters": dict[str, tuple[str, str]](), "Attributes": dict[str, tuple[str, str]]()}
-    for name in sorted(dict.fromkeys(names), key=lambda name: bool(of_name[name].kw_only)):
+        declared = field(kw_only=origin is None or bool(origin.kw_only), metadata={"meaning": meaning, "type": allowed})
+        declared.default = default.default if isinstance(default, Field) else default
+        setattr(cls, name, declared)
+    dataclass(eq=False, repr=False)(cls)
+    if not hasattr(cls, "spec"):
+        return
+    of_name = {declared.name: declared for declared in fields(cls)}
+    names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base) if name in of_name)
+    parameters, attributes = {}, dict[str, tuple[str, str]]()
+    for name in sorted(names, key=lambda name: bool(of_name[name].kw_only)):
         default = of_name[name].default
         meaning, allowed = of_name[name].metadata.values()
         shown = f'"{default}"' if isinstance(default, str) else default
-        sections["Parameters"][name] = meaning, f"{allowed.kind}, default={shown}"
-    for name, text in ATTRIBUTES.items():
-        sections["Attributes"] |= entries(text) if not name or name in of_name else {}
-    for base in reversed(decorated.__mro__):
-        learned = entries(vars(base).get("_learned", ""))
+        parameters[name] = meaning, f"{allowed.kind}, default={shown}"
+    for name, described in ATTRIBUTES.items():
+        attributes |= entries(described) if not name or name in of_name else {}
+    for base in reversed(cls.__mro__):
+        learned = dict(vars(base).get("_learned", {}))
         for name, value in vars(base).items():
             if isinstance(value, property) and name.endswith("_") and base.__module__.startswith("sdem_dist."):
                 kind = str(get_annotations(cast(Any, value.fget))["return"]).removeprefix("np.")
                 learned[name] = cleandoc(value.__doc__ or ""), kind
-        sections["Attributes"] = learned | sections["Attributes"] | learned
-    text, heading, rest = re.split(r"(    References\n|    Examples\n|$)", decorated.__doc__ or "", maxsplit=1)
-    for title, described in sections.items():
-        lines = "".join([f"{title}\n", "-" * len(title), "\n", *(_entry(*item) for item in described.items())])
-        text = f"{text.rstrip()}\n\n{indent(lines, '    ')}\n"
-    decorated.__doc__ = f"{text}\n{heading}{rest}"
-    return decorated
+        attributes = learned | attributes | learned
+    sections = {"Parameters": parameters, "Attributes": attributes, "References": {references: ("", "")}}
+    sections["Examples"] = {arrows + examples: ("", "")}
+    text = f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}"
+    cls.__doc__ = indent(text, "    ").strip()
+
+
+def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray") -> Any:
+    """Return a property of fitted models: what stands at a path of attributes, or what a function makes of a model."""
+
+    def get(model: object) -> Any:
+        return attrgetter(value)(model) if isinstance(value, str) else value(model)
+
+    get.__annotations__["return"] = kind
+    return property(get, doc=meaning)
 
 
 ARGUMENTS = entries("""
@@ -263,25 +254,33 @@ y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- 
 sample_weight : array-like of shape (n_samples,), default=None --
 client : distributed.Client, default=None -- Its workers read a corpus and score it; the result is gathered here.
 """)
-"""What methods of many estimators take."""
+"""What methods of many estimators take; X is a "collection" where they predict."""
 
 
-def takes(*names: str, returns: str = "") -> Callable[[_Method], _Method]:
-    """Add these arguments to the docstring of a method, the first of its parameters, and what it returns."""
+def document(cls: _Class) -> _Class:
+    """Write the docstrings of a class's public methods in numpydoc's form: entries, see `entries`, become sections.
 
-    def documented(method: _Method) -> _Method:
-        text, heading = cleandoc(method.__doc__ or ""), "Parameters\n----------\n"
-        if "Returns\n-------" not in text:
-            kind, *meaning = (returns or str(get_annotations(method)["return"])).splitlines()
-            section = "\n".join([f"Returns\n-------\n{kind}", *(f"    {line}" for line in meaning)])
-            text = re.sub(r"\n*\n(?=Raises\n-)|$", f"\n\n{section}\n\n", text, count=1).strip()
-        if heading not in text:
-            text = re.sub(r"\n(?=Returns\n-)", f"\n{heading}\n", text, count=1)
-        arguments = "".join(_entry(name.replace("collection", "X"), ARGUMENTS[name]) for name in names)
-        method.__doc__ = text.replace(heading, heading + arguments)
-        return method
+    Entries are of parameters, of "Returns" or "Returns name", and of "Raises name". Arguments that have none are those
+    of `ARGUMENTS`, and what is returned is said by the annotation.
+    """
+    for name, method in vars(cls).items():
+        if isfunction(method) and not name.startswith("_") and "\n---" not in (method.__doc__ or "\n---"):
+            method.__doc__ = _with_sections(method, cleandoc(method.__doc__ or ""))
+    return cls
 
-    return documented
+
+def _with_sections(method: Callable[..., object], text: str) -> str:
+    names, returned = [*signature(method).parameters], str(get_annotations(method).get("return")).removeprefix("np.")
+    predicts = "y" not in names and returned == "Any"  # lazily where rows are
+    described = {n: ARGUMENTS["collection" if n == "X" and predicts else n] for n in names if n in ARGUMENTS}
+    sections: dict[str, dict[str, tuple[str, str]]] = {"Parameters": {}, "Returns": {}, "Raises": {}}
+    for name, entry in (described | entries(text)).items():
+        title, _, rest = name.partition(" ")
+        title, rest = (title, rest) if title in sections else ("Parameters", name)
+        sections[title][rest] = entry
+    if not sections["Returns"] and returned != "None":
+        sections["Returns"][""] = "", {"Any": "ndarray or Dask collection", "Self": "self"}.get(returned, returned)
+    return f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}".rstrip() + "\n"
 
 
 def check(estimator: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +29,15 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.label_scores import probabilities
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.reports.explaining import DocumentParts, explanations, number_explanations, refused
+from sdem_dist.reports.explaining import (
+    DocumentParts,
+    explanations,
+    number_explanations,
+    of_components,
+    of_labels,
+    of_naive_bayes,
+    refused,
+)
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 from sdem_dist.reports.top_words import Topics, topics_of
@@ -43,13 +51,17 @@ FAR = -float(np.log(np.finfo(float).eps))
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
-    """What classifiers answer; they define how documents are scored."""
+    """What classifiers answer; they define how documents are scored.
 
-    _learned = "classes_ : ndarray of shape (n_classes,) --"
+    classes_ : ndarray of shape (n_classes,) --
+    """
 
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
-        return self._joint_log_proba(X) / self.temperature_
+        temperature: Any = self.temperature_
+        if self.several_labels:  # each with one of its own
+            temperature = self.temperatures_  # type: ignore[attr-defined]
+        return np.asarray(self._joint_log_proba(X) / temperature)
 
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory; of several labels which of them a document gets."""
@@ -65,18 +77,17 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self.spec.poor_score
+        tags.classifier_tags.poor_score = self.spec.poor_score or getattr(self, "components", "gaussian") != "gaussian"
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = self.spec.label_sets
         return tags
 
     @property
     def _monitor(self) -> str:
         loss = getattr(self, "loss", None)
-        return loss if loss in ("nll", "ncll", "hinge") else "ncll"
+        return "label_log_loss" if self.several_labels else loss if loss in ("nll", "ncll", "hinge") else "ncll"
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64")
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y | d)."""
+        """Return ln p(y | d), shape (n_samples, n_classes)."""
 
         def predicted(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
@@ -84,9 +95,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         return over_blocks(self, X, predicted, len(self.classes_), client)
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(y | d); rows sum to 1, except where documents have several labels."""
+        """Return p(y | d), shape (n_samples, n_classes); rows sum to 1, except where documents have several labels."""
 
         def predicted(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
@@ -94,33 +104,23 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         return over_blocks(self, X, predicted, len(self.classes_), client)
 
-    @p.takes("collection", "client")
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return each document's most probable class, shape (n_samples,).
+        """Return each document's most probable class, shape (n_samples,), with the dtype of `classes_`.
 
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            With the dtype of `classes_`. Where documents have several labels an indicator matrix of shape (n_samples,
-            n_classes), int64: a document gets the labels whose probability is at least their threshold.
+        Where documents have several labels an indicator matrix of shape (n_samples, n_classes), int64: a document gets
+        the labels whose probability is at least their threshold.
         """
         n_columns = len(self.classes_) if self.several_labels else None
         return over_blocks(self, X, self._predicted, n_columns, client)
 
-    @p.takes("X", "y", returns="self")
     def calibrate_sets(self, X: object, y: object = None) -> Self:
-        """Find the thresholds of `predict_sets` from held-out documents.
+        """Find the thresholds of `predict_sets` from held-out documents; they are saved with the model.
 
         These must not have taken part in training, nor, as `validation`, in choosing training time or a temperature; a
-        warning says so where a model that weighs words can tell. Thresholds are saved with the model; another fit
-        forgets them.
+        warning says so where a model that weighs words can tell. Another fit forgets the thresholds.
 
-        Raises
-        ------
-        ValueError, CorpusError
-            A label is not among the classes, or the documents have none.
-        ModelError
-            The model gives documents several labels.
+        Raises ValueError, CorpusError -- A label is not among the classes, or the documents have none.
+        Raises ModelError -- The model gives documents several labels.
         """
         if self.several_labels:
             raise ModelError(
@@ -133,28 +133,20 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
                 "coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
                 stacklevel=2,
             )
-        labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
+        labels = np.concatenate([cast(Any, source.corpus.read(*ends)).labels for ends in ranges_of(source.corpus)])
         labels = labels if source.corpus.mask is None else labels[source.corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(source.corpus), labels)
         return self
 
-    @p.takes("X", returns="ndarray of shape (n_samples, n_classes), bool")
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
-        """Return a set of possible classes for each document.
+        """Return a set of possible classes, maybe none, for each document, bool of shape (n_samples, n_classes).
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
-        with the documents of `calibrate_sets`. A set may be empty. Classes of few such documents are taken together;
-        see `sdem_dist.calibration`.
+        with the documents of `calibrate_sets`. Classes of few such documents are taken together, see
+        `sdem_dist.calibration`.
 
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Between 0 and 1.
-
-        Raises
-        ------
-        ModelError
-            `calibrate_sets` was not called.
+        coverage : float, default=0.9 -- Between 0 and 1.
+        Raises ModelError -- `calibrate_sets` was not called.
         """
         return conformal_sets(self.predict_proba(X), self.set_thresholds(coverage))
 
@@ -167,17 +159,12 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             )
         return conformal_thresholds(self.set_scores_, coverage)
 
-    @p.takes("collection", "client")
     def decision_function(self, X: object, client: Client | None = None) -> Any:
-        """Return what decides between classes.
+        """Return ln p(y | d), shape (n_samples, n_classes); with two classes the log-odds of the second, (n_samples,).
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
-            ln p(y | d); with two classes the log-odds of the second one. What lies beyond 36 (a probability under
-            2**-52) grows as the logarithm of its distance from there: tools that calibrate or combine columns compare
-            documents, and a few values of -1e9 would outweigh all others. Where documents have several labels the
-            log-odds of each, over its temperature.
+        What lies beyond 36 (a probability under 2**-52) grows as the logarithm of its distance from there: tools that
+        calibrate or combine columns compare documents, and a few values of -1e9 would outweigh all others. Where
+        documents have several labels the log-odds of each, over its temperature.
         """
         two = len(self.classes_) == 2
 
@@ -197,32 +184,27 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
 
-        Parameters
-        ----------
-        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
-            Texts get their words marked.
-        against : class label, or list of one for each document, default=None
-            The other class. None, or the class that is predicted itself: the runner-up.
-
-        Returns
-        -------
-        Explanations
-            A list of `Explanation`, see `sdem_dist.reports.explanation`.
-
-        Raises
-        ------
-        ValueError
-            `against` is not a class of the model, or the documents do not fit it.
-        ModelError
-            The model's scores are not a sum over words.
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
+        against : class label, or list of one for each document, default=None -- The other class. None, or the class
+            that is predicted itself: the runner-up.
+        Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
+        Raises ValueError, ModelError -- `against` is not a class, the documents do not fit the model, or its scores are
+            not a sum over words.
         """
         return explanations(self, X, against)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        raise refused(self)
+        log_prior = getattr(self._parameters, "log_prior", None)
+        if log_prior is None:
+            raise refused(self)
+        rows, component_class = self._rows(documents), self.learner_.head.component_class
+        if self.several_labels:
+            return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)  # type: ignore[attr-defined]
+        if component_class:
+            return of_components(rows, pairs, log_prior, component_class, self.temperature_)
+        return of_naive_bayes(rows, pairs, log_prior, self.temperature_)
 
-    @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
 
@@ -238,40 +220,30 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         labelled = has_label(self, labels)
         if not labelled.any():
             raise ValueError("none of the documents to be scored has a label: accuracy needs some that have")
-        right = np.asarray(self.predict(X)) == labels
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
-        return float(np.average(right[labelled], weights=weights))
+        return float(np.average((np.asarray(self.predict(X)) == labels)[labelled], weights=weights))
 
 
 class LabelSets(EngineClassifier):
     """What classifiers answer whose documents may have several labels."""
 
-    @property
-    @abstractmethod
-    def thresholds_(self) -> np.ndarray:
-        """Lowest probability with which a document gets each label, shape (n_labels,)."""
+    thresholds_: ClassVar[Any]  # lowest probability with which a document gets each label, shape (n_labels,)
 
-    @p.takes("X", returns="list of tuple")
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first, where it may have several."""
-        names, least = self.classes_.tolist(), self.thresholds_
-        return [
-            tuple(names[k] for k in np.argsort(-row, kind="stable").tolist() if row[k] >= least[k])
-            for row in np.asarray(self.predict_proba(X))
-        ]
+        rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
+        orders = np.argsort(-rows, axis=1, kind="stable").tolist()
+        likely = rows >= self.thresholds_
+        return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
 
 class JointClassifier(EngineClassifier):
     """What classifiers that are joint distributions of classes and documents answer beside that."""
 
-    @property
-    def class_log_prior_(self) -> np.ndarray:
-        """Logarithm of p(class), shape (n_classes,)."""
-        return np.asarray(self._parameters.log_prior)
+    class_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(class), shape (n_classes,).")
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64\nIn nats.")
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d); of counts without the multinomial coefficient."""
+        """Return ln p(y, d), shape (n_samples, n_classes), in nats; of counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 
@@ -289,17 +261,9 @@ class EngineRegressor(RegressorMixin, EngineEstimator):
         from its mean, times its coefficient in the regression on the features that the row has. Words count through
         topics.
 
-        Parameters
-        ----------
-        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
-            Texts get their words marked.
-        target : int, default=0
-            Which of several targets, from 0.
-
-        Returns
-        -------
-        Explanations
-            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
+        target : int, default=0 -- Which of several targets, from 0.
+        Returns : Explanations -- A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
         return number_explanations(self, X, target)
 
@@ -307,9 +271,8 @@ class EngineRegressor(RegressorMixin, EngineEstimator):
 class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
 
-    @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each document or row, shape (n_samples,).
+        """Return ln p(x) of each document or row, shape (n_samples,), in nats.
 
         Missing values are summed out. Counts are without the multinomial coefficient.
         """
@@ -318,23 +281,12 @@ class WithDensity(EngineEstimator):
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows or documents, and their classes or clusters; of naive Bayes of counts with ``loss="nll"`` alone.
 
-        Parameters
-        ----------
-        n_samples : int, default=1
-            0 or more.
-        random_state : int, RandomState instance or None, default=None
-        length : int, default=100
-            Words of each document.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts
-        y : ndarray of shape (n_samples,)
-
-        Raises
-        ------
-        ModelError
-            The model is of words, but not of counts.
+        n_samples : int, default=1 -- 0 or more.
+        random_state : int, RandomState instance or None, default=None --
+        length : int, default=100 -- Words of each document.
+        Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
+        Returns y : ndarray of shape (n_samples,) --
+        Raises ModelError -- The model is of words, but not of counts.
         """
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"
@@ -350,7 +302,7 @@ class WithDensity(EngineEstimator):
             if getattr(self, "components", "") == "exponential":  # an offset moves values below 0
                 X = np.maximum(X, 0.0)
         elif n_samples:
-            words = np.exp((self._parameters.log_words - self._parameters.log_totals).T)
+            words = np.exp(self._log_words)
             words /= words.sum(axis=1, keepdims=True)
             X = sp.vstack([sp.csr_matrix(rng.multinomial(length, words[j])) for j in drawn], format="csr")
         if self.spec.target != "labels":
@@ -359,16 +311,14 @@ class WithDensity(EngineEstimator):
 
 
 class Clustering(ClusterMixin, EngineEstimator):
-    """Which cluster documents are in. Labels play no part: `fit` ignores `y`."""
+    """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
 
-    _learned = """
     labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; a corpus is passed to
         `predict`. Not kept in files.
     """
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples,), int64")
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the nearest or most probable cluster of each document."""
+        """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
         return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
 
 
@@ -383,14 +333,10 @@ class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEsti
     def _transformed(self, X: object) -> np.ndarray:
         """Return the numbers of documents in memory, shape (n_samples, n_features_out)."""
 
-    @p.takes("collection", "client")
     def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return documents as a few numbers: topic proportions, whose rows sum to 1, or distances from centres.
+        """Return documents as topic proportions, whose rows sum to 1, or as distances from centres, (n_samples, k).
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out), float64
-            One column for each topic, in the order of `components_`, or for each centre.
+        There is a column for each topic, in the order of `components_`, or for each centre.
         """
         return over_blocks(self, X, self._transformed, self._n_features_out, client)
 
@@ -405,14 +351,7 @@ class WithTopics(Transforming):
     def topics(self, n_words: int = 10) -> Topics:
         """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
 
-        Parameters
-        ----------
-        n_words : int, default=10
-            Words of each topic.
-
-        Returns
-        -------
-        Topics
-            A list that shows itself as a table.
+        n_words : int, default=10 -- Words of each topic.
+        Returns : Topics -- A list that shows itself as a table.
         """
         return topics_of(self, self._topic_labels(), n_words)

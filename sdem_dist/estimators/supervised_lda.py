@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 SHOWN = ("accuracy", "ncll", "micro_f1", "label_log_loss")
 
 
-@p.estimator
 class SupervisedTopics(TopicModel):
-    """What topics that learn to predict have beside others."""
+    """What topics that learn to predict have beside others.
+
+    log_counts -- Take ln(1 + x) of all counts, in training and prediction.
+    words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
+        that also explain the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in
+        five more trainings.
+    """
 
     output_rate: float = 3.0
-    log_counts: bool = p.param(False, "Take ln(1 + x) of all counts, in training and prediction.")
-    words_weight: Literal["auto"] | float = p.param(
-        0.0,
-        "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
-        'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
-    )
+    log_counts: bool = False
+    words_weight: Literal["auto"] | float = 0.0
 
 
-@p.estimator
 class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
@@ -49,12 +49,13 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
     through all steps.
 
-    References
-    ----------
-    Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
+    ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
+        (cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.
+    gamma -- Factor inside the softmax, or of the scores of levels and labels.
+    unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
+    References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
+        Architecture. NIPS.
 
-    Examples
-    --------
     >>> from sdem_dist import SupervisedLDAClassifier
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
     >>> clf = SupervisedLDAClassifier(n_components=2).fit(X, y)
@@ -64,23 +65,15 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     (200, 2)
     """
 
-    ordered: bool = p.param(
-        False,
-        "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
-        "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
-    )
-    gamma: p.Positive = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.")
+    ordered: bool = False
+    gamma: p.Positive = 1.0
     class_weight: object = None
-    unlabelled: object = p.param(None, "The label, such as -1, of hidden classes: see `words_weight`.", "label")
+    unlabelled: object = None
 
     spec = Spec(
         "sparse", "labels", "class", SHOWN, topics="documents", unlabelled=True, label_sets=True, poor_score=True
     )
     _takes_hidden = True
-
-    @property
-    def _monitor(self) -> str:
-        return "label_log_loss" if self.several_labels else "ncll"
 
     def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
         several = source.members is not None
@@ -144,15 +137,16 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         return of_supervised_topics(self._parameters, rows, says, theta, named(self.topics(3)))
 
 
-@p.estimator
 class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
     ``family="poisson"``: the prediction is the exponential of U theta, times the mean of training.
 
-    Examples
-    --------
+    family -- Of real numbers; or of counts (log link), fractions too.
+    gamma -- Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of
+        counts it multiplies minus the log-likelihood.
+
     >>> from sdem_dist import SupervisedLDARegressor
     >>> X, stars = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [1.0, 2.0, 8.0, 9.0] * 50
     >>> model = SupervisedLDARegressor(n_components=2).fit(X, stars)
@@ -161,14 +155,8 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     True
     """
 
-    family: Literal["gaussian", "poisson"] = p.param(
-        "gaussian", "Of real numbers; or of counts (log link), fractions too."
-    )
-    gamma: p.Positive = p.param(
-        1.0,
-        "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
-        "multiplies minus the log-likelihood.",
-    )
+    family: Literal["gaussian", "poisson"] = "gaussian"
+    gamma: p.Positive = 1.0
     output_rate: float = 0.3
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
@@ -204,7 +192,6 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     def _topic_labels(self) -> list[object]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
-    @p.takes("collection", "client", returns="ndarray of shape (n_samples,) or (n_samples, n_targets), float64")
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
 
@@ -233,7 +220,6 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
         if self._single and self.learner_.n_labels != 1:
             raise ValueError("a single target does not match the outputs")
 
-    @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
         if not isinstance(X, Corpus):

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
@@ -35,34 +34,33 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
-from sdem_dist.reports.explaining import DocumentParts, of_naive_bayes
 
 
-@p.estimator
 class FeatureNB(WithDensity, JointClassifier):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
+
+    loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    n_epochs -- Passes over the documents after the generative fit.
+    merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are
+        averaged.
+    batch_size -- Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).
+    step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
+        and only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per
+        document.
+    step_decay -- lambda of the paper's steps, and of safe ones with batches.
+    class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
+    history_ : list of dict -- One entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
     """
 
-    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param(
-        "ncll", 'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.'
-    )
-    n_epochs: int = p.param(60, "Passes over the documents after the generative fit.")
-    merge: Literal["sum", "mean"] = p.param(
-        "sum",
-        '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
-    )
+    loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
+    n_epochs: int = 60
+    merge: Literal["sum", "mean"] = "sum"
     n_lanes: int | None = None
-    batch_size: int | None = p.param(
-        None, 'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).'
-    )
-    step: Literal["safe", "paper"] = p.param(
-        "safe",
-        '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
-        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
-    )
-    step_decay: float = p.param(1e-5, "lambda of the paper's steps, and of safe ones with batches.")
+    batch_size: int | None = None
+    step: Literal["safe", "paper"] = "safe"
+    step_decay: float = 1e-5
     class_prior: object = None
     fit_prior: bool = True
     class_weight: object = None
@@ -72,10 +70,6 @@ class FeatureNB(WithDensity, JointClassifier):
     random_state: object = 0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    _learned = """
-    class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
-    history_ : list of dict -- One entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
-    """
 
     _kind = "gaussian"  # of all columns
 
@@ -84,33 +78,30 @@ class FeatureNB(WithDensity, JointClassifier):
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
-        params = self.get_params(deep=False)
+        params, blocks = self.get_params(deep=False), list[Block]()
         alpha, threshold = pseudo_count(params.get("alpha", 0.0), 0), params.get("binarize")
+        bernoulli = Bernoulli(alpha, None if threshold is None else float(threshold))
+        families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
         columns_of: dict[str | Family, list[int]] = {}
         for kind, columns in self._kinds_of(len(summary.n)):
             if isinstance(kind, Family) and kind.width != len(columns):
                 raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
             columns_of.setdefault(kind, []).extend(columns)
-        blocks: list[Block] = []
         for kind, listed in columns_of.items():
-            positions = np.array(listed)
-            if isinstance(kind, Family):
-                units: tuple[tuple[float, ...], ...] = ()
-                if kind.standardised:
-                    starts.refuse_beyond_squares(summary, positions)
-                    units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
-                blocks.append(Block(kind, tuple(listed), *units))
-            elif kind == "gaussian":
+            positions, units = np.array(listed), tuple[tuple[float, ...], ...]()
+            if kind == "gaussian":
                 added = params["var_smoothing"] * summary.variance[positions].max()
                 prior, literal = 0.0 if generative else params["prior"], self.step == "paper"
                 # The paper's prior is of the columns as they are.
                 blocks.append(starts.gaussian_block(summary, positions, prior, added, standardised=not literal))
             elif kind == "categorical":
-                blocks.extend(starts.categorical_blocks(summary, positions, alpha, params.get("min_categories")))
+                blocks += starts.categorical_blocks(summary, positions, alpha, params.get("min_categories"))
             else:
-                bernoulli = Bernoulli(alpha, None if threshold is None else float(threshold))
-                families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
-                blocks.append(Block(families[kind], tuple(listed)))
+                family = kind if isinstance(kind, Family) else families[kind]
+                if isinstance(kind, Family) and kind.standardised:
+                    starts.refuse_beyond_squares(summary, positions)
+                    units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
+                blocks.append(Block(family, tuple(listed), *units))
         return tuple(blocks)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
@@ -136,17 +127,18 @@ class FeatureNB(WithDensity, JointClassifier):
     def _describe(self, source: Source) -> None:
         super()._describe(source)
         self.class_count_ = np.asarray(source.class_counts)
-        if isinstance(source.corpus, Corpus):
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            categories = numbering(source.corpus.header.vectorizer)
-            if categories is not None and source.vocabulary is not None:
-                self.feature_names_in_ = np.array(source.vocabulary, object)
-            if categories and not isinstance(self, MixedNB):
-                raise CorpusError(
-                    f"{source.name} was written from a table with columns of text, categories or booleans: MixedNB takes such "
-                    f"corpora, {type(self).__name__} does not"
-                )
-            self.categories_ = categories or {}
+        if not isinstance(source.corpus, Corpus):
+            return
+        categories = numbering(source.corpus.header.vectorizer)
+        if categories and not isinstance(self, MixedNB):
+            raise CorpusError(
+                f"{source.name} was written from a table with columns of text, categories or booleans: MixedNB takes such "
+                f"corpora, {type(self).__name__} does not"
+            )
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if categories is not None and source.vocabulary is not None:
+            self.feature_names_in_ = np.array(source.vocabulary, object)
+        self.categories_ = categories or {}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
@@ -189,9 +181,6 @@ class FeatureNB(WithDensity, JointClassifier):
             end = end._replace(warnings=(problem,))
         return end
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior)
-
     def _log_densities(self, row: object) -> np.ndarray:
         """Return ln p(value | class) of a value of each column, shape (n_features, n_classes)."""
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
@@ -204,10 +193,7 @@ class FeatureNB(WithDensity, JointClassifier):
         class's share of the training documents, class weights included. What training changed beyond these shares
         stays. Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
 
-        Raises
-        ------
-        ValueError
-            A class that has no training documents is given a share.
+        Raises ValueError -- A class that has no training documents is given a share.
         """
         shares = np.asarray(fixed_log_prior(np.asarray(class_prior, np.float64), True, len(self.classes_)))
         old = self.class_count_ * np.asarray(self.learner_.class_weight or 1.0)
@@ -243,14 +229,14 @@ class FeatureNB(WithDensity, JointClassifier):
             self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
 
 
-@p.estimator
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
     With ``loss="nll"`` it is scikit-learn's.
 
-    Examples
-    --------
+    var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
+    prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
+
     >>> import numpy as np
     >>> from sdem_dist import GaussianNB
     >>> X = np.array([[1.0, 2.0], [1.5, np.nan], [4.0, 4.5], [5.0, 5.0]])
@@ -259,40 +245,36 @@ class GaussianNB(FeatureNB):
     ['low', 'high']
     """
 
-    var_smoothing: float = p.param(1e-9, "Share of the largest variance that the generative fit adds to all variances.")
-    prior: float = p.param(
-        1.0, 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
+    var_smoothing: float = 1e-9
+    prior: float = 1.0
+
+    theta_ = p.fitted(
+        lambda model: model._moments()[0], "Mean of each class and column, shape (n_classes, n_features)."
+    )
+    var_ = p.fitted(
+        lambda model: model._moments()[1], "Variance of each class and column, shape (n_classes, n_features)."
     )
 
-    @property
-    def theta_(self) -> np.ndarray:
-        """Mean of each class and column, shape (n_classes, n_features)."""
-        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[0]
-
-    @property
-    def var_(self) -> np.ndarray:
-        """Variance of each class and column, shape (n_classes, n_features)."""
-        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
 
 
-@p.estimator
 class BernoulliNB(FeatureNB):
     """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
 
     With ``loss="nll"`` it is scikit-learn's.
 
-    Examples
-    --------
+    alpha -- Pseudo-count of each of the two values.
+    binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
+
     >>> from sdem_dist import BernoulliNB
     >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
     >>> clf.predict([[1, 0], [0, 1]]).tolist()
     [0, 1]
     """
 
-    alpha: float = p.param(1.0, "Pseudo-count of each of the two values.")
-    binarize: float | None = p.param(
-        0.0, "Values above it count as 1, others as 0; None: values are 0 and 1.", "float in (-inf, inf) | None"
-    )
+    alpha: float = 1.0
+    binarize: float | None = 0.0
 
     spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
     _kind = "bernoulli"
@@ -303,28 +285,25 @@ class BernoulliNB(FeatureNB):
         return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
 
 
-@p.estimator
 class CategoricalNB(FeatureNB):
     """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
 
     With ``loss="nll"`` it is scikit-learn's.
 
-    Examples
-    --------
+    alpha -- Pseudo-count of each category.
+    min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: as many as training
+        shows.
+
     >>> from sdem_dist import CategoricalNB
     >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
     >>> clf.predict([[0, 1], [2, 0]]).tolist()
     [0, 1]
     """
 
-    alpha: float = p.param(1.0, "Pseudo-count of each category.")
-    min_categories: object = p.param(
-        None,
-        "Least categories of a column; None: as many as training shows.",
-        "int or array-like of shape (n_features,)",
-    )
+    alpha: float = 1.0
+    min_categories: object = None
 
-    spec = replace(FeatureNB.spec, positive=True)
+    spec = replace(FeatureNB.spec, positive=True, categorical=True)
     _kind = "categorical"
 
     @property
@@ -342,36 +321,36 @@ class CategoricalNB(FeatureNB):
         of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
         return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        return tags
 
-
-@p.estimator
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
-    Examples
-    --------
+    alpha -- Observations of the count 1 that the conjugate Gamma prior adds to every class.
+
     >>> from sdem_dist import PoissonNB
     >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
     >>> clf.predict([[7, 2], [1, 6]]).tolist()
     [0, 1]
     """
 
-    alpha: float = p.param(1.0, "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
+    alpha: float = 1.0
 
     spec = replace(FeatureNB.spec, positive=True)
     _kind = "poisson"
 
 
-@p.estimator
 class MixedNB(FeatureNB):
     """Naive Bayes whose columns have families of their own; takes pandas tables.
 
-    Examples
-    --------
+    categories_ : dict of int to ndarray -- Categories of the columns that do not hold numbers, in the order of the
+        numbers that stand for them in `sample`. Other categories met in prediction are missing values.
+    kinds : mapping | None -- From a column (name or position), or a tuple of columns that make one variable, to
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the
+        others, texts, categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.
+    alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
+    var_smoothing -- As in `GaussianNB`.
+    prior -- As in `GaussianNB`.
+
     >>> import pandas as pd
     >>> from sdem_dist import MixedNB
     >>> frame = pd.DataFrame({"visits": [1, 2, 9, 8], "country": ["fr", "fr", "de", "de"]})
@@ -380,21 +359,10 @@ class MixedNB(FeatureNB):
     ['new']
     """
 
-    _learned = """
-    categories_ : dict of int to ndarray -- Categories of the columns that do not hold numbers, in the order of the
-        numbers that stand for them in `sample`. Other categories met in prediction are missing values.
-    """
-
-    kinds: Mapping[Any, str | Family] | None = p.param(
-        None,
-        'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
-        '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
-        "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
-        "mapping | None",
-    )
-    alpha: float = p.param(1.0, "Pseudo-count of each category or value, as in `CategoricalNB`.")
-    var_smoothing: float = p.param(1e-9, "As in `GaussianNB`.")
-    prior: float = p.param(1.0, "As in `GaussianNB`.")
+    kinds: Mapping[Any, str | Family] | None = None
+    alpha: float = 1.0
+    var_smoothing: float = 1e-9
+    prior: float = 1.0
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""

@@ -34,48 +34,47 @@ from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-@p.estimator
 class TopicModel(WithTopics):
-    """Base of the topic models by mirror descent."""
+    """Base of the topic models by mirror descent.
 
-    n_components: int = p.param(20, "K, the topics.", positional=True)
-    alpha: object = p.param(
-        1.001,
-        "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
-        'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
-        'Literal["learned"] | p.Positive | p.Positives',
-    )
-    beta: float = p.param(1.0, "Of the Dirichlet prior of words. Above 1 all words move at once.", "float in [1, inf)")
-    n_layers: int = p.param(10, "L, steps of mirror descent towards a document's topics.")
-    inference_step: p.Positive = p.param(1.0, "Length T of a step, times a document's words and pseudo-counts.")
-    inference: Literal["mirror-descent", "accelerated", "line-search", "line-search-l1"] = p.param(
-        "mirror-descent",
-        "Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence (Algorithm 1)\n"
-        "or the 1-norm (equation 29) of Chen et al.",
-    )
-    topic_rate: float | None = p.param(
-        None,
-        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without labels 0.15,\n"
-        "and less from 25,000 documents on.",
-    )
+    n_components -- K, the topics.
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Of the Dirichlet prior of a document's topics: convex from
+        1 on, sparser below. One number, or one for each topic. "learned": common topics get more of the pseudo-counts,
+        alpha - 1, whose mean is 0.1; see `alpha_`.
+    beta : float in [1, inf) -- Of the Dirichlet prior of words. Above 1 all words move at once.
+    n_layers -- L, steps of mirror descent towards a document's topics.
+    inference_step -- Length T of a step, times a document's words and pseudo-counts.
+    inference -- Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence
+        (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
+    topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
+        labels 0.15, and less from 25,000 documents on.
+    average_from : int in [0, inf) -- The model is the mean over batches from this epoch on, from 0.
+    merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
+    batch_size -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
+    rounds_per_epoch -- Merges per epoch, for "mean". None: 1.
+    topic_shares_ : ndarray of shape (n_components,) -- Share of the training documents' words that each topic is
+        expected to explain.
+    history_ : list of dict -- One entry per epoch, see ``sdem_dist/models/topic_heads.py``.
+    """
+
+    n_components: int = p.positional(20)
+    alpha: object = 1.001
+    beta: float = 1.0
+    n_layers: int = 10
+    inference_step: p.Positive = 1.0
+    inference: Literal["mirror-descent", "accelerated", "line-search", "line-search-l1"] = "mirror-descent"
+    topic_rate: float | None = None
     n_epochs: int = 4
-    average_from: int = p.param(1, "The model is the mean over batches from this epoch on, from 0.", "int in [0, inf)")
-    merge: Literal["mean", "sum"] = p.param(
-        "mean", '"mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.'
-    )
-    batch_size: int | None = p.param(None, 'Documents of a step: of a lane ("mean") or round ("sum"). None: 100.')
+    average_from: int = 1
+    merge: Literal["mean", "sum"] = "mean"
+    batch_size: int | None = None
     n_lanes: int | None = None
-    rounds_per_epoch: int | None = p.param(None, 'Merges per epoch, for "mean". None: 1.')
+    rounds_per_epoch: int | None = None
     vectorizer: VectorizerSettings | None = None
     patience: int | None = None
     random_state: object = 0
 
     _topic_rate = 0.05
-    _learned = """
-    topic_shares_ : ndarray of shape (n_components,) -- Share of the training documents' words that each topic is
-        expected to explain.
-    history_ : list of dict -- One entry per epoch, see ``sdem_dist/models/topic_heads.py``.
-    """
 
     @abstractmethod
     def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
@@ -181,7 +180,6 @@ class TopicModel(WithTopics):
         return np.asarray(self.learner_.model.inference.proportions(self._parameters, self._documents(X))[0])
 
 
-@p.estimator
 class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
@@ -193,12 +191,10 @@ class LatentDirichletAllocation(TopicModel):
     theta out, by the left-to-right estimator with `n_particles`. The history has "plug_in_nll" of training documents,
     ``-ln p(w | theta)`` a word: it is fast and too low, lower with more topics, as theta is found from the same words.
 
-    References
-    ----------
-    Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
+    n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
+    References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
+        Architecture. NIPS.
 
-    Examples
-    --------
     >>> from sdem_dist import LatentDirichletAllocation
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
     >>> model = LatentDirichletAllocation(n_components=2).fit(X)
@@ -211,7 +207,7 @@ class LatentDirichletAllocation(TopicModel):
     n_epochs: int = 10
     merge: Literal["mean", "sum"] = "sum"
     batch_size: int | None = 500
-    n_particles: int = p.param(10, "Particles of the left-to-right estimate of ln p(words). More make it less noisy.")
+    n_particles: int = 10
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
     _monitor = "word_nll"
@@ -231,28 +227,24 @@ class LatentDirichletAllocation(TopicModel):
         values = lda.log_probability(self._parameters.topics, documents, alpha, self.n_particles)
         return np.stack([values, lengths(documents)], axis=1)
 
-    @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
+        """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator, in nats.
 
         Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
         ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
         """
         return over_corpus(self, X, self._estimated)[:, 0]
 
-    @p.takes("X", "y", returns="float\nIn nats.")
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
+        """Return the mean ln p of a word of documents in memory or of a corpus, in nats, see `score_samples`."""
         values, n_words = over_corpus(self, X, self._estimated).T
         return float(values.sum() / max(n_words.sum(), 1.0))
 
-    @p.takes("X")
     def perplexity(self, X: object) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator."""
         return float(np.exp(-self.score(X)))
 
 
-@p.estimator
 class LDAClassifier(WithTopics, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
@@ -264,12 +256,22 @@ class LDAClassifier(WithTopics, JointClassifier):
     "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of what `predict_joint_log_proba`
     returns. `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
 
-    References
-    ----------
-    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
+    loss -- As in `MultinomialNB`; "nll" adds expected counts.
+    n_components -- Topics of each class.
+    topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
+    doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
+    inference -- Of topics: most probable, fast; or sampled (equation 18).
+    occurrences -- For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18
+        literally, or each has its own, which needs whole counts.
+    n_sweeps -- Sweeps over a document.
+    burn_in : int in [0, inf) | None -- First sweeps, not kept. None: 3, or all but one.
+    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009):
+        consistent, slow; with "shared" all occurrences of a word have one topic. 0: what inference gives, with sampling
+        the plug-in estimate.
+    init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
+    step -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 
-    Examples
-    --------
     >>> from sdem_dist import LDAClassifier
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
     >>> clf = LDAClassifier(loss="nll", n_components=2).fit(X, y)
@@ -279,30 +281,19 @@ class LDAClassifier(WithTopics, JointClassifier):
     (20, 4)
     """
 
-    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param("ncll", 'As in `MultinomialNB`; "nll" adds expected counts.')
-    n_components: int = p.param(2, "Topics of each class.")
-    topic_word_prior: p.Positive = p.param(
-        1.0, "eta: pseudo-count of a word, which topics of a class share; paper: 0.1."
-    )
-    doc_topic_prior: float | None = p.param(None, "alpha, of a document's topic proportions. None: 1 / n_components.")
-    inference: Literal["map", "gibbs"] = p.param("map", "Of topics: most probable, fast; or sampled (equation 18).")
-    occurrences: Literal["shared", "paper", "each"] = p.param(
-        "shared",
-        'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
-        "each has its own, which needs whole counts.",
-    )
-    n_sweeps: int = p.param(10, "Sweeps over a document.")
-    burn_in: int | None = p.param(None, "First sweeps, not kept. None: 3, or all but one.", "int in [0, inf) | None")
-    n_particles: int = p.param(
-        0,
-        'Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009): consistent, slow; with "shared"\n'
-        "all occurrences of a word have one topic. 0: what inference gives, with sampling the plug-in estimate.",
-        "int in [0, inf)",
-    )
-    init_noise: float = p.param(0.1, "The start is multiplied by ``exp(init_noise * normal)``: topics can part.")
+    loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
+    n_components: int = 2
+    topic_word_prior: p.Positive = 1.0
+    doc_topic_prior: float | None = None
+    inference: Literal["map", "gibbs"] = "map"
+    occurrences: Literal["shared", "paper", "each"] = "shared"
+    n_sweeps: int = 10
+    burn_in: int | None = None
+    n_particles: int = 0
+    init_noise: float = 0.1
     n_epochs: int = 10
     steps: str = "margin"
-    step: float | None = p.param(None, 'c, for "margin". None: 3 with the hinge loss, 16 with the others.')
+    step: float | None = None
     step_decay: float = 1e-5
     merge: str = "mean"
     n_lanes: int | None = None

@@ -54,6 +54,7 @@ class Spec:
     topics: Topics | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none
+    categorical: bool = False  # columns hold categories
     positive: bool = False  # values are not negative; counts of sparse documents never are
     poor_score: bool = False  # scikit-learn's checks are not to expect good scores on their data
     shuffled: bool = True  # documents in memory are put into a random order, once: steps a few documents long need it

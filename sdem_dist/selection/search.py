@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+@p.document
 @dataclass(eq=False, repr=False)
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
@@ -132,7 +133,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs: int | None = None
     callbacks: Sequence[Callable[[SearchEvent], None]] = ()
 
-    @p.takes("X", "y", returns="self")
     def fit(
         self,
         X: object,
@@ -145,26 +145,16 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> Self:
         """Try settings and train the best.
 
-        Parameters
-        ----------
-        groups : array-like of shape (n_documents,), default=None
-            Documents of one group, such as those of one author, are in one fold. In the order of `X`, of a corpus as
-            stored. None: a corpus is grouped as `write_corpus` or ``sdem ingest --group`` was told.
-        client : distributed.Client, default=None
-            Search on this cluster; `X` is then a corpus.
-        checkpoint : path, default=None
-            Folder where the search is kept after each fit.
-        resume : bool, default=False
-            Go on from there.
-
-        Raises
-        ------
-        TypeError
-            The estimator is not one of this package.
-        ValueError
-            Settings, metric or space do not go with the estimator, or no setting can be trained.
-        CorpusError, ClusterError, ModelError
-            A damaged corpus, an unreachable cluster, a search that does not fit.
+        groups : array-like of shape (n_documents,), default=None -- Documents of one group, such as those of one
+            author, are in one fold. In the order of `X`, of a corpus as stored. None: a corpus is grouped as
+            `write_corpus` or ``sdem ingest --group`` was told.
+        client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
+        checkpoint : path, default=None -- Folder where the search is kept after each fit.
+        resume : bool, default=False -- Go on from there.
+        Raises TypeError -- The estimator is not one of this package.
+        Raises ValueError -- Settings, metric or space do not go with the estimator, or no setting can be trained.
+        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a search that does not
+            fit.
         """
         self.check()
         started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
@@ -282,25 +272,19 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def summary(self) -> str:
         """Return what was tried, the best score with each value, and the winner beside the default.
 
-        Returns
-        -------
-        str
-            Lines of at most 80 columns.
+        Returns : str -- Lines of at most 80 columns.
         """
         check_is_fitted(self, "best_index_")
         return summary_of(self)
 
-    @p.takes("collection", returns="ndarray of shape (n_samples,)")
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts of documents."""
+        """Return what the best estimator predicts of documents, shape (n_samples,)."""
         return self._best().predict(X)
 
-    @p.takes("collection", returns="ndarray of shape (n_samples, n_classes)")
     def predict_proba(self, X: object) -> Any:
-        """Return the best estimator's probabilities."""
+        """Return the best estimator's probabilities, shape (n_samples, n_classes)."""
         return self._best().predict_proba(X)
 
-    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
         """Return the best estimator's score: accuracy, R2, or the mean log-likelihood."""
         return float(self._best().score(X, y))

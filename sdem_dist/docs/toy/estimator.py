@@ -6,7 +6,6 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.parameters import estimator, param
 from sdem_dist.estimators.predictions import EngineClassifier
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -14,11 +13,13 @@ from sdem_dist.learners.class_means import ClassMeans, scores
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-@estimator
 class NearestMean(EngineClassifier):
-    """The class with the nearest mean."""
+    """The class with the nearest mean.
 
-    n_lanes: int = param(4, "Lanes that share out the documents.")
+    n_lanes -- Lanes that share out the documents.
+    """
+
+    n_lanes: int = 4
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", shown=("accuracy",))
