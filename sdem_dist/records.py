@@ -11,6 +11,7 @@ from typing import Literal, TypeVar, Union, dataclass_transform, get_args, get_o
 import numpy as np
 
 KIND = "record"  # the key under which the class of a record stands, among its fields
+LARGEST = 1e250  # of numbers of a model: sums of larger ones overflow; columns hold at most 1e100, squares 1e200
 _KNOWN: dict[str, type] = {}
 _Class = TypeVar("_Class", bound=type)
 
@@ -81,7 +82,8 @@ def _typed(value: object, declared: object, where: str) -> object:
             return tuple(_typed(v, kind, where) for v, kind in zip(value, kinds, strict=True))
     elif declared is float and isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
-            if not math.isnan(number := float(value)):  # infinities are settings, such as ln 0
+            number = float(value)
+            if number == 0.0 or math.isinf(number) or 1.0 / LARGEST <= abs(number) <= LARGEST:  # ln 0 is a setting
                 return number
     elif declared in (int, bool, str, type(None), *_KNOWN.values()):
         if type(value) is declared:
@@ -106,7 +108,7 @@ class Field:
         if not fits or value.dtype != np.float64:
             is_now = f"{value.dtype} of shape {value.shape}"
             raise ValueError(f"array {name!r} must be float64 of shape {shape}, and is {is_now}")
-        if self.finite and not np.isfinite(value).all():
-            raise ValueError(f"array {name!r} holds a value that is not finite")
+        if self.finite and not (np.abs(value) <= LARGEST).all():
+            raise ValueError(f"array {name!r} holds a value that is not finite, or beyond {LARGEST:g}")
         if (value < self.low).any():
             raise ValueError(f"array {name!r} holds {value.min():.6g}, and its least value is {self.low:g}")

@@ -16,7 +16,7 @@ from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.models.heads import Classes, Model, Number, first_components
-from sdem_dist.records import Field, record
+from sdem_dist.records import LARGEST, Field, record
 
 
 class FeatureState(NamedTuple):
@@ -104,7 +104,8 @@ class DenseModel(Model):
         counts, mu = state.best
         with np.errstate(all="ignore"):
             theta = self.parameters_at(counts, mu)
-        if not (counts.any() and np.isfinite(theta.theta).all() and np.isfinite(theta.partitions).all()):
+        in_range = all((np.abs(values) <= LARGEST).all() for values in (theta.theta, theta.partitions))
+        if not (counts.any() and in_range):
             raise ValueError("array 'mu' is not inside S")
 
     def inside(self, state: FeatureState) -> FeatureState:

@@ -44,6 +44,8 @@ class Weighting:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(f"the weighting {self.form!r} is unknown")
+        if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
+            raise ValueError(f"the weighting makes lengths {self.norm} and multiplies by {self.scale}")
         if not 0 <= self.n_documents < 1 << 62:
             raise ValueError(f"the weighting was made of {self.n_documents} documents")
 

@@ -188,8 +188,8 @@ class WordCounts(Model):
             totals = state.totals + state.gamma * self.n_features
         if not (np.isfinite(totals) & (totals > 0)).all():
             raise ValueError("array 'totals' has columns in which no word has a probability")
-        if (1.001 * state.totals < state.words.max(axis=0, initial=0.0)).any():  # totals are sums, but for rounding
-            raise ValueError("array 'totals' has columns whose total is below one of their words")
+        if not np.allclose(state.words.sum(axis=0), state.totals, rtol=1e-3, atol=1e-6):  # rounding adds up
+            raise ValueError("array 'totals' has columns whose total is not that of their words")
         if state.gamma == 0 and not state.words.any(axis=1).all():
             raise ValueError("array 'words' has words without a probability in any class")
         if state.t > 0 and not (state.class_counts + state.class_gamma).any():

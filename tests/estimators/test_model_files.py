@@ -142,7 +142,7 @@ MODELS = {
     "many classes": (sd.ManyClassNB(n_epochs=1), COUNTS, LABELS),
     "centres": (sd.KMeans(2, n_epochs=2), REAL, None),
 }
-OTHER = ["text", None, [], {}, ["text"], True, -1, 0, 3, 10**12, [10**12], 10**400, 0.5, -1e300, math.inf, math.nan]
+OTHER = ["text", None, [], {}, ["text"], True, -1, 0, 3, 10**12, [10**12], 10**400, 0.5, -1e300, 1e308, 1e-308, math.inf, math.nan]
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def other_parts(arrays, metadata):
 def other_numbers(arrays, metadata):
     for array, values in arrays.items():
         if values.dtype.kind == "f":
-            for value in (0.0, -1.0, math.inf, math.nan, 1e300):
+            for value in (0.0, -1.0, math.inf, math.nan, 1e300, 1e308, 1e-308):
                 for entries in (slice(None), slice(1)):
                     changed = values.copy()
                     changed.flat[entries] = value
