@@ -21,7 +21,7 @@ from sdem_dist.storage.buckets import place
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.search_run import SearchEvent
+    from sdem_dist.selection.search import SearchEvent
     from sdem_dist.text import VectorizerSettings
 
 EPILOG = """\b
@@ -160,7 +160,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
 
 def line(event: SearchEvent, folder: object) -> str:
     """Return an event as a line for logs; `folder` is where the search is kept."""
-    from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
+    from sdem_dist.selection.search import FOLD, LAST, NESTED, RESUMED
     from sdem_dist.selection.trials import described, name_of, ranked
 
     best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)

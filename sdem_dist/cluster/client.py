@@ -36,16 +36,15 @@ QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile
 """How often Dask looks at its own event loops and threads: its defaults take 3 % of the processors of all processes."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
-_log = logging.getLogger(__name__)
-ROLES = ("scheduler", "worker", "client")  # whose connections are encrypted
+CONFIGURATION = {
+    **QUIET,
+    **TASK_STREAM,
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()},
+}
+"""All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
-
-
-def configuration() -> dict[str, object]:
-    """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
-    environment = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
-    return {**QUIET, **TASK_STREAM, **environment}
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -84,26 +83,11 @@ def connected(
     if scheduler is not None:
         with _remote_client(scheduler, timeout) as client, client.as_current():
             yield client
-        return
-    if n_workers is None:
+    elif n_workers is None:
         yield None
-        return
-    import dask
-    from distributed import Client
-
-    memory = worker_memory(n_workers)
-    tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
-    limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
-    with dask.config.set({**configuration(), **limits}), ExitStack() as ends:
-        try:
-            with held_back():
-                cluster = ends.enter_context(_local_cluster(n_workers, memory))
-                # The scheduler is in this process: what comes through it is received, sent and received again.
-                client = ends.enter_context(Client(cluster, direct_to_workers=True))
+    else:
+        with _local_client(n_workers) as client:
             yield client
-        finally:
-            with held_back():
-                ends.close()
 
 
 @contextmanager
@@ -115,29 +99,27 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
             "credentials: these belong in Dask's configuration (gateway.auth)"
         )
     url, _, name = address.rstrip("/").partition(CLUSTERS)
-    if bool(name) == (n_workers is not None):
+    if name and n_workers is not None:
+        raise ClusterError(f"{address} is a cluster that has its workers: leave out their number")
+    if not name and n_workers is None:
         raise ClusterError(
-            f"{address} is a cluster that has its workers: leave out their number"
-            if name
-            else f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
+            f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
             f"{CLUSTERS}NAME for a cluster that is there"
         )
     try:
         import aiohttp  # comes with dask-gateway
-        import dask_gateway
+        from dask_gateway import Gateway, GatewayCluster, GatewayClusterError, GatewayServerError
     except ImportError as error:
         raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
-    compat.close_gateways_by_hand(dask_gateway.Gateway)
-    refusals = dask_gateway.GatewayClusterError, dask_gateway.GatewayServerError, aiohttp.ClientError
+    compat.close_gateways_by_hand(Gateway)
     with ended_by_signals(), ExitStack() as ends:
         try:
-            cluster_type = dask_gateway.GatewayCluster
-            cluster = cluster_type.from_name(name, address=url) if name else cluster_type(address=url)
+            cluster = GatewayCluster.from_name(name, address=url) if name else GatewayCluster(address=url)
             ends.enter_context(cluster)
             if n_workers is not None:
                 cluster.scale(n_workers)
             client = ends.enter_context(cluster.get_client(set_as_default=False))
-        except (*refusals, OSError, ValueError) as error:
+        except (GatewayClusterError, GatewayServerError, aiohttp.ClientError, OSError, ValueError) as error:
             raise ClusterError(
                 f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
                 "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
@@ -177,28 +159,43 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         ) from error
 
 
-def _local_cluster(n_workers: int, memory_limit: int) -> LocalCluster:
-    from distributed import LocalCluster
+@contextmanager
+def _local_client(n_workers: int) -> Iterator[Client]:
+    """Yield a client of worker processes of this machine, which listen on loopback only and end after."""
+    import dask
+    from distributed import Client, LocalCluster
 
-    how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory_limit}
+    memory = worker_memory(n_workers)
+    tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
+    limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
+    how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
-    left = STARTS
-    while True:
+    with dask.config.set({**CONFIGURATION, **limits}), ExitStack() as ends:
         try:
-            return LocalCluster(n_workers, **how)
-        except RuntimeError as error:  # Dask's, of processes that ended at once
-            path = getattr(sys.modules["__main__"], "__file__", None)
-            with suppress(OSError):  # a notebook, or a zipped application
-                if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
-                    raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-            left -= 1
-            if not left:
-                raise ClusterError(
-                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
-                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
-                ) from None
-            _log.warning("a worker process ended while it started (%s); starting again", error)
+            with held_back():
+                for left in reversed(range(STARTS)):
+                    try:
+                        cluster = ends.enter_context(LocalCluster(n_workers, **how))
+                        break
+                    except RuntimeError as error:  # Dask's, of processes that ended at once
+                        path = getattr(sys.modules["__main__"], "__file__", None)
+                        with suppress(OSError):  # a notebook, or a zipped application
+                            if path is not None and "__main__" not in Path(path).read_text("utf-8", errors="replace"):
+                                raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
+                        if not left:
+                            raise ClusterError(
+                                f"worker processes of this machine ended while they started, {STARTS} times in a row "
+                                f"({error}); the system's log may say what killed them. Each may use "
+                                f"{memory / 2**30:.1f} GiB: try fewer workers"
+                            ) from None
+                        _log.warning("a worker process ended while it started (%s); starting again", error)
+                # The scheduler is in this process: what comes through it is received, sent and received again.
+                client = ends.enter_context(Client(cluster, direct_to_workers=True))
+            yield client
+        finally:
+            with held_back():
+                ends.close()
 
 
 def worker_memory(n_workers: int) -> int:
@@ -272,7 +269,7 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     authority = trustme.CA(organization_name="sdem_dist cluster")
     contents = {"ca.pem": authority.cert_pem.bytes()}
     tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
-    for role in ROLES:
+    for role in ("scheduler", "worker", "client"):  # whose connections are encrypted
         until = datetime.now(UTC) + timedelta(days=days)
         issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
         contents[f"{role}.pem"] = b"".join(pem.bytes() for pem in issued.cert_chain_pems)

@@ -39,8 +39,6 @@ REPLY_SECONDS = 60.0  # that a worker may take for an answer
 
 
 class Check(NamedTuple):
-    """One line."""
-
     verdict: str  # ``"ok"``, ``"warning"`` or ``"error"``
     topic: str
     text: str
@@ -67,14 +65,14 @@ def facts_of_process(dask_worker: Any = None) -> Facts:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = "not installed"
-    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", content_of("/proc/cpuinfo"), re.MULTILINE)
+    flags = re.search(r"^(?:flags|Features)\s*:.*$", content_of("/proc/cpuinfo"), re.MULTILINE)
     scratch, of_worker = tempfile.gettempdir(), Facts()
     if hasattr(dask_worker, "memory_manager"):
         scratch = dask_worker.local_directory
         of_worker = {"memory_limit": dask_worker.memory_manager.memory_limit, "nthreads": dask_worker.state.nthreads}
     return of_worker | {
         "versions": versions,
-        "cpu": sorted(re.findall(r"\b(?:s?sse|avx|fma|f16c|bmi|asimd|sve)\w*", flags.group(1))) if flags else [],
+        "cpu": sorted(re.findall(r"\b(?:s?sse|avx|fma|f16c|bmi|asimd|sve)\w*", flags[0])) if flags else [],
         "target": compat.compile_target(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": {name: os.environ.get(name) for name in THREADS},
@@ -94,15 +92,15 @@ def content_of(path: str) -> str:
 
 def checks_of(examined: Examined, n_features: int | None = None, n_classes: int | None = None) -> list[Check]:
     """Return the findings, a line each; memory is compared with what training a model of this size takes."""
-    (first, here), *others = examined.processes.items()
-    workers, trips, speeds = examined.workers, examined.round_trips, examined.speeds
+    processes, workers, seconds_apart, trips, speeds, folder, without_file, addresses = examined
+    (first, here), *others = processes.items()
     versions = [
         f"{package} is {version} at {first}, {other['versions'].get(package, 'unknown')} at {name}"
         for name, other in others
         for package, version in here["versions"].items()
         if other["versions"].get(package) != version
     ]
-    every = ", ".join(f"{package} {version}" for package, version in here["versions"].items())
+    every = ", ".join(map(" ".join, here["versions"].items()))
     state = 8 * (n_features or 0) * (n_classes or 0)
     needed = needed_bytes(state, default_blocks(state))
     advised = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE
@@ -124,33 +122,30 @@ def checks_of(examined: Examined, n_features: int | None = None, n_classes: int 
             (refused if too_small else tight).append(text)
     model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
     enough = f"at least {advised / GIB:.1f} GiB per worker, enough for {model}"
-    free = {f"{name}: {p['scratch']}": p["scratch_free"] for name, p in (workers or examined.processes).items()}
+    free = {f"{name}: {p['scratch']}": p["scratch_free"] for name, p in (workers or processes).items()}
     full = [f"{where} has {n / GIB:.1f} GiB free" for where, n in free.items() if n < SCRATCH]
-    room = f"at least {min(free.values()) / GIB:.1f} GiB free for temporary files"
-    far_apart = {n: seconds for n, seconds in examined.seconds_apart.items() if abs(seconds) > SECONDS_APART}
-    clocks = [f"{name} is {seconds:+.1f} s off the client's clock" for name, seconds in far_apart.items()]
-    largest = max(map(abs, examined.seconds_apart.values()), default=0.0)
+    clocks = [f"{n} is {s:+.1f} s off the client's clock" for n, s in seconds_apart.items() if abs(s) > SECONDS_APART]
+    largest = max(map(abs, seconds_apart.values()), default=0.0)
     slow = ", ".join(n for n in trips if trips[n] > SLOW_ROUND_TRIP or speeds[n] < SLOW_BYTES)
     longest, slowest = max(trips.values(), default=0.0), min(speeds.values(), default=0.0)
     network = f"round trip {1e3 * longest:.0f} ms, {slowest / 1e6:.0f} MB/s at the slowest worker"
-    written, blind = f"a file written here in {examined.folder}", ", ".join(examined.without_file)
+    written, blind = f"a file written here in {folder}", ", ".join(without_file)
     files = [f"{written} cannot be read by {blind}: corpora need a shared filesystem"] if blind else []
-    plain = [a for a in examined.addresses if not a.startswith(("tls://", "inproc://"))]
+    plain = [a for a in addresses if not a.startswith(("tls://", "inproc://"))]
     open_ones = [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))]
     reachable = [f"none at {a}: whoever reaches it can run code there (sdem cluster certificates)" for a in open_ones]
     none = "none, and nothing listens beyond this machine"
     encrypted = none if plain else "every connection is encrypted and both ends show certificates"
-    processes, compiled = (counted(n, "process", "processes") for n in (len(examined.processes), len(workers) + 1))
-    instructions = f"kernels are compiled for the same vector instructions in {compiled}"
+    alike, compiled = (counted(n, "process", "processes") for n in (len(processes), len(workers) + 1))
     rows = [
-        ("versions", "error", versions, f"{every}; the same in {processes}"),
-        ("cpu", "warning", cpu, instructions),
+        ("versions", "error", versions, f"{every}; the same in {alike}"),
+        ("cpu", "warning", cpu, f"kernels are compiled for the same vector instructions in {compiled}"),
         ("files", "error", files, f"{written} can be read by {counted(len(workers), 'worker')}"),
         ("network", "warning", [f"{network}; slow: {slow}"] if slow else [], network),
         ("memory", "error", refused, ""),
         ("memory", "warning", tight, "" if refused else enough),
         ("threads", "warning", threads, f"{sum(w['nthreads'] for w in workers.values())} in all, none too many"),
-        ("scratch", "warning", full, room),
+        ("scratch", "warning", full, f"at least {min(free.values()) / GIB:.1f} GiB free for temporary files"),
         ("clocks", "warning", clocks, f"within {largest:.1f} s of the client's"),
         ("encryption", "warning", reachable[:1], encrypted),
     ]

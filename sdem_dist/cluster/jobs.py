@@ -8,9 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,29 +17,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from sdem_dist import compat
-from sdem_dist.cluster.client import ENVIRONMENT, QUIET, ended_by_signals
-from sdem_dist.engine.dask import TASK_STREAM
+from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from dask_jobqueue.core import Job
     from distributed import Client
 
-SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
-"""Batch systems and what dask-jobqueue calls their clusters."""
-STATUS_COMMANDS = {
-    "slurm": ("squeue", "--noheader", "--states=all", "--format=job %i is %T (reason: %r) %N", "--jobs"),
-    "pbs": ("qstat", "-f"),
-    "sge": ("qstat", "-j"),
-    "lsf": ("bjobs", "-l"),
+SYSTEMS = {
+    "slurm": ("SLURMCluster", "squeue --noheader --states=all --jobs", "--format=job %i is %T (reason: %r) %N"),
+    "pbs": ("PBSCluster", "qstat -f"),
+    "sge": ("SGECluster", "qstat -j"),
+    "lsf": ("LSFCluster", "bjobs -l"),
 }
-"""How to ask for a job by its id.  Answers are shown as they are."""
+"""What dask-jobqueue calls the clusters of batch systems, and how these are asked for a job by its id, which comes
+before further arguments.  Answers are shown as they are."""
 OVER = re.compile(
     r" is (CANCELLED|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE)\b"
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"
 )
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
-LINES_OF_A_SCRIPT = ("job-script-prologue", "job-script-epilogue")
 LOOPBACK = "127.0.0.1"
 STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
 LOOK = 3.0
@@ -50,57 +45,30 @@ FAILURES = 3  # jobs that may end in a row before they bring a worker; then some
 LINES = 12  # shown of an answer or a log
 
 
-class OwnSection(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
-    """The section ``sdem-dist`` of the file."""
+class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
+    """The section ``sdem-dist`` of a cluster file, with times in seconds once it is read."""
 
     jobs: Annotated[int, msgspec.Meta(ge=1)] = 1
-    wait_for_workers: str | int | float = 600
+    wait_for_workers: str | int | float = 600  # that the run may be without any worker
     silence: str | float | None = None
-    lifetime: str | float | None = None
+    lifetime: str | float | None = None  # after which a worker hands over what it has and ends, about
     certificates: str | None = None
 
 
-@dataclass(frozen=True)
-class JobSettings:
-    """The settings of a cluster file."""
-
-    path: Path
-    system: str  # key of `SYSTEMS`
-    jobs: int  # batch jobs to hold
-    wait: float  # seconds that the run may be without any worker
-    lifetime: float | None  # seconds after which a worker hands over what it has and ends, about
-    options: Mapping[str, object]  # what the file says of the batch system, under jobqueue's names
-    config: Mapping[str, object]  # all of it as Dask configuration, by dotted names
-
-
-def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
-    """Read a cluster file: Dask's own configuration and a section of ours; `lifetime` comes before the file's."""
+def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings, str, dict[str, Any]]:
+    """Return our section of a cluster file, its batch system, and all of it as Dask's configuration."""
     import dask
     from dask.utils import parse_timedelta
 
-    def load(path: Path) -> dict[str, object]:
+    def load(path: Path) -> dict[str, Any]:
         try:
-            return msgspec.yaml.decode(path.read_bytes(), type=dict[str, object])
+            return msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
             raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
 
-    def flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-        for name, value in content.items():
-            if isinstance(value, dict) and value:
-                yield from flat(value, f"{prefix}{name}.")
-            else:
-                yield prefix + name, value
-
-    def seconds_of(name: str, value: str | float) -> float:
-        with suppress(KeyError, ValueError):
-            if (seconds := float(parse_timedelta(value, default="seconds"))) > 0:
-                return seconds
-        raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
-
-    path = Path(path)
     content = load(path)
     try:
-        own = msgspec.convert(content.get("sdem-dist") or {}, OwnSection)
+        settings = msgspec.convert(content.get("sdem-dist") or {}, JobSettings)
         sections = msgspec.convert(content.get("jobqueue") or {}, dict[str, dict[str, object] | None])
     except msgspec.ValidationError as error:
         raise ClusterError(f"{path}: sdem-dist or jobqueue: {error}") from error
@@ -115,25 +83,31 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
         raise ClusterError(f"{path}: jobqueue: {system}: there is no option {unknown.pop()}; there are {names_text}")
     for name, value in options.items():  # a line of a job's script could be an order to the batch system
         texts = value if isinstance(value, list) else [value]
-        if name not in LINES_OF_A_SCRIPT and any(isinstance(t, str) and not t.isprintable() for t in texts):
+        is_script = name in ("job-script-prologue", "job-script-epilogue")
+        if not is_script and any(isinstance(text, str) and not text.isprintable() for text in texts):
             raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it as one line")
     if isinstance(options.get("walltime"), int):
         raise ClusterError(f'{path}: walltime {options["walltime"]}: YAML reads it as seconds; quote it: "12:00:00"')
-    config = dict(flat(content))
-    if own.certificates is not None:
-        tls = path.parent / own.certificates / "tls.yaml"
+    if settings.certificates is not None:
+        tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
             raise ClusterError(
                 f"{path}: certificates: {tls} does not exist: name a folder that sdem cluster certificates made, relative "
                 f"to {path.parent}"
             )
-        config |= flat(load(tls))
-    wait = config["sdem-dist.wait-for-workers"] = seconds_of("wait-for-workers", own.wait_for_workers)
-    if own.silence is not None:
-        config["sdem-dist.silence"] = seconds_of("silence", own.silence)
-    life = own.lifetime if lifetime is None else lifetime
-    seconds = None if life is None else seconds_of("lifetime", life)
-    return JobSettings(path, system, own.jobs, wait, seconds, options, config)
+        content = dask.config.merge(content, load(tls))
+    settings.lifetime = settings.lifetime if lifetime is None else lifetime
+    for name in ("wait_for_workers", "silence", "lifetime"):
+        if (value := getattr(settings, name)) is not None:
+            seconds = 0.0
+            with suppress(KeyError, ValueError):
+                seconds = float(parse_timedelta(value, default="seconds"))
+            if not seconds > 0:
+                name = name.replace("_", "-")
+                raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
+            setattr(settings, name, seconds)
+    content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
+    return settings, system, content
 
 
 def jobqueue() -> ModuleType:
@@ -148,49 +122,44 @@ def jobqueue() -> ModuleType:
     return dask_jobqueue
 
 
-def job_script(path: str | Path, lifetime: str | None = None) -> str:
-    """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
-    import dask
-
-    settings = read_settings(path, lifetime)
-    with dask.config.set(settings.config):
-        options = _job_options(settings)
-        del options["scheduler_options"]
-        scheme = options["protocol"] or "tcp://"
-        job_class = getattr(jobqueue(), SYSTEMS[settings.system]).job_cls
-        return str(job_class(f"{scheme}SCHEDULER:PORT", name="WORKER", **options).job_script())
-
-
-def _job_options(settings: JobSettings) -> dict[str, Any]:
-    """Return what jobqueue's cluster is called with, beyond what it reads from the configuration itself."""
+@contextmanager
+def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
+    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters and its arguments."""
     import dask
     from distributed.security import Security
 
-    config = dask.config.get(f"jobqueue.{settings.system}")
-    arguments = [str(a) for a in config["worker-extra-args"]]
-    named = {argument.partition("=")[0] for argument in arguments}
-    scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
-    if config["interface"] is None and not named & {"--host", "--interface"}:
-        arguments += ["--host", LOOPBACK]
-        if not {"host", "interface"} & set(scheduler):
-            scheduler["host"] = LOOPBACK
-    if "--dashboard-address" not in named:  # workers would show theirs on every network
-        arguments += ["--dashboard-address", f"{LOOPBACK}:0"]
-    if settings.lifetime is not None:
-        arguments += ["--lifetime", f"{settings.lifetime:g}s"]
-        arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
-    prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # those of the file come later and win
-    prologue += config["job-script-prologue"]
-    security = Security() if dask.config.get("distributed.comm.tls.ca-file") else None
-    if security is not None:
-        prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
-    return {
-        "worker_extra_args": arguments,
-        "scheduler_options": scheduler,
-        "job_script_prologue": prologue,
-        "security": security,
-        "protocol": None if security is None else "tls://",
-    }
+    settings, system, content = read_settings(path, lifetime)
+    # A worker that its nanny restarts must not cost the whole job.
+    usual = {"distributed.deploy.lost-worker-timeout": "60s", **CONFIGURATION}
+    with dask.config.set(usual), dask.config.set(dask.config.merge(dask.config.config, content)):
+        config = dask.config.get(f"jobqueue.{system}")
+        arguments = [str(argument) for argument in config["worker-extra-args"]]
+        named = {argument.partition("=")[0] for argument in arguments}
+        scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
+        if config["interface"] is None and not named & {"--host", "--interface"}:
+            arguments += ["--host", LOOPBACK]
+            if not {"host", "interface"} & set(scheduler):
+                scheduler["host"] = LOOPBACK
+        if "--dashboard-address" not in named:  # workers would show theirs on every network
+            arguments += ["--dashboard-address", f"{LOOPBACK}:0"]
+        if isinstance(settings.lifetime, float):
+            arguments += ["--lifetime", f"{settings.lifetime:g}s"]
+            arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
+        prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's come later and win
+        prologue += config["job-script-prologue"]
+        options = {"worker_extra_args": arguments, "scheduler_options": scheduler, "job_script_prologue": prologue}
+        if dask.config.get("distributed.comm.tls.ca-file"):
+            options |= {"security": Security(), "protocol": "tls://"}
+            prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
+        yield settings, system, getattr(jobqueue(), SYSTEMS[system][0]), options
+
+
+def job_script(path: str | Path, lifetime: str | None = None) -> str:
+    """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
+    with _configured(Path(path), lifetime) as (_, _, cluster_class, options):
+        del options["scheduler_options"]
+        address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
+        return str(cluster_class.job_cls(address, name="WORKER", **options).job_script())
 
 
 @contextmanager
@@ -203,62 +172,57 @@ def batch_jobs(
     cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
     Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
     """
-    import dask
     from distributed import Client
 
-    settings = read_settings(path, lifetime)
-    # A worker that its nanny restarts must not cost the whole job.
-    patience = {"distributed.deploy.lost-worker-timeout": "60s"}
-    with dask.config.set({**patience, **QUIET, **TASK_STREAM, **settings.config}):
-        options = _job_options(settings)
-        if options["security"] is None and LOOPBACK not in str(options["scheduler_options"].get("host")):
+    path = Path(path)
+    with _configured(path, lifetime) as (settings, system, cluster_class, options):
+        if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
             say(
                 f"{path}: no certificates: whoever reaches the scheduler or a worker over the network can run code as you "
                 "(sdem cluster certificates makes some)"
             )
-        cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])
+
+        class Job(cluster_class.job_cls):  # type: ignore[misc]
+            """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
+
+            refusal: str | None = None
+
+            async def start(self) -> None:
+                try:
+                    await super().start()
+                except (OSError, RuntimeError, ValueError) as error:
+                    # of jobqueue's message only what the submit command printed
+                    output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
+                    self.refusal = _first_lines(output or str(error))
+                    await compat.process_interface(self, "start")
+
+            async def close(self) -> None:
+                await super().close()
+                await compat.process_interface(self, "close")
+
         with ended_by_signals():
-            cluster = cluster_class(job_cls=_with_refusals(cluster_class.job_cls), **options)
-            monitor = JobMonitor(cluster, settings, say)
+            cluster = cluster_class(job_cls=Job, **options)
+            monitor = JobMonitor(cluster, system, settings, path, say)
             try:
                 cluster.scale(jobs=settings.jobs)
-                waits = f"waiting up to {settings.wait:g} s for a worker"
-                say(f"{settings.jobs} jobs of {settings.system} submitted; {waits}")
+                waits = f"waiting up to {settings.wait_for_workers:g} s for a worker"
+                say(f"{settings.jobs} jobs of {system} submitted; {waits}")
                 monitor.wait_for_worker()
                 cluster.loop.add_callback(monitor.watch)
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
-                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{monitor.states()}") from error
+                raise ClusterError(f"{error}\nWhat {system} says:\n{monitor.states()}") from error
             finally:
                 monitor.stopped = True
                 cluster.close()
 
 
-def _with_refusals(job_class: type[Job]) -> type[Job]:
-    """Return a job class that keeps why it was refused, and knows when it is closed, also if it never ran."""
-
-    async def start(self: Any) -> None:
-        try:
-            await job_class.start(self)
-        except (OSError, RuntimeError, ValueError) as error:
-            # of jobqueue's message only what the submit command printed
-            output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
-            self.refusal = _first_lines(output or str(error))
-            await compat.process_interface(self, "start")
-
-    async def close(self: Job) -> None:
-        await job_class.close(self)
-        await compat.process_interface(self, "close")
-
-    return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
-
-
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
     """Return what a batch system says about a job, and whether it is over: None if the system does not answer."""
-    command = STATUS_COMMANDS[system]
+    command = [*SYSTEMS[system][1].split(), job_id, *SYSTEMS[system][2:]]
     try:
-        run = subprocess.run([*command, job_id], capture_output=True, text=True, timeout=20, check=False)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]} did not answer: {error}", None
     text = _first_lines(run.stdout.strip() or run.stderr.strip())
@@ -288,8 +252,10 @@ class JobMonitor:
     has come.
     """
 
-    def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
-        self._cluster, self._settings, self._say = cluster, settings, say
+    def __init__(
+        self, cluster: Any, system: str, settings: JobSettings, path: Path, say: Callable[[str], None]
+    ) -> None:
+        self._cluster, self._system, self._settings, self._path, self._say = cluster, system, settings, path, say
         self._last_worker: dict[object, float] = {}  # by job, since names are used again
         self._failures, self.stopped = 0, False
 
@@ -297,51 +263,52 @@ class JobMonitor:
         """Return what is known of a job, and whether it is over: refused, not submitted yet, or see `job_status`."""
         if job.refusal is not None:
             return f"the job was refused: {job.refusal}", True
-        return ("", False) if job.job_id is None else job_status(self._settings.system, job.job_id)
+        return ("", False) if job.job_id is None else job_status(self._system, job.job_id)
 
     def states(self) -> str:
         """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
-        options, texts = self._settings.options, dict[str, None]()
-        folder, name = (None if options.get(k) is None else str(options[k]) for k in ("log-directory", "job-name"))
+        import dask
+
+        config, texts = dask.config.get(f"jobqueue.{self._system}"), dict[str, None]()
         for job in list(self._cluster.workers.values()):
             text, over = self._status(job)
             texts[text] = None
             if over and job.job_id is not None:
-                texts[log_of_job(job.job_id, folder, name)] = None
+                texts[log_of_job(job.job_id, config["log-directory"], config["job-name"])] = None
         return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
 
     def wait_for_worker(self) -> None:
         """Raise ClusterError if none comes in time, or no job is left that could bring one."""
-        cluster, settings, now = self._cluster, self._settings, time.monotonic()
-        deadline, next_look, script = now + settings.wait, now + LOOK, cluster.job_script()
+        cluster, wait, began = self._cluster, float(self._settings.wait_for_workers), time.monotonic()
+        next_look, script = began + LOOK, f"The script of each job:\n{cluster.job_script()}"
         while not cluster.scheduler.workers:
             now = time.monotonic()
-            if now >= deadline:
+            if now >= began + wait:
                 address = cluster.scheduler_address
                 note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
                 raise ClusterError(
-                    f"no worker came within {settings.wait:g} s (sdem-dist: wait-for-workers in {settings.path} sets this "
-                    f"time). The scheduler listens at {address}{note if LOOPBACK in address else ''}.\n"
-                    f"The script of each job:\n{script}"
+                    f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {self._path} sets this time). The "
+                    f"scheduler listens at {address}{note if LOOPBACK in address else ''}.\n{script}"
                 )
             if now >= next_look:
                 hopeless = [self._status(job)[1] for job in list(cluster.workers.values())]
                 if hopeless and all(hopeless) and not cluster.scheduler.workers:
-                    raise ClusterError(f"no job is left that could bring a worker.\nThe script of each job:\n{script}")
+                    raise ClusterError(f"no job is left that could bring a worker.\n{script}")
                 next_look = time.monotonic() + LOOK
             time.sleep(0.1)
 
     async def watch(self) -> None:
+        cluster = self._cluster
         while not self.stopped:
-            waiting = sum(not self._has_worker(name) for name in list(self._cluster.workers))
+            waiting = sum(not self._has_worker(name) for name in list(cluster.workers))
             await asyncio.sleep(max(LOOK, float(waiting)))
             try:
-                lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
+                lost = [name for name, job in list(cluster.workers.items()) if await self._is_lost(name, job)]
                 if lost and not self.stopped:
-                    await self._cluster.scale_down(lost)
-                missing = set(self._cluster.worker_spec) != set(self._cluster.workers)
+                    await cluster.scale_down(lost)
+                missing = set(cluster.worker_spec) != set(cluster.workers)
                 if (lost or missing) and not self.stopped:
-                    self._cluster.scale(jobs=self._settings.jobs)
+                    cluster.scale(jobs=self._settings.jobs)
             except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
                 self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
 

@@ -26,7 +26,7 @@ from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.source import coded, members_of, source_of
 from sdem_dist.inputs.validation import positions_of, some
 from sdem_dist.selection.search import CorpusSearchCV
-from sdem_dist.selection.search_run import FoldFits
+from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.trials import Metric
 from sdem_dist.table import Table
 
@@ -220,20 +220,28 @@ class Suspects(NamedTuple):
     def __len__(self) -> int:
         return len(self.documents)
 
+    def texts(self, n: int) -> dict[str, list[str]]:
+        """Return the columns of the first `n`, under the heads of a table."""
+        columns: dict[str, Any] = {"document": self.documents, "label": self.labels}
+        if self.present is not None:
+            columns["given"] = np.where(self.present, "is there", "is missing")
+        else:
+            columns["rather"] = self.others
+        columns |= {"doubt": self.doubt, "p(label)": self.label_proba}
+        if self.other_proba is not None:
+            columns["p(other)"] = self.other_proba
+        return {
+            head: [f"{value:.3f}" if of.dtype.kind == "f" else str(value) for value in of[:n].tolist()]
+            for head, of in columns.items()
+        }
+
     @property
     def table(self) -> Table:
         """The first twenty."""
-        columns: dict[str, np.ndarray] = {"document": self.documents, "label": self.labels}
-        numbers = {"doubt": self.doubt, "p(label)": self.label_proba}
-        if self.others is not None and self.other_proba is not None:
-            columns, numbers = columns | {"rather": self.others}, numbers | {"p(other)": self.other_proba}
-        else:
-            columns["given"] = np.where(np.asarray(self.present), "is there", "is missing")
-        texts = [column[:TABLE_ROWS].tolist() for column in columns.values()]
-        texts += [[f"{number:.3f}" for number in column[:TABLE_ROWS]] for column in numbers.values()]
         more = f"... and {len(self) - TABLE_ROWS:,} more" if len(self) > TABLE_ROWS else ""
-        rows = list(zip(*texts, strict=True))
-        return Table([*columns, *numbers], rows, note=more, widths=dict.fromkeys(range(3), 24))
+        columns = self.texts(TABLE_ROWS)
+        rows = list(zip(*columns.values(), strict=True))
+        return Table(list(columns), rows, note=more, widths=dict.fromkeys(range(3), 24))
 
     def __repr__(self) -> str:
         return self.table.text()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.counted import is_count
 from sdem_dist.engine.checkpoint import identity
+from sdem_dist.errors import SdemError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
@@ -25,12 +28,32 @@ from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import trials
-from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, FoldFits, SearchEvent, SearchRun, rows_of
-from sdem_dist.selection.spaces import SAMPLERS, Space, checked_spaces, default_space, sampler_of
-from sdem_dist.selection.summary import summary_of
+from sdem_dist.selection.fold_fits import Checkpoints, FoldFits, rows_of
+from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
 
 if TYPE_CHECKING:
     from distributed import Client
+
+RESUMED, FIT, FOLD, NESTED, LAST = "resumed", "fit", "fold", "nested search", "training the best on all documents"
+_log = logging.getLogger(__name__)
+
+
+class SearchEvent(NamedTuple):
+    """What callbacks of a search are called with."""
+
+    # A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
+    # from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`).
+    what: str
+    done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
+    trials: list[trials.Trial]
+    seconds: float  # since the search began
+    metric: trials.Metric
+    n_trials: int  # settings that are tried in all, at most
+    n_folds: int
+
+
+class TimeOver(Exception):
+    """The time of a search is over, in the midst of a fit."""
 
 
 @p.document
@@ -159,40 +182,45 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.check()
         started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
         fits = FoldFits(model, X, y, cv=self.cv, seed=seed, groups=groups, client=client, n_jobs=self.n_jobs)
-        several = fits.source.members is not None
+        source, several = fits.source, fits.source.members is not None
         self.metric_ = trials.metric_of(self.estimator, self.metric, several)
         space = self.space
         if space is None:
-            settings, orders = fits.source.vectorizer or {}, 1
-            if fits.source.vocabulary is not None and settings.get("analyzer") == "word":
-                orders = int(cast(Any, settings.get("ngram_range", (1, 1)))[1])
-            space = default_space(self.estimator, weighted=fits.source.weighted, orders=orders)
+            settings: Any = source.vectorizer or {}
+            by_words = source.vocabulary is not None and settings.get("analyzer") == "word"
+            orders = int(settings.get("ngram_range", (1, 1))[1]) if by_words else 1
+            space = default_space(self.estimator, weighted=source.weighted, orders=orders)
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
             checkpoints.documents = fits.name
-        sampler = partial(sampler_of, self.sampler, self.estimator, space, self.n_trials, seed)
-        shown = ["log-loss", "accuracy"] if fits.source.class_counts else []
+        new_sampler = partial(sampler_of, self.sampler, self.estimator, space, self.n_trials, seed)
+        sampler = new_sampler()
+        self.trials_, self.n_settings_, self.n_splits_ = list[trials.Trial](), sampler.n_trials, fits.n_folds
+        self.classes_, fits.retrain = source.classes, sampler.n_trials == 1
+        shown = ["log-loss", "accuracy"] if source.class_counts else []
         metrics = list(dict.fromkeys([self.metric_, *shown, *(["micro-F1"] if several else [])]))
-        search = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
-        run = search(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
-        fits.retrain = run.sampler.n_trials == 1
-        with one_blas_thread(), forgetting(fits.source):
-            self.trials_ = run.run()
-            self.n_settings_, self.n_splits_, self.classes_ = run.sampler.n_trials, fits.n_folds, fits.source.classes
-            best = trials.best_of(self.trials_, self.metric_)
+
+        def emit(what: str, done: int) -> None:
+            seconds = time.perf_counter() - started
+            event = SearchEvent(what, done, self.trials_, seconds, self.metric_, self.n_settings_, self.n_splits_)
+            for callback in self.callbacks:
+                callback(event)
+
+        with one_blas_thread(), forgetting(source):
+            best = self._try_all(fits, sampler, self.trials_, metrics, started, checkpoints, emit)
             if self.nested:
                 scores = list[float]()
                 for fold in range(fits.n_folds):
-                    winner = trials.best_of(search(fits.without(fold), sampler()).run(), self.metric_)
+                    winner = self._try_all(fits.without(fold), new_sampler(), [], metrics, started)
                     of_winner = fits.fold_scores(winner.params, fold, [self.metric_]).scores
                     scores.append(trials.sign_of(self.metric_) * of_winner[trials.name_of(self.metric_)])
-                    run.emit(NESTED, len(scores))
+                    emit(NESTED, len(scores))
                 self.nested_scores_ = np.array(scores)
                 self.nested_score_ = float(self.nested_scores_.mean())
         self.best_index_, self.best_score_, self.best_params_ = best.number, best.score(self.metric_), dict(best.params)
         self.cv_results_ = trials.results_of(self.trials_, self.metric_, self.n_splits_)
         # In the order of the rows of `X`.
-        corpus: Any = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
+        corpus: Any = source.corpus if fits.held_out is None else fits.held_out.corpus
         in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
         n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
         order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
@@ -203,11 +231,76 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
             self.oof_proba_[order[predictions.rows]] = predictions.proba
         if self.refit:
-            run.emit(LAST, run.n_fits)
+            emit(LAST, sum(trial.n_fits for trial in self.trials_))
             started = time.perf_counter()
             self.best_estimator_ = fits.fitted(best.params, None)
             self.refit_time_ = time.perf_counter() - started
         return self
+
+    def _try_all(
+        self,
+        fits: FoldFits,
+        sampler: Sampler,
+        tried: list[trials.Trial],
+        metrics: Sequence[trials.Metric],
+        started: float,
+        checkpoints: Checkpoints | None = None,
+        emit: Callable[[str, int], None] = lambda what, done: None,
+    ) -> trials.Trial:
+        """Try the settings of a sampler, turn by turn and fold by fold, add them to `tried`, and return the best.
+
+        The first of `metrics` decides. Raises ValueError where the default cannot be trained.
+        """
+
+        def check_time(_: object = None) -> None:
+            if self.seconds is not None and time.perf_counter() - started > self.seconds and tried[0].folds:
+                raise TimeOver
+
+        def scores_of(trial: trials.Trial) -> trials.FoldScores:
+            check_time()
+            try:
+                return fits.fold_scores(trial.params, fold, metrics, [check_time])
+            except ValueError as error:
+                if isinstance(error, SdemError):
+                    raise
+                return trials.FoldScores({}, None, 0.0, str(error))
+
+        def n_fits() -> int:
+            return sum(trial.n_fits for trial in tried)
+
+        try:
+            while settings := sampler.ask():
+                turn = [trials.Trial(len(tried) + i, params) for i, params in enumerate(settings)]
+                tried += turn
+                for fold in range(fits.n_folds):
+                    going_on = [trial for trial in turn if trial.goes_on]
+                    for trial in going_on:
+                        if checkpoints is not None and (saved := checkpoints.load(trial, fold)) is not None:
+                            trial.add(saved)
+                    new = [trial for trial in going_on if trial.n_fits == fold]
+                    if 0 < len(new) < len(going_on):
+                        emit(RESUMED, n_fits())
+                    with ThreadPoolExecutor(fits.n_at_once(len(new))) as threads:
+                        try:  # results are taken in the order of the settings
+                            for trial, scores in zip(new, threads.map(scores_of, new), strict=True):
+                                if scores.error and not trial.number:
+                                    raise ValueError(scores.error)
+                                if checkpoints is not None:
+                                    checkpoints.save(trial, fold, scores)
+                                trial.add(scores)
+                                emit(FIT, n_fits())
+                        finally:
+                            threads.shutdown(cancel_futures=True)
+                    if self.halving and fold < fits.n_folds - 1:
+                        trials.drop_worse_half([*tried[:1], *turn[not turn[0].number :]], metrics[0])
+                    emit(FOLD, fold + 1)
+                sampler.tell(turn, metrics[0])
+        except TimeOver:
+            _log.warning("the search ends after %d fits: its time is over", n_fits())
+            for trial in tried:
+                if not trial.n_fits:
+                    trial.error = trials.LATE
+        return trials.best_of(tried, metrics[0])
 
     def check(self) -> None:
         """Raise TypeError or ValueError where settings do not go together, before documents are read."""
@@ -275,7 +368,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Returns : str -- Lines of at most 80 columns.
         """
         check_is_fitted(self, "best_index_")
-        return summary_of(self)
+        return trials.summary_of(self)
 
     def predict(self, X: object) -> Any:
         """Return what the best estimator predicts of documents, shape (n_samples,)."""
@@ -295,7 +388,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     @property
     def _repr_html_(self) -> Callable[[], str]:
         diagram: Callable[[], str] = super()._repr_html_  # raises AttributeError where scikit-learn is to show text
-        return partial(summary_of, self, html=True) if hasattr(self, "best_index_") else diagram
+        return partial(trials.summary_of, self, html=True) if hasattr(self, "best_index_") else diagram
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         """Return all forms at once, for front ends that ask for them."""

@@ -1,8 +1,9 @@
-"""Settings that a search tries, what folds say of them by which metric, and which of them go on and win."""
+"""Settings that a search tries: what folds say of them by which metric, which go on and win, and the report of it."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.metrics import f1_score
 
+from sdem_dist.counted import counted
 from sdem_dist.label_scores import probabilities
+from sdem_dist.table import Table, cell
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -28,6 +31,9 @@ METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
 LARGEST_LOSS = 1e3  # log-loss of a document at most: one of probability 0 does not make a mean infinite
 FINALISTS = 3  # settings that no halving drops: where so few are left, the rest costs little, and one fold is chance
 LATE = "the time was over"  # the error of a setting whose first training the time of a search did not allow
+WIDTH = 80  # columns of a terminal that a report fits into
+MAX_ROWS = 10  # settings of the report's table, the default besides
+NORMAL = 1.96  # standard errors on either side of a mean that enclose 95 %
 EQUAL = 1e-9  # relative difference up to which scores are equal
 
 
@@ -74,26 +80,24 @@ def measure(metric: Metric, predictions: Predictions) -> float:
     if metric in PER_DOCUMENT:
         return float(np.average(per_document(metric, p), weights=p.weights))
     y, predicted = (p.labels, p.scores.argmax(axis=1)) if p.members is None else (p.members, p.chosen)
-    average = metric.removesuffix("-F1")
+    how = {"average": metric.removesuffix("-F1"), "sample_weight": p.weights}
     # Classes that nobody has, neither truly nor by prediction, do not count.
-    f1 = f1_score(y, predicted, average=average, sample_weight=p.weights, zero_division=np.nan)
-    return float(np.nan_to_num(f1))
+    return float(np.nan_to_num(f1_score(y, predicted, zero_division=np.nan, **how)))
 
 
 def per_document(metric: str, predictions: Predictions) -> np.ndarray:
     """Return one number a document, whose mean by weight is the metric, one of `PER_DOCUMENT`."""
     _, scores, labels, _, present, chosen = predictions
-    if present is None or chosen is None:
-        if metric == "accuracy":
-            return (scores.argmax(axis=1) == labels).astype(np.float64)
-        own = scores[np.arange(len(labels)), labels].astype(np.float64)
-        return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
     if metric == "accuracy":
-        return (chosen == present).all(axis=1).astype(np.float64)
+        right = scores.argmax(axis=1) == labels if present is None else np.all(chosen == present, axis=1)
+        return right.astype(np.float64)
     if metric == "Hamming-loss":
-        return np.asarray((present != chosen).mean(axis=1))
-    odds = scores.astype(np.float64)
-    return np.asarray(np.logaddexp(0.0, np.where(present, -odds, odds)).mean(axis=1))
+        return np.mean(present != chosen, axis=1)
+    scores = scores.astype(np.float64)
+    if present is not None:
+        return np.mean(np.logaddexp(0.0, np.where(present, -scores, scores)), axis=1)
+    own = scores[np.arange(len(labels)), labels]
+    return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
@@ -136,6 +140,13 @@ class Trial:
     folds: list[FoldScores] = field(default_factory=list)  # those that it was trained without, in their order
     dropped: int | None = None  # after how many folds other settings were better; None: it went on
     error: str = ""  # why it cannot be trained
+    n_fits: int = 0
+
+    def add(self, scores: FoldScores) -> None:
+        self.n_fits += 1
+        self.error = scores.error
+        if not self.error:
+            self.folds.append(scores)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items())
@@ -270,3 +281,110 @@ def described(params: dict[str, Any]) -> str:
 
 def shortened(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def summary_of(search: Any, *, html: bool = False) -> str:
+    """Return the report of a fitted search, as lines of at most 80 columns or for a notebook."""
+    trials, metric = search.trials_, search.metric_
+    n_dropped, n_trials = sum(trial.dropped is not None for trial in trials), len(trials)
+    parts = counted(search.n_splits_, "fold") if search.n_splits_ > 1 else "the held-out documents"
+    early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
+    small = search.space is None and (search.n_trials or 0) > search.n_settings_
+    others = "; the default space has no other" if small else ""
+    title = f"Tried {counted(n_trials, 'setting')}, each on {parts}{early}{others}:"
+
+    best, rows = [t for i, t in enumerate(ranked(trials, metric)) if i < MAX_ROWS or t.number == 0], []
+    scored = {name for trial in best for name in trial.scores}
+    names = list(dict.fromkeys([name_of(metric), *(n for n in ("log-loss", "accuracy") if n in scored)]))
+    for trial in best:
+        scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
+        n_folds = f"{len(trial.folds)}{' ' if trial.dropped is None else '*'}"
+        rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
+    table = Table([*names, "folds", "setting"], rows)
+    below = [f"  and {n_trials - len(rows)} more (cv_results_ in Python, --table here)"] * (n_trials > len(rows))
+    below += _winner(search)
+    if html:
+        return f"<p>{cell(title)}</p>{table.html()}<pre>{cell(chr(10).join(below))}</pre>"
+    lines = [title]
+    for *cells, setting in [table.heads, *table.rows]:
+        before = "".join(f"  {text:>{max(8, len(head))}}" for text, head in zip(cells, table.heads, strict=False))
+        lines += _wrapped(f"{before}  ", str(setting))
+    return "\n".join([*lines, *below])
+
+
+def _winner(search: Any) -> list[str]:
+    """Return lines about the best setting: beside the default, and how far its score can be trusted."""
+    metric, trials, best = search.metric_, search.trials_, search.trials_[search.best_index_]
+    lines = list[str]()
+    if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
+        lines += ["", f"The time was over: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
+    lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params))]
+    leader = ranked(trials, metric)[0]
+    if leader is not best and not is_better(leader, trials[0], metric):
+        lines += _wrapped(
+            "  Passed over: ",
+            f"{described(leader.params)}. It is not clearly better than the default: by less than a standard error, or "
+            "it is less accurate. To have it anyway, train it with sdem train.",
+        )
+    if best.number == 0:
+        lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")
+    for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best.number else ():
+        name = name_of(compared)
+        if name not in trials[0].scores or name not in best.scores:
+            continue
+        gain, error = gain_of(best, trials[0], compared)
+        was, now = (float(trial.scores[name].mean()) for trial in (trials[0], best))
+        apart = abs(round(now, 4) - round(was, 4))  # of the figures as they are shown
+        by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
+        lines.append(f"  {name} {now:.4f}, the default's {was:.4f}: {by}")
+        if np.isfinite(error):
+            over = "documents" if compared in PER_DOCUMENT else f"the {search.n_splits_} folds"
+            low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
+            chance = ", which may be chance" if abs(gain) < NORMAL * error else ""
+            lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
+    if metric == "distance":
+        text = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
+        lines += _wrapped("  ", text)
+    if search.nested:
+        mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
+        lines.append(f"  Of a search that has not seen the fold (nested): {name_of(metric)} {mean:.4f}")
+        lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
+        advice = (
+            "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is "
+            "of chose it. The nested one is of searches on fewer documents, whose winners may differ."
+        )
+    else:
+        nested = ", or from a nested search (nested=True, --nested)" if search.n_splits_ > 1 else ""
+        advice = (
+            "The best score of many settings is optimistic, since it was chosen by the same documents. An honest one "
+            f"comes from documents that took no part (sdem evaluate){nested}."
+        )
+    return [*lines, *_wrapped("", advice)]
+
+
+def best_by_value(search: Any) -> list[str]:
+    """Return lines with the best score of each value of each parameter, with each loss by itself."""
+    metric, defaults = name_of(search.metric_), search.estimator.get_params(deep=False)
+    scored = [trial for trial in ranked(search.trials_, search.metric_) if metric in trial.scores]
+    n_common = min((len(trial.folds) for trial in scored), default=0)
+    best: dict[str, dict[str, float]] = {}
+    losses = {shortened((defaults | trial.params).get("loss")) for trial in scored}
+    for trial in sorted(scored, key=lambda trial: -trial.score(search.metric_, n_common)):
+        params = defaults | trial.params
+        of_loss = f" ({shortened(params.get('loss'))})" if len(losses) > 1 else ""
+        for name in dict.fromkeys(name for other in scored for name in other.params):
+            if name in trial.params or not trial.number:  # spaces need not have all parameters
+                value = "not set" if params[name] is None else shortened(params[name])
+                row = best.setdefault(f"{name}{of_loss if name != 'loss' else ''}", {})
+                row.setdefault(value, float(trial.scores[metric][:n_common].mean()))
+    rows = {title: values for title, values in best.items() if len(values) > 1}
+    width = max([14, *map(len, rows)])
+    lines = ["", f"The best {metric} with each value, on the folds that all settings have:"] if rows else []
+    for title, values in rows.items():
+        lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
+    return lines
+
+
+def _wrapped(before: str, text: str) -> list[str]:
+    """Return a text in lines of at most 80 columns, under each other after what stands before it."""
+    return textwrap.wrap(before + text, WIDTH, subsequent_indent=" " * len(before), break_on_hyphens=False)

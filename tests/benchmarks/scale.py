@@ -22,7 +22,7 @@ import numpy as np
 from corpora import corpus_of
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cluster import configuration, connected
+from sdem_dist.cluster import CONFIGURATION, connected
 from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
 
 
@@ -131,7 +131,7 @@ def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int
     for times in (1, 4, 16):
         corpus = corpus_of(folder, times * smallest)
         with (
-            dask.config.set(configuration()),
+            dask.config.set(CONFIGURATION),
             LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=limit << 20, **quiet) as cluster,
             Client(cluster) as client,
         ):

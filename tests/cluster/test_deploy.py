@@ -68,8 +68,8 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     path = written(tmp_path, text)
     script = job_script(path, lifetime)
     assert all(part in script for part in present) and not any(part in script for part in absent)
-    settings = read_settings(path)
-    assert (settings.jobs, settings.wait) == (1, 600.0)
+    settings, *_ = read_settings(path)
+    assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 import sdem_dist as sd
 from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.catalogue import ESTIMATORS
-from sdem_dist.selection.search_run import FIT, FOLD, LAST, RESUMED
+from sdem_dist.selection.search import FIT, FOLD, LAST, RESUMED
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}

@@ -16,13 +16,14 @@ from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.estimators import parameters
 from sdem_dist.losses import Hinge
 from sdem_dist.selection.spaces import SAMPLERS, default_space, sampler_of
-from sdem_dist.selection.summary import best_by_value
 from sdem_dist.selection.trials import (
     METRICS,
     PER_DOCUMENT,
+    best_by_value,
     FoldScores,
     Predictions,
     Trial,
+    best_by_value,
     best_of,
     drop_worse_half,
     gain_of,

@@ -1,18 +1,16 @@
-"""A search under way: settings in turns, each without each fold; its documents, its checkpoints, its events."""
+"""What a search is made of: the documents in folds, fits without each, and the checkpoints of their scores."""
 
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +22,8 @@ from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.checkpoint import Json, check_run, checkpoint_folder, identity
-from sdem_dist.engine.events import Callback, Event
-from sdem_dist.errors import ModelError, SdemError
+from sdem_dist.engine.events import Callback
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import evaluate_source, validation_source
 from sdem_dist.fitting.scoring import over_corpus
@@ -33,18 +31,7 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import some
 from sdem_dist.label_scores import probabilities
-from sdem_dist.selection.spaces import Sampler
-from sdem_dist.selection.trials import (
-    BY_MODEL,
-    LATE,
-    FoldScores,
-    Metric,
-    Predictions,
-    Trial,
-    drop_worse_half,
-    measure,
-    name_of,
-)
+from sdem_dist.selection.trials import BY_MODEL, FoldScores, Metric, Predictions, Trial, measure, name_of
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 
@@ -53,8 +40,6 @@ if TYPE_CHECKING:
 
 READING = ("vectorizer", "components", "unlabelled")  # settings that differ in these have a source of their own
 KIND = "sdem-search"
-RESUMED, FIT, FOLD, NESTED, LAST = "resumed", "fit", "fold", "nested search", "training the best on all documents"
-_log = logging.getLogger(__name__)
 
 
 def rows_of(corpus: BaseCorpus) -> np.ndarray:
@@ -186,24 +171,10 @@ class FoldFits:
 
 
 def _targets_and_numbers(model: Any, documents: Documents | DenseDocuments) -> np.ndarray:
-    """Return what is to be predicted of documents and what a regressor predicts, in columns beside each other."""
+    """Return what is to be predicted of documents, and beside it what a regressor predicts."""
     targets = documents.values[:, -1] if isinstance(documents, DenseDocuments) else cast(np.ndarray, documents.targets)
     n = documents.n_documents
     return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
-
-
-class SearchEvent(NamedTuple):
-    """What callbacks of a search are called with."""
-
-    # A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
-    # from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`).
-    what: str
-    done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
-    trials: list[Trial]
-    seconds: float  # since the search began
-    metric: Metric
-    n_trials: int  # settings that are tried in all, at most
-    n_folds: int
 
 
 class Checkpoints:
@@ -246,90 +217,3 @@ class Checkpoints:
             write_archive(self._search_file, KIND, {}, self._early)
         path, run = self._file(trial, fold)
         write_archive(path, KIND, arrays, {"run": run, "fold": to_json(saved)})
-
-
-class TimeOver(Exception):
-    """The time of a search is over, in the midst of a fit."""
-
-
-@dataclass(eq=False)
-class SearchRun:
-    """A search under way: settings in turns, each turn fold by fold."""
-
-    fits: FoldFits
-    sampler: Sampler
-    metrics: Sequence[Metric]  # the one that decides, and those that reports show
-    started: float
-    halving: bool  # whether the worse half of the settings ends after each fold
-    seconds: float | None  # after which it ends, counted from `started`
-    checkpoints: Checkpoints | None = None
-    callbacks: Sequence[Callable[[SearchEvent], None]] = ()
-    trials: list[Trial] = field(default_factory=list)
-    n_fits: int = 0
-
-    def run(self) -> list[Trial]:
-        """Try all settings of the sampler; raise ValueError where the default cannot be trained."""
-        metric = self.metrics[0]
-        try:
-            while settings := self.sampler.ask():
-                turn = [Trial(len(self.trials) + i, params) for i, params in enumerate(settings)]
-                self.trials += turn
-                for fold in range(self.fits.n_folds):
-                    self._fit([trial for trial in turn if trial.goes_on], fold)
-                    if self.halving and fold < self.fits.n_folds - 1:
-                        drop_worse_half([*self.trials[:1], *turn[not turn[0].number :]], metric)
-                    self.emit(FOLD, fold + 1)
-                self.sampler.tell(turn, metric)
-        except TimeOver:
-            _log.warning("the search ends after %d fits: its time is over", self.n_fits)
-            for trial in self.trials:
-                if not trial.folds and not trial.error:
-                    trial.error = LATE
-        return self.trials
-
-    def _fit(self, trials: list[Trial], fold: int) -> None:
-        """Fit settings without a fold, several at a time; results are taken in the order of the settings."""
-        saved = {} if self.checkpoints is None else {t.number: self.checkpoints.load(t, fold) for t in trials}
-        new = [trial for trial in trials if saved.get(trial.number) is None]
-        for trial in trials:
-            if (scores := saved.get(trial.number)) is not None:
-                self._add(trial, scores)
-        if 0 < len(new) < len(trials):
-            self.emit(RESUMED, self.n_fits)
-        with ThreadPoolExecutor(self.fits.n_at_once(len(new))) as threads:
-            try:
-                for trial, scores in zip(new, threads.map(partial(self._scores, fold=fold), new), strict=True):
-                    if scores.error and not trial.number:
-                        raise ValueError(scores.error)
-                    if self.checkpoints is not None:
-                        self.checkpoints.save(trial, fold, scores)
-                    self._add(trial, scores)
-                    self.emit(FIT, self.n_fits)
-            finally:
-                threads.shutdown(cancel_futures=True)
-
-    def _add(self, trial: Trial, scores: FoldScores) -> None:
-        self.n_fits += 1
-        trial.error = scores.error
-        if not trial.error:
-            trial.folds.append(scores)
-
-    def _scores(self, trial: Trial, fold: int) -> FoldScores:
-        self._check_time()
-        try:
-            return self.fits.fold_scores(trial.params, fold, self.metrics, [self._check_time])
-        except ValueError as error:
-            if isinstance(error, SdemError):
-                raise
-            return FoldScores({}, None, 0.0, str(error))
-
-    def _check_time(self, _: Event | None = None) -> None:
-        """Raise TimeOver where the time is over and there is a first score."""
-        if self.seconds is not None and time.perf_counter() - self.started > self.seconds and self.trials[0].folds:
-            raise TimeOver
-
-    def emit(self, what: str, done: int) -> None:
-        elapsed = time.perf_counter() - self.started
-        event = SearchEvent(what, done, self.trials, elapsed, self.metrics[0], self.sampler.n_trials, self.fits.n_folds)
-        for callback in self.callbacks:
-            callback(event)
