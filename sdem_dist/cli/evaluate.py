@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 import sdem_dist
+from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.console import check_output, overwrite_option, say, unshown_metrics, without_label
+from sdem_dist.cli.ingest import documents_of, is_source
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, format_option, option, source_options
-from sdem_dist.cli.sources import documents_of, is_source
 from sdem_dist.counted import counted, nearest
 from sdem_dist.errors import ModelError
 from sdem_dist.glossary import named
@@ -25,7 +25,7 @@ from sdem_dist.storage.encoding import null_for_nan
 @click.argument("corpus")
 @option("--report full", None, "Show figures by class and the most frequent confusions, too.")
 @option("--errors", Place(), "Write the wrong predictions: .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
-@overwrite_option
+@console.overwrite_option
 @option("--particles", click.IntRange(1, 10_000), "Particles of the left-to-right likelihood of topics.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
@@ -59,13 +59,12 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A
     corpus must have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
-    from sdem_dist.cli.tables import SUFFIXES, write_table
     from sdem_dist.reports.reporting import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     errors = options["errors"]
     if errors is not None:
-        check_output(errors, (model, corpus), options["overwrite"], SUFFIXES)
+        console.check_output(errors, (model, corpus), options["overwrite"], console.SUFFIXES)
     estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
@@ -81,7 +80,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         metrics = estimator.evaluate(documents, client=client)
         report = estimator.report(documents) if options["full"] or errors is not None else None
         if errors is not None:
-            write_table(errors, mistakes(estimator, report, documents))
+            rows = mistakes(estimator, report, documents)
+            console.write_table(errors, (console.part_of(errors.suffix.lower(), block) for block in rows))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
@@ -91,11 +91,11 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     if options["as_json"]:
         click.echo(json.dumps(null_for_nan((details.to_dict() if details else {}) | metrics), allow_nan=False))
     else:
-        hidden = without_label(documents) if estimator.spec.target == "labels" else 0
+        hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
-        say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
-        unshown = unshown_metrics(estimator)
+        console.say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
+        unshown = console.unshown_metrics(estimator)
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
         header = documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
@@ -104,7 +104,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         for name, value in figures.items():
             click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
         if details is not None:
-            say(f"\n{details.details()}")
+            console.say(f"\n{details.details()}")
     if errors is not None:
         places = "; their ids count the documents from 0" if by_place else ""
         click.echo(f"wrote the errors to {errors}{places}", err=True)
@@ -114,7 +114,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @option("-o --output", LocalPath(), "The page.", default="report.html", metavar="FILE")
-@overwrite_option
+@console.overwrite_option
 @source_options
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Source) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
@@ -126,18 +126,18 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     """
     from sdem_dist.reports.page import report_page, write_page
 
-    check_output(output, (model, corpus), overwrite, (".html", ".htm"))
+    console.check_output(output, (model, corpus), overwrite, (".html", ".htm"))
     estimator = sdem_dist.load_model(model)
     with documents_of([corpus], source, estimator, keep_text=True) as documents:
         write_page(output, f"{model.name}: report", report_page(estimator, documents, model.name, corpus))
-    say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
+    console.say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @option("-o --output", Place(), "Where the model goes.  [default: MODEL]", metavar="FILE")
-@overwrite_option
+@console.overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
     """Prepare MODEL for sdem predict --coverage, by labelled documents that had no part in its training.
@@ -150,7 +150,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 
     target = output or model
     inputs = () if output is None else (corpus,)
-    check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")
+    console.check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")
     estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
@@ -163,8 +163,8 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     if fewest:
         coverage = f"{fewest / (fewest + 1):.4g}"
         limit = f"the fewest, {counted(fewest, 'document')}: above --coverage {coverage} it is in every set"
-    say(f"{target}: {counted(sum(sizes), 'document')}")
-    say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")
+    console.say(f"{target}: {counted(sum(sizes), 'document')}")
+    console.say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")
 
 
 LINES_AT_ONCE = 1 << 12
@@ -176,7 +176,7 @@ LINES_AT_ONCE = 1 << 12
 @option("--against", "CLASS", "Compare the prediction with this class.  [default: the runner-up]")
 @option("--json as_json", None, "Print one JSON object per text: all words, and where they stand.")
 @option("--html", LocalPath(), "Write a page with the words marked instead.", metavar="FILE")
-@overwrite_option
+@console.overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
 @option("--text --text-column", "COLUMN", "Column of the text in a pipe.  [default: text]")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
@@ -206,7 +206,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
-        check_output(html, (model,), options["overwrite"])
+        console.check_output(html, (model,), options["overwrite"])
     estimator: Any = sdem_dist.load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
@@ -229,7 +229,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     if html is not None:
         body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in explanations)
         write_page(html, "Explanations", body)
-        say(f"wrote {html}")
+        console.say(f"wrote {html}")
         return
     if options["as_json"]:
         click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
@@ -237,12 +237,12 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    terminal = Console(highlight=False, soft_wrap=True)
     for i, explanation in enumerate(explanations):
         click.echo("\n" if i else "", nl=False)
-        if not console.is_terminal or console.no_color:
-            say(str(explanation))
+        if not terminal.is_terminal or terminal.no_color:
+            console.say(str(explanation))
         else:
-            say(explanation.without_text())
-            console.print()
-            console.print(Text.assemble(*explanation.styled()))
+            console.say(explanation.without_text())
+            terminal.print()
+            terminal.print(Text.assemble(*explanation.styled()))

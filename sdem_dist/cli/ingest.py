@@ -1,8 +1,14 @@
-"""``sdem ingest``: from text, tables or matrices to a corpus."""
+"""``sdem ingest``, from text, tables or matrices to a corpus; and sources where other commands take a corpus."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +16,200 @@ import click
 import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.options import WORDS, Place, Source, SourceCommand, option, source_options, typed_flags, word_options
-from sdem_dist.cli.sources import spool_stdin
+from sdem_dist.cli.options import (
+    READING,
+    WORDS,
+    Place,
+    Source,
+    SourceCommand,
+    option,
+    source_options,
+    typed_flags,
+    word_options,
+)
 from sdem_dist.counted import counted, visible
-from sdem_dist.storage.buckets import place
+from sdem_dist.errors import SdemError
+from sdem_dist.storage.buckets import is_url, place
+from sdem_dist.storage.kept import kept_folder
+from sdem_dist.storage.publish import hidden_folder, set_aside
 
 if TYPE_CHECKING:
-    pass
+    from distributed import Client
+
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.text import Reading, VectorizerSettings
+
+
+def is_source(path: str) -> bool:
+    """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
+    location = place(path)
+    if not location.exists() and not is_url(path):
+        hint = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:])
+        raise click.ClickException(f"{path}: there is no such file or folder{hint}")
+    return location.exists() and not (location / "zarr.json").exists()
+
+
+def refuse_for_a_corpus(names: Sequence[str]) -> None:
+    if typed := typed_flags(names):
+        raise click.UsageError(f"{typed}: only for a source; a corpus has been read and counted already")
+
+
+def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None:
+    """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
+    for path in paths:
+        if path is not None and is_source(path) and cluster is not None:
+            raise click.UsageError(f"{path} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+
+
+def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
+    """Return paths with a temporary file in place of "-", of what standard input has; lines of label TAB text."""
+    if "-" not in paths:
+        return list(paths)
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="sdem-"))
+    spool = Path(folder, f"stdin.{form or 'tsv'}")
+    with spool.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return [str(spool) if path == "-" else path for path in paths]
+
+
+@contextmanager
+def training_documents(
+    paths: Sequence[str], held_out: str | None, *learns: Any, words: VectorizerSettings, **how: Any
+) -> Iterator[tuple[Corpus, Corpus | None]]:
+    """Yield what a model is trained on, and what is held out, with the same words; `learns`, `how`: `documents_of`."""
+    with documents_of(paths, *learns, words=words, also_read=[held_out or paths[0]], **how) as documents:
+        if held_out is None:
+            yield documents, None
+        else:
+            with documents_of([held_out], *learns, follows=documents, also_read=paths, **how) as validation:
+                yield documents, validation
+
+
+@contextmanager
+def documents_of(
+    paths: Sequence[str],
+    source: Source,
+    estimator: EngineEstimator | None,
+    *,
+    words: VectorizerSettings | None = None,
+    follows: Corpus | None = None,
+    also_read: Sequence[str] = (),
+    beside: Path | None = None,
+    client: Client | None = None,
+    keep_text: bool = False,
+    quiet: bool = True,
+) -> Iterator[Corpus]:
+    """Yield corpora as one, or the documents of sources as a corpus that lies in a hidden folder meanwhile.
+
+    `estimator`: what learns from them, or is examined on them; None: something that needs labels.
+    `words`: how text of sources becomes words. None: as in the corpus `follows`; without one, as the model has them.
+    `also_read`: other paths of the command that options of reading may be for.
+    `beside`: the model, beside which the folder is; None: it is a temporary one.
+    `client`: its workers write the corpus, without the texts.
+    """
+    from sdem_dist.text import ingest
+    from sdem_dist.text.sources import numeric_format
+    from sdem_dist.text.validation import NoLabelError
+    from sdem_dist.text.vectorizer import PatternError
+
+    if not any(map(is_source, paths)):
+        read = () if any(map(is_source, also_read)) else READING
+        refuse_for_a_corpus((*read, *(WORDS if follows is None else ())))
+        yield sdem_dist.concat([sdem_dist.open_corpus(path) for path in paths])
+        return
+    if not all(map(is_source, paths)):
+        path = next(filter(is_source, paths))
+        raise click.UsageError(
+            f"{path} is a source, and others are corpora: make a corpus of it with their vocabulary "
+            f"(sdem ingest {path} NAME.zarr --vocabulary-from CORPUS), and give that"
+        )
+    learns = "labels" if estimator is None else estimator.spec.target
+    reading, how = source.reading, dict[str, Any](keep_text=keep_text)
+    if not reading.labelled and learns != "nothing":
+        raise click.UsageError("--no-labels and --format lines are for clusters and topics, which learn from no labels")
+    examined = estimator if words is None and follows is None else None
+    if examined is not None:
+        _check_examined(examined, paths[0], reading)
+    elif estimator is not None and "sparse" not in estimator.layouts and not hasattr(estimator, "components"):
+        raise click.UsageError(
+            f"{type(estimator).__name__} learns from tables, and {paths[0]} is read as texts or counts. A table becomes a "
+            'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array'
+        )
+    elif learns == "nothing" and not typed_flags(("label", "label_separator", "unlabelled")):
+        reading = replace(reading, labelled=False)
+    if words is not None:
+        numbers = numeric_format([place(path) for path in paths], reading) is not None
+        how = {"settings": words, "targets": learns == "numbers", "keep_text": keep_text and not numbers}
+    if beside is None:
+        hidden: Any = TemporaryDirectory(prefix="sdem-")
+    elif client is not None and is_url(beside):
+        hidden = kept_folder(beside, "corpus", "0" * 32)
+    else:
+        hidden = hidden_folder(beside.absolute(), "corpus")
+    with hidden as folder:
+        target = place(str(folder)) / place(paths[0]).name  # for messages that have a path in their midst
+        if examined is not None:
+            how["vocabulary_from"] = _words_of(examined, reading, target.with_name(".words"))
+        elif follows is not None:
+            how["vocabulary_from"] = follows.paths[0]
+        try:
+            with console.ingest_progress(quiet=quiet) as progress:
+                how |= {"reading": reading, "on_error": source.on_error, "progress": progress, "client": client}
+                report = ingest(list(paths), target, overwrite=True, **how)
+            console.say_left_out(report.n_skipped, report.skipped_examples)
+            if examined is not None and report.n_empty:
+                click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
+            console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
+            yield corpus
+        except SdemError as error:
+            if isinstance(error, NoLabelError) and error.first and examined is not None:
+                error.hint += f"; documents without labels are for sdem predict MODEL {paths[0]}"
+                error.hint += " (of clusters and topics: --no-labels)"
+            elif isinstance(error, PatternError):
+                error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
+            elif error.path == str(target):
+                error.path = ", ".join(paths)
+            raise
+
+
+def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None:
+    """Raise an error where options, or the format, do not fit a model that was trained already."""
+    from sdem_dist.text.sources import numeric_format
+
+    if reading.weight is not None:
+        raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
+    if numeric_format([place(path)], reading) is not None:
+        raise click.UsageError(
+            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of "
+            "the training), and give that"
+        )
+    if not model.several_labels and reading.label_separator is not None:
+        raise click.UsageError("--label-separator is for models of several labels, and this one learned one each")
+    if model.several_labels and reading.unlabelled is not None:
+        raise click.UsageError("--unlabelled is for documents of one label each, and this model learned several")
+    model.vectorize([])  # says what is wrong with a model of numbers
+
+
+def _words_of(model: EngineEstimator, reading: Reading, path: Path) -> str:
+    """Write a corpus of one empty document with a model's words and classes, which new documents follow."""
+    import scipy.sparse as sp
+
+    classes = model.classes_.tolist() if model.spec.target == "labels" else None
+    several = model.several_labels
+    separator = reading.label_separator or model.label_separator_ or ","
+    return sdem_dist.write_corpus(
+        path,
+        sp.csr_matrix((1, model.n_features_in_), dtype="uint8"),
+        None if classes is None else [classes] if several else classes[:1],
+        classes=None if several else classes,
+        targets=[0.0] if model.spec.target == "numbers" else None,
+        vocabulary=model.vocabulary_,
+        vectorizer=model.vectorizer_,
+        made_by={"label_separator": separator} if several else None,
+        overwrite=True,  # a killed command leaves the folder beside a URL
+    ).path
+
 
 EPILOG = """\b
 Examples:

@@ -12,8 +12,8 @@ import click
 
 import sdem_dist
 from sdem_dist.cli.console import check_output, overwrite_option, say, table, without_label
+from sdem_dist.cli.ingest import documents_of
 from sdem_dist.cli.options import READING, LocalPath, Place, Source, SourceCommand, option, source_options, typed_flags
-from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.buckets import place
@@ -22,7 +22,6 @@ from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
-    from sdem_dist.engine.callbacks import JsonLines
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
@@ -196,20 +195,6 @@ def log(log: Path) -> None:
             click.echo(counted(times[name], *words))
 
 
-def written_log(path: Path, resume: bool) -> JsonLines:
-    """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed."""
-    from sdem_dist.engine.callbacks import JsonLines
-
-    if path.is_file() and not resume:
-        path.unlink()
-    if path.is_file():
-        with path.open("rb") as file:
-            begin = file.read(len(BEGINNING))
-        if not BEGINNING.encode().startswith(begin):
-            raise click.ClickException(f"{path} is not a log of sdem train: choose another name")
-    return JsonLines(path)
-
-
 def read_events(path: Path) -> list[JsonObject]:
     """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one."""
     events = []
@@ -244,8 +229,8 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
             seconds = event["seconds"]
             spent.update(merge=event["merge"], wall=seconds, worker_seconds=seconds * event["n_workers"])
         elif kind == "EpochEnded":
-            spent["transfer"] = event["transfer"]
-            spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS if part != "wait"))
+            used = spent["read"] + spent["prepare"] + spent["map"] + spent["merge"] + event["transfer"]
+            spent.update(transfer=event["transfer"], wait=max(0.0, spent["worker_seconds"] - used))
             epoch = event["epoch"] + 1
             if new_row or monitored:
                 rows.append({"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)})

@@ -106,22 +106,19 @@ def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
     return convert
 
 
-def _ngram_range(text: str) -> tuple[int, int]:
-    first, last = [int(n) for n in (text if "," in text else f"{text},{text}").split(",")]
-    return first, last
-
-
-def _stop_words(text: str) -> str | tuple[str, ...]:
-    return text if text == "english" else tuple(Path(text).read_text("utf-8").split())
-
-
 _hidden = partial(option, hidden=True)  # `sdem help reading` explains them
 _share = parsed(
     lambda text: float(text) if "." in text else int(text),
     "is neither a whole number of documents nor a fraction such as .01",
 )
-_lengths = parsed(_ngram_range, "is not a pair of lengths such as 1,2")
-_stopped = parsed(_stop_words, "is neither english nor a file of words in UTF-8 that can be read")
+_lengths = parsed(
+    lambda text: (int(text), int(text)) if "," not in text else tuple(map(int, text.split(",", 1))),
+    "is not a pair of lengths such as 1,2",
+)
+_stopped = parsed(
+    lambda text: text if text == "english" else tuple(Path(text).read_text("utf-8").split()),
+    "is neither english nor a file of words in UTF-8 that can be read",
+)
 
 
 def format_option(*names: str) -> Option:
@@ -166,8 +163,6 @@ READING, WORDS = ([str(o.name) for o in options] for options in (_READING, _WORD
 
 
 class Source(NamedTuple):
-    """How sources are read."""
-
     reading: Reading
     on_error: Literal["raise", "skip"]
 
@@ -190,8 +185,7 @@ def _words(**fields: Any) -> VectorizerSettings:
     return VectorizerSettings(kind="hashing" if "n_features" in fields else "count", **fields)
 
 
-reading_options = partial(filling, "source", _source)
-"""Add options of reading, of which the command gets a `Source`."""
+reading_options = partial(filling, "source", _source)  # the command gets a `Source`
 source_options, word_options = reading_options(_READING), filling("words", _words, _WORDS)
 
 
@@ -221,11 +215,12 @@ def help_command(ctx: click.Context, topic: str | None) -> None:
         formatter = ctx.make_formatter()
         formatter.write_text(HELP)
         for title, options in (("Reading", _READING), ("Words", _WORDS)):
-            visible = [copy(o) for o in options]
-            for o in visible:
-                o.hidden = False
             with formatter.section(title):
-                formatter.write_dl([o.get_help_record(ctx) or ("", "") for o in visible])
+                records = []
+                for shown in map(copy, options):
+                    shown.hidden = False
+                    records.append(shown.get_help_record(ctx) or ("", ""))
+                formatter.write_dl(records)
         click.echo(formatter.getvalue(), nl=False)
         return
     parent: Any = ctx.parent

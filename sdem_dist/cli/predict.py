@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 import sdem_dist
+from sdem_dist.cli import console
 from sdem_dist.cli.cluster import cluster_options
-from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
-from sdem_dist.cli.options import HOW_READ, Place, SourceCommand, format_option, option, reading_options, with_options
+from sdem_dist.cli.options import (
+    HOW_READ,
+    Place,
+    SourceCommand,
+    format_option,
+    option,
+    reading_options,
+    with_options,
+)
 from sdem_dist.counted import joined, visible
 from sdem_dist.errors import ModelError
 
@@ -37,25 +43,9 @@ class PredictionFormatter:
     top: int | None = None  # how many of the best names are shown, the best first; None: all, in the model's order
     best_only: bool = False  # the best name without its share
     threshold: float = 0.0  # a smaller best share makes the name `UNSURE`
-    sets: Callable[[np.ndarray], np.ndarray] | None = None
-    """From rows of shares to booleans: which names are in the set of each document."""
+    set_thresholds: np.ndarray | None = None  # of `conformal_sets`, which are then shown
     label_thresholds: np.ndarray | None = None
     """Shape (n_names,): a document gets every name whose share is at least this, perhaps none. None: the best one."""
-
-    def shown(self, top: int | None, threshold: float | None, *, best_only: bool) -> PredictionFormatter:
-        """Return the same as options say it; UsageError where they do not fit."""
-        if best_only and top is not None:
-            raise click.UsageError(
-                "--no-proba gives the best one alone, and --top several with their numbers: choose one"
-            )
-        if self.names is None and (best_only or top is not None or threshold is not None):
-            raise click.UsageError(
-                "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
-            )
-        if threshold and self.label_thresholds is None and UNSURE in map(str, self.names or ()):
-            raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
-        top = self.top if top is None and not best_only else top
-        return replace(self, top=top, best_only=best_only, threshold=threshold or 0.0)
 
     def columns(self, documents: Any) -> dict[str, Any]:
         rows = self.rows(documents)
@@ -64,8 +54,8 @@ class PredictionFormatter:
             heads = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
             return dict(zip(heads, map(_numbers, rows.T), strict=True))
         table = {self.what: _column(*self._labels(rows))}
-        if self.sets is not None:
-            table["set"] = _column(self.names, self.sets(rows))
+        if self.set_thresholds is not None:
+            table["set"] = _column(self.names, self._sets(rows))
         if self.best_only:
             return table
         best = self._best(rows)
@@ -81,28 +71,31 @@ class PredictionFormatter:
     def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
         """Return a line for each document: its id, where there is one, its label, and NAME=SHARE pairs."""
         rows = self.rows(documents)
+        cells: list[Iterable[str]] = [] if ids is None else [map(on_a_line, ids)]
         if self.names is None:
             numbers = rows.astype(np.float64).reshape(len(rows), -1).tolist()
-            lines = ["\t".join(f"{value:.6g}" for value in row) for row in numbers]
+            cells.append("\t".join(f"{value:.6g}" for value in row) for row in numbers)
         else:
             names = [on_a_line(name) for name in self.names]
-            lines = _cells(*self._labels(rows))
-            if self.sets is not None:
-                sets = _cells(names, self.sets(rows))
-                lines = [f"{line}\tset={members}" for line, members in zip(lines, sets, strict=True)]
+            cells.append(_cells(*self._labels(rows)))
+            if self.set_thresholds is not None:
+                cells.append(f"set={members}" for members in _cells(names, self._sets(rows)))
             if self.top is None and not self.best_only:
-                pairs = "".join(f"\t{name.replace('%', '%%')}=%.6g" for name in names)
-                lines = [line + pairs % tuple(row) for line, row in zip(lines, rows.tolist(), strict=True)]
+                pairs = "\t".join(f"{name.replace('%', '%%')}=%.6g" for name in names)
+                cells.append(pairs % tuple(row) for row in rows.tolist())
             elif not self.best_only:
                 best = self._best(rows)
-                shares = np.take_along_axis(rows, best, axis=1).tolist()
-                lines = [
-                    line + "".join(f"\t{names[k]}={p:.6g}" for k, p in zip(ranks, row, strict=True))
-                    for line, ranks, row in zip(lines, best.tolist(), shares, strict=True)
-                ]
-        if ids is not None:
-            lines = [f"{on_a_line(id_)}\t{line}" for id_, line in zip(ids, lines, strict=True)]
-        return "".join([f"{line}\n" for line in lines])
+                ranked = zip(best.tolist(), np.take_along_axis(rows, best, axis=1).tolist(), strict=True)
+                cells.append(
+                    "\t".join(f"{names[k]}={p:.6g}" for k, p in zip(ranks, shares, strict=True))
+                    for ranks, shares in ranked
+                )
+        return "".join([f"{line}\n" for line in map("\t".join, zip(*cells, strict=True))])
+
+    def _sets(self, rows: np.ndarray) -> np.ndarray:
+        from sdem_dist.calibration import conformal_sets
+
+        return conformal_sets(rows, np.asarray(self.set_thresholds))
 
     def _best(self, rows: np.ndarray) -> np.ndarray:
         """Return the columns of each row that are shown, the best first."""
@@ -154,50 +147,41 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
-def predictions_of(estimator: Any, name: object, coverage: float | None = None) -> PredictionFormatter:
-    """Return what a model predicts; with `coverage` also sets of classes, of which `sdem calibrate` knows the limits.
+def formatter_of(
+    estimator: Any, name: object, *, topics: bool = False, coverage: float | None = None
+) -> PredictionFormatter:
+    """Return what a model predicts, or its topics of documents; with `coverage` also sets of classes.
 
-    Raises ModelError: it predicts nothing; or it has no sets.
+    Raises ModelError where it has none of these; of sets `sdem calibrate` knows the limits.
     """
-    from sdem_dist.calibration import conformal_sets
-    from sdem_dist.estimators.predictions import EngineClassifier
-
-    kind, predicts, sets = type(estimator).__name__, estimator.spec.predicts, None
-    if coverage is not None:
-        if not isinstance(estimator, EngineClassifier):
-            raise ModelError(f"--coverage is for classifiers, and this is a {kind}")
-        most = estimator.set_thresholds(coverage)
-
-        def sets(rows: np.ndarray) -> np.ndarray:
-            return conformal_sets(rows, most)
-
-    if predicts is None:
+    kind, spec = type(estimator).__name__, estimator.spec
+    if topics:
+        if spec.topics is None:
+            raise ModelError(f"{name} is a {kind}, which has no topics: sdem predict is for it")
+        names: Sequence[Any] = range(int(estimator._n_features_out))
+        if spec.topics == "classes":
+            n_each = len(names) // len(estimator.classes_)
+            names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
+        return PredictionFormatter(estimator.transform, names, what="topic", share="share")
+    if coverage is not None and spec.predicts != "class":
+        raise ModelError(f"--coverage is for classifiers, and this is a {kind}")
+    if spec.predicts is None:
         raise ModelError(f"{name} is a {kind}, which predicts nothing: sdem transform gives the topics of documents")
-    if predicts == "number":
+    if spec.predicts == "number":
         return PredictionFormatter(estimator.predict, None)
-    if estimator.several_labels:
-        labels = estimator.classes_.tolist()
+    if spec.predicts == "class":
+        names, several = estimator.classes_.tolist(), estimator.several_labels
         return PredictionFormatter(
-            estimator.predict_proba, labels, what="labels", label_thresholds=estimator.thresholds_, sets=sets
+            estimator.predict_proba,
+            names,
+            what="labels" if several else "prediction",
+            top=1 if len(names) > MANY and not several else None,
+            set_thresholds=None if coverage is None else estimator.set_thresholds(coverage),
+            label_thresholds=estimator.thresholds_ if several else None,
         )
-    if predicts == "class":
-        top = 1 if len(estimator.classes_) > MANY else None
-        return PredictionFormatter(estimator.predict_proba, estimator.classes_.tolist(), top=top, sets=sets)
     if not hasattr(estimator, "predict_proba"):
         return PredictionFormatter(estimator.predict, None, what="cluster")
     return PredictionFormatter(estimator.predict_proba, range(len(estimator.component_log_prior_)), what="cluster")
-
-
-def topics_of(estimator: Any, name: object) -> PredictionFormatter:
-    """Return a model's topics of documents; ModelError: it has none."""
-    if estimator.spec.topics is None:
-        raise ModelError(f"{name} is a {type(estimator).__name__}, which has no topics: sdem predict is for it")
-    n_topics = int(estimator._n_features_out)
-    names: Sequence[Any] = range(n_topics)
-    if estimator.spec.topics == "classes":
-        n_each = n_topics // len(estimator.classes_)
-        names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
-    return PredictionFormatter(estimator.transform, names, what="topic", share="share")
 
 
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -211,7 +195,7 @@ stream_options = with_options(
     click.argument("model", type=Place()),
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
     option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
-    overwrite_option,
+    console.overwrite_option,
     reading_options(_READING),
     option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
     option("--threshold", _SHARE, 'Below P the label is "unsure"; of several labels, all of at least P.', metavar="P"),
@@ -246,7 +230,7 @@ def predict(no_proba: bool, coverage: float | None, **options: Any) -> None:
     with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open a FILE of strangers' texts
     with care. Workers read the sources, so all of them have to see these.
     """
-    _run(partial(predictions_of, coverage=coverage), best_only=no_proba, **options)
+    _run(options, best_only=no_proba, coverage=coverage)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -257,28 +241,22 @@ def transform(**options: Any) -> None:
     Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted
     from 0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
     """
-    _run(topics_of, **options)
+    _run(options, topics=True)
 
 
 def _run(
-    formatter_of: Callable[[Any, object], PredictionFormatter],
-    model: Path,
-    sources: tuple[Path, ...],
-    output: Path | None,
-    best_only: bool = False,
-    **options: Any,
+    options: dict[str, Any], *, topics: bool = False, best_only: bool = False, coverage: float | None = None
 ) -> None:
     """Print predictions of the documents of sources, or write them as a table."""
-    from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.streaming import jobs_of, predictions, tasks_of, transformer_of
-    from sdem_dist.cli.tables import SUFFIXES, part_of, write_parts
+    from sdem_dist.cli.ingest import is_source, refuse_for_a_corpus
+    from sdem_dist.cli.streaming import jobs_of, predictions, transformer_of
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.text.sources import source_format
     from sdem_dist.text.validation import RowValidator
 
-    source, cluster = options["source"], options["cluster"]
-    of_stdin, gate = any(str(path) == "-" for path in sources), RowValidator(source.on_error)
+    model, sources, source, cluster = (options[name] for name in ("model", "sources", "source", "cluster"))
+    output, quiet, top, threshold = (options[name] for name in ("output", "quiet", "top", "threshold"))
     for path in sources:
         if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
             raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
@@ -288,14 +266,24 @@ def _run(
         flag = "--verbose" if options["verbose"] else "--jobs"
         raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     if output is not None:
-        check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
+        console.check_output(output, (model, *sources), options["overwrite"], console.SUFFIXES)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
     for path in of_text:
         source_format(path, source.reading, predicted=True)  # says what is no source of text
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
-    formatter = formatter_of(estimator, model).shown(options["top"], options["threshold"], best_only=best_only)
+    formatter = formatter_of(estimator, model, topics=topics, coverage=coverage)
+    if best_only and top is not None:
+        raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
+    if formatter.names is None and (best_only or top is not None or threshold is not None):
+        raise click.UsageError(
+            "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
+        )
+    if threshold and formatter.label_thresholds is None and UNSURE in map(str, formatter.names or ()):
+        raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+    top = formatter.top if top is None and not best_only else top
+    formatter = replace(formatter, top=top, best_only=best_only, threshold=threshold or 0.0)
     transformer = transformer_of(estimator) if of_text else None
 
     def render(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
@@ -304,15 +292,16 @@ def _run(
         columns = formatter.columns(documents)
         if twice := sorted(beside.keys() & columns.keys()):
             raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
-        return part_of(output.suffix.lower(), beside | columns)
+        return console.part_of(output.suffix.lower(), beside | columns)
 
-    work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
+    gate, of_stdin = RowValidator(source.on_error), any(str(path) == "-" for path in sources)
     with cluster.client() as client:
-        work = work if client is None else tasks_of(work, gate, len(sources))
+        by_workers, keep = None if client is None else gate, output is not None
+        work = jobs_of(sources, source.reading, estimator, BLOCK, by_workers, keep=keep)
         threads = options["jobs"] or (1 if of_stdin else None)
         results = predictions(work, transformer, render, gate, threads, client)
         if output is not None:
-            write_parts(output, results)
+            console.write_table(output, results)
         else:
             empty = True
             for lines in results:
@@ -320,10 +309,10 @@ def _run(
                 sys.stdout.write(lines)
                 if of_stdin:  # somebody may be waiting for the lines of this block
                     sys.stdout.flush()
-            if empty and not options["quiet"]:
+            if empty and not quiet:
                 click.echo("the sources hold no document", err=True)
-    say_left_out(gate.skipped, gate.examples)
-    if output is not None and not options["quiet"]:
+    console.say_left_out(gate.skipped, gate.examples)
+    if output is not None and not quiet:
         click.echo(f"wrote the predictions to {output}", err=True)
     if options["verbose"] and transformer is not None:
         share = transformer.unknown_share

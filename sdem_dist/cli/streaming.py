@@ -51,11 +51,19 @@ def transformer_of(estimator: EngineEstimator) -> TextTransformer:
 
 
 def jobs_of(
-    paths: Sequence[Path], reading: Reading, estimator: EngineEstimator, n_documents: int, *, keep: bool
+    paths: Sequence[Path],
+    reading: Reading,
+    estimator: EngineEstimator,
+    n_documents: int,
+    gate: RowValidator | None = None,
+    *,
+    keep: bool,
 ) -> Iterator[Job]:
     """Yield the documents of sources and corpora, in order, of which nothing is read yet.
 
-    `n_documents`: in a block, at most. `keep`: all columns that stand beside texts are to be read.
+    `n_documents`: in a block, at most. `gate`: workers read the sources where they can share the work; a single file
+    that cannot be cut, a large one of several, standard input, and pipes are read here. `keep`: so are columns beside
+    texts.
     """
     most = max(1, MAX_NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))  # answers have a column a class
     for path in paths:
@@ -63,22 +71,14 @@ def jobs_of(
             corpus = open_corpus(path)
             check_columns(estimator, corpus)
             yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus, most))
-        else:
-            yield from predict_splits(path, reading, min(n_documents, most), keep=keep)
-
-
-def tasks_of(jobs: Iterable[Job], gate: RowValidator, n_sources: int) -> Iterator[Job]:
-    """Yield jobs for workers where they can share the work.
-
-    This process reads a single file that cannot be cut, a large one of several, standard input, and pipes.
-    """
-    for job in jobs:
-        if not isinstance(job, InputSplit):
-            yield job
-        elif job.belongs_to_driver(alone=n_sources == 1):
-            yield from (replace(block, texts=block.texts.alone()) for block in job.read(gate))
-        else:
-            yield job.elsewhere()
+            continue
+        for split in predict_splits(path, reading, min(n_documents, most), keep=keep):
+            if gate is None:
+                yield split
+            elif split.belongs_to_driver(alone=len(paths) == 1):
+                yield from (replace(block, texts=block.texts.alone()) for block in split.read(gate))
+            else:
+                yield split.elsewhere()
 
 
 def predictions(
@@ -105,11 +105,11 @@ def predictions(
 
     def worker() -> Callable[[Records | CorpusRange], Result]:
         count = None if transformer is None else transformer.counter()
-        return lambda block: _formatted(count, render, block)
+        return lambda block: _rendered(count, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
-    with closing(in_threads(blocks, worker, n_jobs)) as lines:
-        yield from lines
+    with closing(in_threads(blocks, worker, n_jobs)) as results:
+        yield from results
 
 
 def predict_task(
@@ -120,13 +120,13 @@ def predict_task(
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
         blocks = task.read(gate) if isinstance(task, InputSplit) else (task,)
-        results = [_formatted(count, render, block) for block in blocks]
+        results = [_rendered(count, render, block) for block in blocks]
     except IngestError as error:
         return error
     return results, gate.skipped, gate.examples
 
 
-def _formatted(count: Callable[[Any], Any] | None, render: Format[Result], block: Records | CorpusRange) -> Result:
+def _rendered(count: Callable[[Any], Any] | None, render: Format[Result], block: Records | CorpusRange) -> Result:
     if isinstance(block, CorpusRange):
         ids = block.corpus.ids_of(block.start, block.stop)
         return render(block.corpus.read(block.start, block.stop), ids, {"id": ids})

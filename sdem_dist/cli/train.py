@@ -15,9 +15,9 @@ import sdem_dist
 from sdem_dist import catalogue
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
-from sdem_dist.cli.inspect import written_log
+from sdem_dist.cli.ingest import refuse_far_sources, spool_stdin, training_documents
+from sdem_dist.cli.inspect import BEGINNING
 from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, word_options
-from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import by_documents
 
@@ -213,6 +213,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         raise click.UsageError("--patience needs --validation CORPUS")
     from sdem_dist import ClusterError
     from sdem_dist.cluster import job_script
+    from sdem_dist.engine.callbacks import JsonLines
 
     if options["dry_run"] and cluster.job_file is not None:
         click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
@@ -229,11 +230,11 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     remains = "nothing of the run was kept: --checkpoint FOLDER would have"
     if folder is not None:
         remains = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
-    how: dict[str, Any] = {"beside": model, "quiet": options["quiet"]}
+    how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": options["quiet"]}
     try:
         with (
             console.say_what_remains(remains),
-            training_documents(paths, held_out, source, estimator, options["words"], **how) as (documents, validation),
+            training_documents(paths, held_out, source, estimator, **how) as (documents, validation),
             cluster.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)
@@ -241,8 +242,14 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
                 estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
             if estimator.spec.target == "labels":
                 console.warn_of_many_classes(documents, source.reading.label)
-            # An earlier log is replaced here, where nothing but training can go wrong.
-            callbacks = [] if log is None else [written_log(log, options["resume"])]
+            # An earlier log is replaced here, where nothing but training can go wrong; a resumed run continues it.
+            if log is not None and log.is_file() and not options["resume"]:
+                log.unlink()
+            elif log is not None and log.is_file():
+                with log.open(encoding="utf-8", errors="replace") as file:
+                    if not BEGINNING.startswith(file.read(len(BEGINNING))):
+                        raise click.ClickException(f"{log} is not a log of sdem train: choose another name")
+            callbacks = [] if log is None else [JsonLines(log)]
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
             run_options = {name: options[name] for name in run}
             estimator.fit(documents, client=client, validation=validation, callbacks=callbacks, **run_options)

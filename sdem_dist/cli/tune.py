@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 import sdem_dist
+from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.console import check_output, say, say_what_remains, table
+from sdem_dist.cli.ingest import documents_of, is_source, refuse_far_sources, training_documents
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, word_options
-from sdem_dist.cli.sources import documents_of, is_source, refuse_far_sources, training_documents
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
 from sdem_dist.storage.buckets import place
@@ -82,6 +81,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
+    overwrite = options["overwrite"] or resume
     if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and held_out is not None:
@@ -89,14 +89,12 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     refuse_far_sources((*corpora, held_out), cluster.remote_address)
     from numpy import ma
 
-    from sdem_dist.cli.tables import SUFFIXES, write_table
     from sdem_dist.selection.trials import described
 
-    overwrite = options["overwrite"] or resume
-    check_output(model, (), overwrite, kind="model")
-    for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, SUFFIXES)):
+    console.check_output(model, (), overwrite, kind="model")
+    for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, console.SUFFIXES)):
         if path is not None:
-            check_output(path, (model, *corpora), overwrite, suffixes)
+            console.check_output(path, (model, *corpora), overwrite, suffixes)
     estimator = estimator_of(options["estimator"], {"settings": options["settings"]}, source.reading.label_separator)
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
@@ -114,18 +112,13 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
         callbacks=() if quiet else [lambda event: click.echo(line(event, folder), err=True)],
     )
     remains = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
-    how: dict[str, Any] = {"beside": model, "quiet": quiet}
-    with say_what_remains(remains):
+    how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": quiet}
+    with console.say_what_remains(remains):
         search.check()  # before a source is read
         if folder is not None:
             search.checkpoints(folder, resume=resume)
-        with (
-            training_documents(corpora, held_out, source, estimator, options["words"], **how) as (
-                documents,
-                validation,
-            ),
-            cluster.client() as client,
-        ):
+        both = training_documents(corpora, held_out, source, estimator, **how)
+        with both as (documents, validation), cluster.client() as client:
             take_documents(estimator, documents, options)
             if validation is not None:
                 search.set_params(cv=validation)
@@ -136,11 +129,11 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
                 columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
                 # A cell is empty where a setting lacks a parameter, or has no error.
                 columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
-                write_table(table, [columns])
-            say(search.summary())
-            say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
+                console.write_table(table, [console.part_of(table.suffix.lower(), columns)])
+            console.say(search.summary())
+            console.say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
             if table is not None:
-                say(f"{table}: {counted(len(search.trials_), 'setting')}")
+                console.say(f"{table}: {counted(len(search.trials_), 'setting')}")
             if curve is not None:
                 from matplotlib.figure import Figure
                 from sklearn.base import clone
@@ -151,11 +144,11 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
                 scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
                 by_label = scored.micro_f1
                 name, scores = ("accuracy", scored.accuracy) if by_label is None else ("micro_f1", by_label)
-                say(scored)
+                console.say(scored)
                 figure = Figure(figsize=(6, 4), layout="constrained")
                 plots.learning_curve(scored.n_documents, {"held-out folds": scores}, figure.subplots(), metric=name)
                 figure.savefig(curve)
-                say(f"{curve}: picture")
+                console.say(f"{curve}: picture")
 
 
 def line(event: SearchEvent, folder: object) -> str:
@@ -209,6 +202,9 @@ def space_of(spaces: tuple[str, ...]) -> Any:
 
 
 LETTERS = 60  # of a text that are shown
+FIELDS = {"document": "documents", "label": "labels", "present": "present", "other": "others", "doubt": "doubt"}
+FIELDS |= {"p_label": "label_proba", "p_other": "other_proba"}
+"""What JSON has of a suspect, and where `Suspects` have it."""
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -229,60 +225,55 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     1 - p(label). Where documents may have several labels, each label is looked at by itself; the doubt of a missing one
     is p(label). Look at the documents before you change a label: rare but right ones are doubted, too.
     """
-    if options["estimator"] is not None:
-        _classifier(options["estimator"], options)  # before a source is read
+
+    def classifier(name: str) -> EngineEstimator:
+        """Return the classifier of a name; the hinge loss suffers more from wrong labels than the usual one here."""
+        estimator = estimator_of(name, {"settings": options["settings"]})
+        if estimator.spec.target != "labels":
+            raise click.UsageError(f"--estimator {name}: suspects are found by classifiers")
+        usual: dict[str, object] = {"random_state": options["seed"]}
+        if name in ("MultinomialNB", "MultiLabelNB"):
+            usual["loss"] = "ncll"
+        typed = {setting.partition("=")[0] for setting in options["settings"]}
+        params = estimator.get_params(deep=False)
+        return estimator.set_params(**{k: v for k, v in usual.items() if k in params and k not in typed})
+
+    name, n = options["estimator"], options["number"]
+    if name is not None:
+        classifier(name)  # before a source is read
     beside = place(corpus if is_source(corpus) else "suspects")
     refuse_far_sources([corpus], cluster.remote_address)
     how: dict[str, Any] = {"words": words, "beside": beside, "keep_text": True, "quiet": False}
     with documents_of([corpus], source, None, **how) as documents, cluster.client() as client:
         several = documents.header.label_sets is not None
-        estimator = _classifier(options["estimator"] or ("MultiLabelNB" if several else "MultinomialNB"), options)
+        estimator = classifier(name or ("MultiLabelNB" if several else "MultinomialNB"))
         take_documents(estimator, documents, options)
         folds: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
         doubted = sdem_dist.label_suspects(documents, estimator=estimator, n=None, **folds)
-        number, as_json = options["number"], options["as_json"]
         texts = None
         if documents.has_texts:
-            texts = [documents.text(int(position)) for position in doubted.positions[:number]]
-    columns: dict[str, Any] = {"document": doubted.documents, "label": doubted.labels.astype(str)}
-    numbers = {"doubt": doubted.doubt, "p_label": doubted.label_proba}
-    heads = ["document", "label", "given", "doubt", "p(label)"]
-    if doubted.present is not None:
-        columns["present"] = doubted.present if as_json else np.where(doubted.present, "is there", "is missing")
-        n_doubted = int((doubted.doubt > 0.5).sum())
-        title = f"in {doubted.n_documents:,} documents {n_doubted:,} labels would be added or taken away"
-    elif doubted.others is not None and doubted.other_proba is not None:
-        heads = ["document", "label", "rather", "doubt", "p(label)", "p(other)"]
-        columns["other"] = doubted.others.astype(str)
-        numbers["p_other"] = doubted.other_proba
-        n_doubted = int((doubted.other_proba > doubted.label_proba).sum())
-        title = f"of {doubted.n_documents:,} documents {n_doubted:,} would get another label"
-    columns = {key: values[:number].tolist() for key, values in (columns | numbers).items()}
-    if texts is not None:
-        heads.append("text")
-        columns["text"] = texts if as_json else [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
-    if as_json:
-        for row in zip(*columns.values(), strict=True):
-            click.echo(json.dumps(dict(zip(columns, row, strict=True))))
+            texts = [documents.text(int(position)) for position in doubted.positions[:n]]
+    if options["as_json"]:
+        found = doubted._asdict() | {"labels": doubted.labels.astype(str)}
+        found["others"] = None if doubted.others is None else doubted.others.astype(str)
+        rows = {name: found[field][:n].tolist() for name, field in FIELDS.items() if found[field] is not None}
+        rows |= {} if texts is None else {"text": texts}
+        for row in zip(*rows.values(), strict=True):
+            click.echo(json.dumps(dict(zip(rows, row, strict=True))))
         return
-    columns |= {key: [f"{value:.3f}" for value in columns[key]] for key in numbers}
+    columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
+    if doubted.other_proba is None:
+        n_doubted = int((doubted.doubt > 0.5).sum())
+        title = f"in {n_documents} {n_doubted:,} labels would be added or taken away"
+    else:
+        n_doubted = int((doubted.other_proba > doubted.label_proba).sum())
+        title = f"of {n_documents} {n_doubted:,} would get another label"
+    if texts is not None:
+        columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
-    counted = ", documents counted from 0" if by_place else ""
-    rows = [[*map(str, row)] for row in zip(*columns.values(), strict=True)]
-    click.echo(table(f"{corpus}: {title}; the most doubtful{counted}", [heads, *rows]), nl=False)
+    counted_from = ", documents counted from 0" if by_place else ""
+    lines = [list(columns), *zip(*columns.values(), strict=True)]
+    click.echo(console.table(f"{corpus}: {title}; the most doubtful{counted_from}", lines), nl=False)
     if texts is None:
         by_id = "" if by_place else "Documents are named by their ids. "
-        say(f"{by_id}With sdem ingest --keep-text texts are shown, too.")
-
-
-def _classifier(name: str, options: dict[str, Any]) -> EngineEstimator:
-    """Return the classifier of a name; the hinge loss of naive Bayes suffers more from wrong labels than NCLL."""
-    estimator = estimator_of(name, {"settings": options["settings"]})
-    if estimator.spec.target != "labels":
-        raise click.UsageError(f"--estimator {name}: suspects are found by classifiers")
-    usual: dict[str, object] = {"random_state": options["seed"]}
-    if name in ("MultinomialNB", "MultiLabelNB"):
-        usual["loss"] = "ncll"
-    typed = {setting.partition("=")[0] for setting in options["settings"]}
-    params = estimator.get_params(deep=False)
-    return estimator.set_params(**{k: v for k, v in usual.items() if k in params and k not in typed})
+        console.say(f"{by_id}With sdem ingest --keep-text texts are shown, too.")

@@ -26,7 +26,7 @@ from sdem_dist.engine.executor import LIBRARIES, LOADED, of_this_process
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
 CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}

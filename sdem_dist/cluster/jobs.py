@@ -124,7 +124,7 @@ def jobqueue() -> ModuleType:
 
 @contextmanager
 def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
-    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters and its arguments."""
+    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters, its arguments."""
     import dask
     from distributed.security import Security
 

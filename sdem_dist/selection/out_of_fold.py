@@ -25,8 +25,8 @@ from sdem_dist.fitting.running import evaluate_source, forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.source import coded, members_of, source_of
 from sdem_dist.inputs.validation import positions_of, some
-from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.selection.fold_fits import FoldFits
+from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.selection.trials import Metric
 from sdem_dist.table import Table
 
@@ -85,17 +85,14 @@ def learning_curve(
     ----------
     estimator : classifier
         Unfitted.
-    X : Corpus, matrix or texts
-    y : array-like, default=None
-        None with a corpus.
+    X, y
+        A corpus alone; or a matrix or texts, and their labels.
     shares : sequence of float
         Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
-    cv : int, default=5
-        Folds that the documents are cut into.
-    n_folds : int or None, default=None
-        How many of them are used; None: all.
-    random_state : int, default=0
-    client : distributed.Client, default=None
+    cv, n_folds : int
+        Folds that the documents are cut into, and how many of them are used; None: all.
+    random_state, client
+        As of `CorpusSearchCV`.
 
     Returns
     -------
@@ -175,19 +172,13 @@ def cross_validate(
     ----------
     estimator : estimator of this package
         Unfitted. It is trained without each fold as by `fit`.
-    X : Corpus, matrix or texts
-    y : array-like, default=None
-        None with a corpus.
-    cv : int, Corpus or tuple (X, y), default=5
+    X, y
+        A corpus alone; or a matrix or texts, and their labels or numbers.
     metric : str or callable, default=None
         Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers;
         of others the one they have.
-    groups : array-like of shape (n_documents,), default=None
-        Documents of one group are in one fold, see `CorpusSearchCV.fit`.
-    random_state : int, default=0
-        Decides the folds.
-    n_jobs : int, default=None
-    client : distributed.Client, default=None
+    cv, groups, random_state, n_jobs, client
+        As of `CorpusSearchCV` and its `fit`.
 
     Returns
     -------
@@ -220,26 +211,22 @@ class Suspects(NamedTuple):
     def __len__(self) -> int:
         return len(self.documents)
 
-    def texts(self, n: int) -> dict[str, list[str]]:
+    def cells(self, n: int) -> dict[str, list[str]]:
         """Return the columns of the first `n`, under the heads of a table."""
         columns: dict[str, Any] = {"document": self.documents, "label": self.labels}
         if self.present is not None:
             columns["given"] = np.where(self.present, "is there", "is missing")
         else:
             columns["rather"] = self.others
-        columns |= {"doubt": self.doubt, "p(label)": self.label_proba}
-        if self.other_proba is not None:
-            columns["p(other)"] = self.other_proba
-        return {
-            head: [f"{value:.3f}" if of.dtype.kind == "f" else str(value) for value in of[:n].tolist()]
-            for head, of in columns.items()
-        }
+        numbers = {"doubt": self.doubt, "p(label)": self.label_proba, "p(other)": self.other_proba}
+        cells = {head: list(map(str, of[:n].tolist())) for head, of in columns.items()}
+        return cells | {head: [f"{p:.3f}" for p in of[:n]] for head, of in numbers.items() if of is not None}
 
     @property
     def table(self) -> Table:
         """The first twenty."""
         more = f"... and {len(self) - TABLE_ROWS:,} more" if len(self) > TABLE_ROWS else ""
-        columns = self.texts(TABLE_ROWS)
+        columns = self.cells(TABLE_ROWS)
         rows = list(zip(*columns.values(), strict=True))
         return Table(list(columns), rows, note=more, widths=dict.fromkeys(range(3), 24))
 
@@ -267,19 +254,15 @@ def label_suspects(
 
     Parameters
     ----------
-    X : Corpus, matrix or texts
-    y : array-like, default=None
-        None with a corpus.
+    X, y
+        A corpus alone; or a matrix or texts, and their labels.
     estimator : classifier, default=None
         None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss ``-ln p(y | d)``, which suffers less from
         wrong labels than the hinge loss.
     n : int or None, default=100
         Documents, or labels of documents, at most; None: all, of which most are not doubtful.
-    cv : int, default=5
-        Folds.
-    random_state : int, default=0
-    n_jobs : int, default=None
-    client : distributed.Client, default=None
+    cv, random_state, n_jobs, client
+        As of `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
 
     Returns
     -------

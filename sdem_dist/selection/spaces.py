@@ -66,11 +66,8 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
             f"it has {', '.join(estimator.get_params(deep=False))}"
         )
     values, defaults = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
-    left_out = ("weighting", "norm", "min_df") if weighted else ()
-    spaces = [
-        {key: tried for key, tried in space.items() if key in values and key not in left_out}
-        for space in DEFAULTS[name]
-    ]
+    usable = values.keys() - (("weighting", "norm", "min_df") if weighted else ())
+    spaces = [{key: tried for key, tried in space.items() if key in usable} for space in DEFAULTS[name]]
     if orders > 1 and "ngram_range" in values:
         spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
     changed = {key for space in spaces for key in space if values[key] != defaults[key]}

@@ -27,7 +27,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.cli import main as sdem
-from sdem_dist.cli.predict import predictions_of
+from sdem_dist.cli.predict import formatter_of
 from sdem_dist.cli.streaming import predictions, transformer_of
 from sdem_dist.cluster import connected
 from sdem_dist.storage.threads import in_threads
@@ -90,7 +90,7 @@ def file_speeds(
 
     def predicted() -> int:
         estimator = load_model(model)
-        counter, answers = transformer_of(estimator), replace(predictions_of(estimator, model), best_only=True)
+        counter, answers = transformer_of(estimator), replace(formatter_of(estimator, model), best_only=True)
         splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
         texts = predictions(splits, counter, lambda documents, *_: answers.lines(documents), RowValidator(), n_jobs)
         return sum(map(len, texts))

@@ -21,7 +21,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.cli.options import Source
-from sdem_dist.cli.sources import documents_of
+from sdem_dist.cli.ingest import documents_of
 from sdem_dist.storage import buckets
 from sdem_dist.storage.buckets import place
 from sdem_dist.text import Reading, VectorizerSettings, splits, terms

@@ -10,8 +10,8 @@ from cli.commands import rows_of
 from cli.commands import run as invoke
 from selection.conftest import made
 
-import sdem_dist.cli.tune
 from sdem_dist import MultiLabelNB, learning_curve, load_model, open_corpus, write_corpus
+from sdem_dist.cli import console
 
 
 def run(line: str, code: int | None = 0):
@@ -117,7 +117,7 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, monkeypatch)
     def closed(line):
         raise BrokenPipeError
 
-    monkeypatch.setattr(sdem_dist.cli.tune, "say", closed)
+    monkeypatch.setattr(console, "say", closed)
     command = "tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv"
     invoke(command)
     assert len(rows_of("t.csv")) == 2
