@@ -56,25 +56,21 @@ class ClusterOptions:
             return
         from sdem_dist.cluster import batch_jobs, connected  # Dask comes with it
 
+        connection = connected(self.remote_address, self.workers)
         if self.job_file is not None:
-            with batch_jobs(self.job_file, lifetime, say=lambda line: click.echo(line, err=True)) as client:
-                yield client
-        else:
-            with connected(self.remote_address, self.workers) as client:
-                yield client
+            connection = batch_jobs(self.job_file, lifetime, say=lambda line: click.echo(line, err=True))
+        with connection as client:
+            yield client
 
 
+_SCHEDULER = """Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a
+Dask Gateway (https://host, with --workers)."""
+_JOBS = "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file (deploy/), or as --scheduler."
+_WORKERS = "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"
 _OPTIONS = (
-    option(
-        "--scheduler",
-        "ADDRESS",
-        "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
-        "Dask Gateway (https://host, with --workers).",
-    ),
-    option("--workers", 1, "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"),
-    option(
-        "--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file (deploy/), or as --scheduler."
-    ),
+    option("--scheduler", "ADDRESS", _SCHEDULER),
+    option("--workers", 1, _WORKERS),
+    option("--cluster", "FILE.yaml", _JOBS),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
 job_options = with_options(

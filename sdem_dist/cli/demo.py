@@ -15,7 +15,6 @@ from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted
 
 LOSSES: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
-HELD_OUT = 0.2
 
 
 @click.command()
@@ -49,31 +48,30 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     say(f"collected {len(texts):,} docstrings of {len(set(labels))} packages: {source}")
     say("ingesting them: counting words, holding a fifth out")
-    settings: dict[str, Any] = {"held_out": HELD_OUT, "held_out_path": test_path, "overwrite": True}
+    settings: dict[str, Any] = {"held_out": 0.2, "held_out_path": test_path, "overwrite": True}
     report = sdem_dist.ingest([source], corpus_path, VectorizerSettings(min_df=2), **settings)
     corpus, test = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
     say(
         f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
         f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
     )
-    models = {}
+    models, scored = {}, {}
+    rows: list[tuple[str, ...]] = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
     say("starting a Dask cluster on this machine")
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
             model = sdem_dist.MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")
-            models[loss] = model
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-    rows: list[tuple[str, ...]] = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
-    for loss, model in models.items():
-        last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
-        scores = [last[f"validation_{name}"] for name in ("accuracy", "ncll", "hinge", "perplexity")]
-        speed = corpus.n_documents * len(model.history_) / seconds
-        rows.append((loss.upper(), *(f"{score:,.4f}" for score in scores), f"{speed:,.0f}"))
+            last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
+            scores = [last[f"validation_{name}"] for name in ("accuracy", "ncll", "hinge", "perplexity")]
+            speed = corpus.n_documents * len(model.history_) / seconds
+            rows.append((loss.upper(), *(f"{score:,.4f}" for score in scores), f"{speed:,.0f}"))
+            models[loss], scored[loss] = model, scores[0]
     click.echo(table("On the held-out documents", rows))
     click.echo("Perplexity of losses with tf-idf weights cannot be compared with that of words.\n")
-    best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
+    best = max(LOSSES, key=scored.__getitem__)
     words = [(str(name), " ".join(words)) for name, words in top_words(models[best]).items()]
     click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
     picture = folder / "curves.png"

@@ -62,7 +62,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     from sdem_dist.reports.reporting import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
-    errors = options["errors"]
+    errors, full = options["errors"], options["full"]
     if errors is not None:
         console.check_output(errors, (model, corpus), options["overwrite"], console.SUFFIXES)
     estimator = sdem_dist.load_model(model)
@@ -78,33 +78,31 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         documents_of([corpus], source, estimator, beside=beside, client=client, keep_text=with_texts) as documents,
     ):
         metrics = estimator.evaluate(documents, client=client)
-        report = estimator.report(documents) if options["full"] or errors is not None else None
+        report: Any = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
             rows = mistakes(estimator, report, documents)
             console.write_table(errors, (console.part_of(errors.suffix.lower(), block) for block in rows))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
-    details = report if options["full"] else None
-    if details is not None:  # only a report has these; its log-loss is "ncll" of the metrics
-        metrics = {name: value for name, value in details.figures.items() if name != "log_loss"} | metrics
+    if full:  # only a report has these; its log-loss is "ncll" of the metrics
+        metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if options["as_json"]:
-        click.echo(json.dumps(null_for_nan((details.to_dict() if details else {}) | metrics), allow_nan=False))
+        click.echo(json.dumps(null_for_nan((report.to_dict() if full else {}) | metrics), allow_nan=False))
     else:
         hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
         console.say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
-        unshown = console.unshown_metrics(estimator)
+        unshown, header = console.unshown_metrics(estimator), documents.header
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
-        header = documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
         note = " per word, as the model weighs words" if weighted else " per word"
         width = max(map(len, figures), default=0)
         for name, value in figures.items():
             click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
-        if details is not None:
-            console.say(f"\n{details.details()}")
+        if full:
+            console.say(f"\n{report.details()}")
     if errors is not None:
         places = "; their ids count the documents from 0" if by_place else ""
         click.echo(f"wrote the errors to {errors}{places}", err=True)
@@ -167,9 +165,6 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     console.say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")
 
 
-LINES_AT_ONCE = 1 << 12
-
-
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
@@ -199,7 +194,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
-        splits = predict_splits(Path("-"), Reading(**piped), LINES_AT_ONCE, keep=False)
+        splits = predict_splits(Path("-"), Reading(**piped), 1 << 12, keep=False)
         texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
     elif any(value is not None for value in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")
@@ -212,13 +207,13 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     if predicts not in ("class", "number"):
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
     rival: tuple[object, ...] = ()
+    if against is not None and predicts == "number":
+        raise click.UsageError(f"--against names a class, and {model} predicts numbers")
+    if against is not None and estimator.several_labels:
+        raise click.UsageError(
+            "--against is for one label a document; with several, each is compared with all documents without it"
+        )
     if against is not None:
-        if predicts == "number":
-            raise click.UsageError(f"--against names a class, and {model} predicts numbers")
-        if estimator.several_labels:
-            raise click.UsageError(
-                "--against is for one label a document; with several, each is compared with all documents without it"
-            )
         classes = {str(c): c for c in estimator.classes_.tolist()}
         if against not in classes:
             some = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")

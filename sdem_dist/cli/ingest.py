@@ -258,10 +258,9 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
             f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one: remove it, hold "
             "documents out anew with --held-out, or choose another name"
         )
-    follows = options["vocabulary_from"] is not None
+    follows, words = options["vocabulary_from"] is not None, options.pop("words")
     if follows and (typed := typed_flags(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
-    words = options.pop("words")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
     resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"
     with (
@@ -297,8 +296,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
         other = ", since none is 0; if 0 is an empty column, --first-column 0" if report.first_column else ""
         click.echo(f"columns counted from {report.first_column}{other}")
     if report.n_skipped:
-        click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
-        for example in report.skipped_examples:
-            click.echo(f"  {visible(example)}", err=True)
+        examples = "".join(f"\n  {visible(example)}" for example in report.skipped_examples)
+        click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as{examples}", err=True)
     if not follows:  # a test set may have one document of each class
         console.warn_of_many_classes(written, source.reading.label)
