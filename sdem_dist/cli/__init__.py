@@ -47,12 +47,9 @@ class LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[name]
+        module, attribute, _ = _COMMANDS.get(name, ("", "", ""))
         without_progress_bars()  # commands show their own
-        command: click.Command = getattr(import_module(f"sdem_dist.cli.{module}"), attribute)
-        return command
+        return getattr(import_module(f"sdem_dist.cli.{module}"), attribute) if module else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -104,24 +101,19 @@ class LazyGroup(click.Group):
             except OSError as error:
                 if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
-                if not _output_fails(error):
+                output_fails = False
+                with suppress(OSError, ValueError):
+                    poll = select.poll()
+                    poll.register(sys.stdout.fileno(), 0)
+                    closed = any(event & select.POLLERR for _, event in poll.poll(0)) and error.errno == errno.EPIPE
+                    output_fails = closed or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+                if not output_fails:
                     raise
+                # What its buffer holds is dropped: Python would try it again at exit.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if error.errno == errno.EPIPE:  # the reader closed the pipe
                     raise SystemExit(128 + signal.SIGPIPE) from None
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
-
-
-def _output_fails(error: OSError) -> bool:
-    """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-    with suppress(OSError, ValueError):
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        closed = any(event & select.POLLERR for _, event in poll.poll(0))
-        if full or (closed and error.errno == errno.EPIPE):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return True
-    return False
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -33,7 +33,6 @@ PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "p
 }
 """Options, and what estimators call them."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
-LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
 _SET = "A parameter of the estimator, as in JSON or Python, or a word.  [may be repeated]"
 set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
 
@@ -59,7 +58,8 @@ def parse_loss(text: str) -> object:
     except (TypeError, ValueError, KeyError) as error:
         problem = f" ({error})"
     raise click.BadParameter(
-        f"{text!r} is not a loss{problem}; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions"
+        f"{text!r} is not a loss{problem}; losses are auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or "
+        "blend:SHARE:LOSS, and --costs FILE for costs of confusions"
     )
 
 
@@ -147,9 +147,7 @@ Examples:
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
-_alpha = parsed(
-    lambda text: text if text in ("laplace", "log") else float(text), "is neither laplace nor log nor a number"
-)
+_alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neither laplace nor log nor a number")
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
@@ -267,8 +265,8 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     """Print what was trained, how well it does, and whether documents without a label, if any, helped."""
     entry, n_epochs = estimator.best_entry_, estimator.n_iter_
     loss = getattr(estimator, "loss", None)
-    loss = estimator.learner_.loss if loss == "auto" else loss
-    name += "" if loss is None else f", loss {loss}"
+    if loss is not None:
+        name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"
     epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
     figures = by_documents(
         {k: v for k, v in entry.items() if "_unlabelled_" not in k}, console.unshown_metrics(estimator), ".4f"
@@ -277,10 +275,8 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     if not hidden:
         return
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
-    use = "the model learned from them, too"
-    if weight:
-        use += f", with unlabelled_weight {weight:g}"
-    elif weight is not None:
+    use = "the model learned from them, too" + (f", with unlabelled_weight {weight:g}" if weight else "")
+    if weight == 0:
         use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
     console.say(f"{counted(hidden, 'document')} had no label: {use}")
     for how in ("with", "without"):
