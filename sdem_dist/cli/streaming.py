@@ -108,8 +108,8 @@ def predictions(
         return lambda block: _rendered(count, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
-    with closing(in_threads(blocks, worker, n_jobs)) as results:
-        yield from results
+    with closing(in_threads(blocks, worker, n_jobs)) as rendered:
+        yield from rendered
 
 
 def predict_task(

@@ -147,7 +147,11 @@ def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings,
             arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
         prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's come later and win
         prologue += config["job-script-prologue"]
-        options = {"worker_extra_args": arguments, "scheduler_options": scheduler, "job_script_prologue": prologue}
+        options: dict[str, Any] = {
+            "worker_extra_args": arguments,
+            "scheduler_options": scheduler,
+            "job_script_prologue": prologue,
+        }
         if dask.config.get("distributed.comm.tls.ca-file"):
             options |= {"security": Security(), "protocol": "tls://"}
             prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
@@ -182,7 +186,7 @@ def batch_jobs(
                 "(sdem cluster certificates makes some)"
             )
 
-        class Job(cluster_class.job_cls):  # type: ignore[misc]
+        class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
             """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
 
             refusal: str | None = None
