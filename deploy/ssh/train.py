@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 import sdem_dist as sd
-from sdem_dist.cluster import configuration
+from sdem_dist.cluster import CONFIGURATION
 
 
 def main(corpus: str, model: str, interface: str, *hosts: str) -> None:
@@ -22,7 +22,7 @@ def main(corpus: str, model: str, interface: str, *hosts: str) -> None:
 
     listen = {"interface": interface, "dashboard_address": "127.0.0.1:0"}
     with (
-        dask.config.set(configuration()),
+        dask.config.set(CONFIGURATION),
         SSHCluster(
             list(hosts),
             scheduler_options={"port": 0, **listen},

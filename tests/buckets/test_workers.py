@@ -20,8 +20,8 @@ from sdem_dist import (
     open_corpus,
     write_corpus,
 )
-from sdem_dist.cli.options import Source
 from sdem_dist.cli.ingest import documents_of
+from sdem_dist.cli.options import Source
 from sdem_dist.storage import buckets
 from sdem_dist.storage.buckets import place
 from sdem_dist.text import Reading, VectorizerSettings, splits, terms

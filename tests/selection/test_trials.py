@@ -19,7 +19,6 @@ from sdem_dist.selection.spaces import SAMPLERS, default_space, sampler_of
 from sdem_dist.selection.trials import (
     METRICS,
     PER_DOCUMENT,
-    best_by_value,
     FoldScores,
     Predictions,
     Trial,
