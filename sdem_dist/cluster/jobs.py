@@ -278,7 +278,7 @@ class JobMonitor:
             text, over = self._status(job)
             texts[text] = None
             if over and job.job_id is not None:
-                texts[log_of_job(job.job_id, config["log-directory"], config["job-name"])] = None
+                texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
         return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
 
     def wait_for_worker(self) -> None:
