@@ -26,7 +26,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = {k.lower(): k for k in known}
-    matches = get_close_matches(name.lower(), names, n=1) or [k for k in names if name.lower() in k][:3]
+    holding = sorted((k for k in names if name.lower() in k), key=lambda k: k.index(name.lower()))
+    matches = get_close_matches(name.lower(), names, n=1) or holding[:3]
     return f"did you mean {' or '.join(names[k] for k in matches)}? " if matches and name else ""
 
 
