@@ -21,11 +21,11 @@ def is_count(value: object, least: int = 1) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return a question after the known names that are most like `name`, or nothing where none is."""
     from difflib import get_close_matches
 
-    names = {k.lower(): k for k in known}
+    names = {k.lower(): k for k in candidates}
     holding = sorted((k for k in names if name.lower() in k), key=lambda k: k.index(name.lower()))
     matches = get_close_matches(name.lower(), names, n=1) or holding[:3]
     return f"did you mean {' or '.join(names[k] for k in matches)}? " if matches and name else ""

@@ -244,6 +244,22 @@ def transform(**options: Any) -> None:
     _run(options, topics=True)
 
 
+def _with_choices(
+    formatter: PredictionFormatter, best_only: bool, top: int | None, threshold: float | None
+) -> PredictionFormatter:
+    """Return a formatter with the options of classes; UsageError where they do not fit each other or the model."""
+    if best_only and top is not None:
+        raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
+    if formatter.names is None and (best_only or top is not None or threshold is not None):
+        raise click.UsageError(
+            "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
+        )
+    if threshold and formatter.label_thresholds is None and UNSURE in map(str, formatter.names or ()):
+        raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+    top = formatter.top if top is None and not best_only else top
+    return replace(formatter, top=top, best_only=best_only, threshold=threshold or 0.0)
+
+
 def _run(
     options: dict[str, Any], *, topics: bool = False, best_only: bool = False, coverage: float | None = None
 ) -> None:
@@ -274,16 +290,7 @@ def _run(
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
     formatter = formatter_of(estimator, model, topics=topics, coverage=coverage)
-    if best_only and top is not None:
-        raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
-    if formatter.names is None and (best_only or top is not None or threshold is not None):
-        raise click.UsageError(
-            "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
-        )
-    if threshold and formatter.label_thresholds is None and UNSURE in map(str, formatter.names or ()):
-        raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
-    top = formatter.top if top is None and not best_only else top
-    formatter = replace(formatter, top=top, best_only=best_only, threshold=threshold or 0.0)
+    formatter = _with_choices(formatter, best_only, top, threshold)
     transformer = transformer_of(estimator) if of_text else None
 
     def render(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:

@@ -254,9 +254,9 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
         if documents.has_texts:
             texts = [documents.text(int(position)) for position in doubted.positions[:n]]
     if options["as_json"]:
-        found = doubted._asdict() | {"labels": doubted.labels.astype(str)}
-        found["others"] = None if doubted.others is None else doubted.others.astype(str)
-        rows = {name: found[field][:n].tolist() for name, field in FIELDS.items() if found[field] is not None}
+        columns = doubted._asdict() | {"labels": doubted.labels.astype(str)}
+        columns["others"] = None if doubted.others is None else doubted.others.astype(str)
+        rows = {name: columns[field][:n].tolist() for name, field in FIELDS.items() if columns[field] is not None}
         rows |= {} if texts is None else {"text": texts}
         for row in zip(*rows.values(), strict=True):
             click.echo(json.dumps(dict(zip(rows, row, strict=True))))

@@ -63,7 +63,7 @@ class ClusterMixture(WithDensity, Clustering):
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
-    _monitor, _numbers_kept = "nll", ("lower_bound",)
+    _monitor, _saved_numbers = "nll", ("lower_bound",)
 
     def _check(self) -> None:
         plans.check_em(self)
@@ -264,7 +264,7 @@ class KMeans(Clustering, Transforming):
     spec = Spec(
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
-    _monitor, _numbers_kept = "distance", ("inertia",)
+    _monitor, _saved_numbers = "distance", ("inertia",)
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:

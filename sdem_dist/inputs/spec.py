@@ -218,7 +218,7 @@ class Estimator(BaseEstimator, ABC):
     """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
-    _numbers_kept: ClassVar[tuple[str, ...]] = ()  # attributes that files hold, without the underscore at their end
+    _saved_numbers: ClassVar[tuple[str, ...]] = ()  # attributes that files hold, without the underscore at their end
     # Parameters of all, but for the first four: estimators that lack them have these values.
     patience: int | None = None
     random_state: object = 0
@@ -318,10 +318,10 @@ class Estimator(BaseEstimator, ABC):
 
     def extra(self) -> dict[str, object]:
         extra: dict[str, object] = {"layout": self._layout} if self.spec.either else {}
-        return extra | {name: float(getattr(self, f"{name}_")) for name in self._numbers_kept}
+        return extra | {name: float(getattr(self, f"{name}_")) for name in self._saved_numbers}
 
     def take_extra(self, extra: Extra) -> None:
-        for name in self._numbers_kept:
+        for name in self._saved_numbers:
             setattr(self, f"{name}_", float(extra[name]))
         if not self.spec.either:
             return

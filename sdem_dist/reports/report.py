@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24  # characters of a class, or a label, at a terminal
 Columns = dict[str, list[Any]]
+# Positions of the documents' classes, -1 where there is none, or None without any; and the classes.
 Labels = tuple["np.ndarray | None", np.ndarray]
-"""Positions of the documents' classes, -1 where there is none, or None without any; and the classes."""
 
 
 class Report:

@@ -218,8 +218,8 @@ class Tokenizer:
         ids = scratch.array("ids", n_bytes // (self._shortest + 1) + n_texts + 1, np.int32)
         marks = scratch.array("marks", int(rewritten.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
         splitting = word_kernels.Splitting(self._kinds, self._inside, self._shortest)
-        given, found = (rewritten.pieces, splitting, self._grows or self._stem is not None), (ids, offsets)
-        n_ids = self._unstemmed.fill(lambda table, done: word_kernels.words(*given, table, done, marks, found))
+        arguments, buffers = (rewritten.pieces, splitting, self._grows or self._stem is not None), (ids, offsets)
+        n_ids = self._unstemmed.fill(lambda table, done: word_kernels.words(*arguments, table, done, marks, buffers))
         ids = ids[:n_ids]
         if self._stem is not None:
             if (n_stems := len(self._stem_of)) < self._unstemmed.n_words:

@@ -104,8 +104,8 @@ class RowValidator:
         labels: list[Any] = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
             # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
-            raw, known = listed(batch.roles["label"]), self._passed
-            labels = [known.get(label) if isinstance(label, str | bytes) else None for label in raw]
+            raw, passed_labels = listed(batch.roles["label"]), self._passed
+            labels = [passed_labels.get(label) if isinstance(label, str | bytes) else None for label in raw]
             for row, label in enumerate(raw) if None in labels else ():
                 if labels[row] is None and row not in problems:
                     try:
@@ -115,8 +115,8 @@ class RowValidator:
                     except IngestError as error:
                         problems[row] = error.problem, type(error)
                         continue
-                    if isinstance(label, str | bytes) and len(known) < MOST_NAMES:
-                        known[label] = labels[row]
+                    if isinstance(label, str | bytes) and len(passed_labels) < MOST_NAMES:
+                        passed_labels[label] = labels[row]
         beside = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
         for role in ("id", "group"):
             for row, value in enumerate(beside.get(role, ())):
