@@ -106,7 +106,7 @@ class HoldoutPolicy:
         if self.doubt is None or (first[0].known and self.doubt(first[0])):
             scored += [[score(candidate, 0)] for candidate in candidates]
         for draw in range(1, n_draws):
-            earlier, later = (self._together(of_one).draws[0] for of_one in (first, scored[-1]))
+            earlier, later = (self._pooled(of_one).draws[0] for of_one in (first, scored[-1]))
             if self.doubt is not None and not gain_of(earlier, later)[0] > 0.0:  # not lower: no second look
                 break
             for of_one in scored:
@@ -124,7 +124,7 @@ class HoldoutPolicy:
         while len(folds) < n_draws and sum(len(fold.scored[0].labels) for fold in folds) < defaults.FOLDS_HELD_OUT:
             draw = len(folds)
             folds.append(chosen[draw] if draw < len(chosen) else score(chosen[0].candidate, draw))
-        return self._together(folds)
+        return self._pooled(folds)
 
     def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
@@ -181,9 +181,9 @@ class HoldoutPolicy:
         documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
         local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
         scored = [learner.model.scored(state, local, 1.0, 0)]
-        return self._together([HoldoutResult(candidate, candidate.plan.n_epochs, 1.0, [], None, {}, [], scored)])
+        return self._pooled([HoldoutResult(candidate, candidate.plan.n_epochs, 1.0, [], None, {}, [], scored)])
 
-    def _together(self, results: Sequence[HoldoutResult]) -> HoldoutResult:
+    def _pooled(self, results: Sequence[HoldoutResult]) -> HoldoutResult:
         """Return what the draws of a candidate say, one after another; of folds as one draw, at one temperature."""
         first, parts = results[0], [part for result in results for part in result.scored]
         if not parts:

@@ -174,8 +174,8 @@ def get_with_meta(
         options["range"] = {"offset": start} if stop is None else (start, stop)
 
     def send(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Meta]:
-        answer = o.get(s, key, options=options)
-        return bytes(answer.bytes()), answer.meta
+        response = o.get(s, key, options=options)
+        return bytes(response.bytes()), response.meta
 
     return _request(url, send)
 
@@ -244,9 +244,9 @@ def below(url: str) -> dict[str, Meta]:
 def children(url: str) -> tuple[list[str], list[str]]:
     """Return the names of the folders and of the objects in the folder `url`, in order."""
     _, key = split(url)
-    answer = _request(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key or None))
-    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in answer["common_prefixes"]]
-    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in answer["objects"])
+    response = _request(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key or None))
+    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in response["common_prefixes"]]
+    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in response["objects"])
 
 
 def remove(url: str) -> None:

@@ -29,24 +29,24 @@ ROOT = Path(__file__).parents[2]
 
 
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_669, 5_300),
-    "kernels": (("kernels",), 3_791, 3_700),
-    "engine": (("engine",), 1_932, 1_700),
-    "estimators, fitting": (("estimators", "fitting"), 5_251, 3_600),
-    "selection": (("selection",), 1_605, 1_500),
-    "text": (("text",), 3_676, 3_300),
+    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_287, 5_300),
+    "kernels": (("kernels",), 3_555, 3_700),
+    "engine": (("engine",), 1_864, 1_700),
+    "estimators, fitting": (("estimators", "fitting"), 4_621, 3_600),
+    "selection": (("selection",), 1_538, 1_500),
+    "text": (("text",), 3_449, 3_300),
     "corpus": (("corpus",), 2_820, 2_900),
     "storage": (("storage",), 1_360, 1_200),
-    "inputs": (("inputs",), 1_075, 900),
-    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_677, 2_600),
-    "cluster": (("cluster",), 890, 550),
-    "cli": (("cli",), 2_803, 2_600),
-    "top level, docs": (("docs", "*.py"), 1_947, 1_150),
+    "inputs": (("inputs",), 991, 900),
+    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_395, 2_600),
+    "cluster": (("cluster",), 853, 550),
+    "cli": (("cli",), 2_719, 2_600),
+    "top level, docs": (("docs", "*.py"), 1_822, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (169, 190), (130, 130), (450, 450), (21_545, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (161, 190), (130, 130), (450, 450), (21_004, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (29_385, 24_000), (18_413, 16_500)
+TEST_LINES, TEST_STATEMENTS = (25_101, 24_000), (15_750, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
