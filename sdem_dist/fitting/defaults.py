@@ -1,4 +1,4 @@
-"""The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
+"""The numbers that decide something by default, and the script that chose them; RESULTS.md names those in git alone."""
 
 # How long to train, which loss: choose_defaults.py (its parts overlap and few, too).
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
