@@ -1,4 +1,4 @@
-"""The numbers that decide something by default, and the script that chose them; RESULTS.md names those in git alone."""
+"""The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
 # How long to train, which loss: choose_defaults.py (its parts overlap and few, too).
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
@@ -36,7 +36,7 @@ PRIOR_POWERS = {"log": 0.375, "binary": 0.375}  # without idf, which makes frequ
 STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
 MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_classes.py
 
-# Lanes and rounds: choose_defaults.py lanes, scale.py batches.
+# Lanes and rounds: choose_defaults.py lanes, scale.py batches (in git alone: RESULTS.md).
 MAX_LANES = 128  # lanes at most, where lanes only add
 ONE_LANE_DOCUMENTS = 65_536  # documents up to which one lane, a run through all of them, is fast enough
 STEP_LANES = 16  # lanes of sequential steps where there are more documents

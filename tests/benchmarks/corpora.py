@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.model_selection import StratifiedKFold
 
 from sdem_dist import open_corpus, write_corpus
@@ -50,6 +50,11 @@ class Split(NamedTuple):
         classes, y = np.unique(self.y, return_inverse=True)
         return self._replace(y=y, y_test=np.searchsorted(classes, self.y_test))
 
+    def frequent(self, n_words: int) -> Split:
+        """Return it with the words that are in most training documents."""
+        words = np.argsort(-np.asarray((self.X > 0).sum(axis=0)).ravel(), kind="stable")[:n_words]
+        return self._replace(X=self.X[:, words], X_test=self.X_test[:, words])
+
 
 class Reviews(NamedTuple):
     """Counts, 1 for positive, and stars."""
@@ -85,6 +90,13 @@ def rows_of(path: str, n_columns: int = -1) -> Iterator[list[str]]:
 def load(name: str) -> Split:
     """Return raw counts: a stemmed corpus by its name, or "imdb" (words of two documents or more)."""
     return _counted(*texts_of(name), **({"min_df": 2} if name == "imdb" else STEMS))
+
+
+def tfidf(split: Split, norm: float) -> Split:
+    """Return sublinear tf-idf with rows of the given Euclidean length."""
+    transformer = TfidfTransformer(sublinear_tf=True).fit(split.X)
+    X, X_test = ((transformer.transform(m) * norm).astype(np.float32).tocsr() for m in (split.X, split.X_test))
+    return split._replace(X=X, X_test=X_test)
 
 
 def splits_of(name: str) -> list[Split]:
@@ -135,6 +147,11 @@ def cut(name: str, n_draws: int) -> list[Split]:
     return splits
 
 
+def training_part(name: str) -> Split:
+    """Return a corpus of which only the training part is used."""
+    return cut(name, 1)[0] if name in CUTS else splits_of(name)[0]
+
+
 def _counted(train: tuple[list[str], Any], test: tuple[list[str], Any], **settings: Any) -> Split:
     vectorizer = CountVectorizer(**settings)
     X = vectorizer.fit_transform(train[0])
@@ -167,6 +184,14 @@ def blitzer() -> tuple[list[str], np.ndarray, np.ndarray]:
     return [f"{row[3]} {row[4]}" for row in rows], y, np.array([float(row[1]) for row in rows])
 
 
+def blitzer_fold(train: np.ndarray, test: np.ndarray, n_words: int = 1000) -> tuple[Reviews, Reviews]:
+    """Return two parts of the multi-domain reviews, with the first one's most frequent words."""
+    texts, y, stars = blitzer()
+    vectorizer = CountVectorizer(max_features=n_words).fit([texts[i] for i in train])
+    a, b = (Reviews(vectorizer.transform([texts[i] for i in rows]), y[rows], stars[rows]) for rows in (train, test))
+    return a, b
+
+
 def part_of(movie: str) -> str:
     """Return the part that a movie's reviews go to: a tenth of the movies each to validation and test."""
     return {0: "test", 1: "validation"}.get(crc32(movie.encode()) % 10, "train")
@@ -175,6 +200,35 @@ def part_of(movie: str) -> str:
 def _ratings() -> Iterator[tuple[int, str, str]]:
     for rating, movie, _, text in rows_of("nsmc/nsmc-raw-ratings.tsv.xz", 3):
         yield int(rating), movie, text
+
+
+@cache
+def nsmc(n_words: int = 5000) -> tuple[Reviews, Reviews]:
+    """Return Korean film reviews as 1- and 2-grams of characters, with ratings as stars, other films for testing."""
+    parts: tuple[list[tuple[int, str]], ...] = ([], [])
+    for rating, movie, text in _ratings():
+        parts[part_of(movie) == "test"].append((rating, text))
+    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, max_features=n_words)
+    vectorizer.fit([text for _, text in parts[0][::4]])
+    stars = [np.array([float(rating) for rating, _ in part]) for part in parts]
+    a, b = (
+        Reviews(vectorizer.transform([text for _, text in part]), (s > 5).astype(int), s)
+        for part, s in zip(parts, stars, strict=True)
+    )
+    return a, b
+
+
+@cache
+def nsmc_validation() -> dict[str, tuple[Any, np.ndarray]]:
+    """Return reviews rated 1-4 against 9-10 as counts of 1- and 2-grams of two reviews or more: training, validation."""
+    texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
+    labels: dict[str, list[bool]] = {part: [] for part in texts}
+    for rating, movie, text in _ratings():
+        if not 4 < rating < 9:
+            texts[part_of(movie)].append(text)
+            labels[part_of(movie)].append(rating >= 9)
+    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, min_df=2).fit(texts["train"])
+    return {part: (vectorizer.transform(texts[part]), np.array(labels[part])) for part in ("train", "validation")}
 
 
 def all_ratings(where: Path) -> tuple[sp.csr_matrix, np.ndarray]:

@@ -2,18 +2,23 @@
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/defaults.py [--only r8,imdb] [--draws 10] [--rows 'ours;LinearSVC']``, with one
 thread: set OMP_NUM_THREADS=1.  Every row starts from the same counts; neighbours get sublinear tf-idf of norm 1, and
-weighting counts in everyone's seconds.  Nothing is set by corpus.  ``--slow`` adds LogisticRegression with its C by
-cross-validation, ``--draws`` is of the cuts.
+weighting counts in everyone's seconds.  Vowpal Wabbit and fastText take part where they are installed.  Nothing is set by
+corpus.  ``--slow`` adds LogisticRegression with its C by cross-validation, ``--draws`` is of the cuts.
 """
 
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import harness
 import numpy as np
 import scipy.sparse as sp
 from corpora import CUTS, NAMES, Split, cut, splits_of
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 from sklearn.metrics import f1_score
 from sklearn.naive_bayes import ComplementNB
@@ -108,6 +113,52 @@ def nbsvm(beta: float) -> Fit:
     return fit
 
 
+def vowpal(X: sp.csr_matrix, y: np.ndarray) -> Predict:
+    """Train Vowpal Wabbit on tf-idf: logistic loss, one against all, three passes over shuffled examples."""
+    from vowpalwabbit import Workspace
+
+    weighting, n = TfidfTransformer(sublinear_tf=True), int(y.max()) + 1
+    A = weighting.fit_transform(X)
+    learner = Workspace(f"--oaa {n} --loss_function logistic -b 22 --probabilities --quiet")
+
+    def lines(M: sp.csr_matrix) -> Iterator[str]:
+        for d in range(M.shape[0]):
+            part = slice(M.indptr[d], M.indptr[d + 1])
+            yield "| " + " ".join(f"{w}:{x:.4f}" for w, x in zip(M.indices[part], M.data[part], strict=True))
+
+    examples = list(lines(A))
+    for seed in range(3):
+        for d in np.random.default_rng(seed).permutation(len(y)):
+            learner.learn(f"{y[d] + 1} {examples[d]}")
+
+    def predict(T: sp.csr_matrix) -> Scores:
+        p = np.array([learner.predict(line) for line in lines(weighting.transform(T))])
+        return p.argmax(axis=1), p
+
+    return predict
+
+
+def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Predict:
+    """Train fastText as its tutorial ends up (25 epochs, rate .5; as it comes it learns little from these), on one thread."""
+    from fasttext import train_supervised
+
+    def lines(M: sp.csr_matrix) -> list[str]:
+        parts = (slice(a, b) for a, b in pairwise(M.indptr))
+        return [" ".join(np.repeat(M.indices[part], M.data[part]).astype(str)) for part in parts]
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "train.txt")
+        order = np.random.default_rng(0).permutation(len(y))  # it takes documents as they stand: by class
+        path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y[order], lines(X[order]), strict=True)))
+        model = train_supervised(str(path), epoch=25, lr=0.5, thread=1, verbose=0)
+
+    def predict(T: sp.csr_matrix) -> Scores:
+        p = harness.fasttext_probabilities(model, lines(T), int(y.max()) + 1)
+        return p.argmax(axis=1), p
+
+    return predict
+
+
 CLASSIFIERS: dict[str, Fit] = {
     "ours": ours(),
     "ours, ncll": ours(loss="ncll"),
@@ -129,6 +180,8 @@ CLASSIFIERS: dict[str, Fit] = {
     "NBSVM, beta 1": nbsvm(1.0),
     "NBSVM, beta .25": nbsvm(0.25),
 }
+GUESTS = {"Vowpal Wabbit": ("vowpalwabbit", vowpal), "fastText": ("fasttext", fasttext)}
+CLASSIFIERS |= {name: fit for name, (package, fit) in GUESTS.items() if find_spec(package)}
 
 
 def rows_of(splits: list[Split], slow: bool, only: Sequence[str] = ()) -> dict[str, Row]:

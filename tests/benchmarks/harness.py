@@ -92,6 +92,16 @@ def scores_of(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
     return accuracy, float(log_loss(y[known], np.clip(p[known], 1e-15, 1.0), labels=model.classes_))
 
 
+def fasttext_probabilities(model: Any, lines: list[str], n_classes: int) -> np.ndarray:
+    """Return fastText's probabilities of labels that are numbers, shape (n_lines, n_classes)."""
+    p = np.full((len(lines), n_classes), 1e-9)
+    # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
+    for d, line in enumerate(lines):
+        for share, label in model.f.predict(f"{line}\n", n_classes, 0.0, "strict"):
+            p[d, int(label.removeprefix("__label__"))] = max(share, 1e-9)
+    return p / p.sum(axis=1, keepdims=True)
+
+
 def row(*cells: object) -> None:
     """Print a row of a table: numbers with four digits after the point."""
     print("| " + " | ".join(f"{c:.4f}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)

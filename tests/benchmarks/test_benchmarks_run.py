@@ -3,6 +3,8 @@
 They do not count among the tests: ``pytest -m benchmark`` runs them.
 """
 
+import choose
+import choose_defaults
 import corpora
 import defaults
 import harness
@@ -39,14 +41,18 @@ REVIEWS = tuple(WHOLE.take(rows) for rows in corpora.halves(300))
 @pytest.fixture
 def small_corpora(monkeypatch):
     """Put the small documents in the place of all corpora."""
-    small = {"load": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
-    for module in (corpora, scale, topics, speed):
+    small = {"load": SPLIT, "training_part": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
+    for module in (corpora, choose, scale, topics, speed):
         for name, value in small.items():
             monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
     monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [SEVERAL]})
 
 
 SCRIPTS = [
+    (choose_defaults.grid, {"names": ("r8",), "steps": (0.2,), "powers": (0.0,)}, "c 0.2 norm 10 power 0"),
+    (choose_defaults.indifferent, {"names": ("r8",)}, "apart 0.0"),
+    (choose_defaults.few, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
+    (choose_defaults.lanes, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
     (mixtures.text, {"components": (2,)}, "hinge, 2"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
     (speed.losses, {"documents": 200, "words": 50, "length": 10, "runs": 1}, "hinge                   1.00"),
@@ -80,6 +86,44 @@ def test_options_are_the_parameters_of_the_part(monkeypatch):
     harness.run("", first, print_second)
     assert taken[:2] == [(("a", "b"), (0.5,), 3, False), (("x", "y"), (0.1, 0.2), 1, True)]
     assert taken[2:] == [((), 4), (("ours", "LinearSVC, C = 1"), None)]
+
+
+def test_a_search_has_a_cost_and_peers_that_go_on_from_their_file(tmp_path, monkeypatch):
+    costs = choose.costs(SPLIT, {"step": [0.1, 0.5]}, cv=2)
+    assert costs["settings"] == 3 and min(costs.values()) > 0
+    methods = dict(choose.gains(SPLIT, c=(1.0,), cv=2))
+    assert set(methods) == {"default", "search", "LinearSVC", "LogisticRegression"}
+    assert all(of["accuracy"] > 0.5 for of in methods.values())
+    grid = {"peer": "LogisticRegression", "name": "toy", "cs": (0.1, 1.0), "cv": 2}
+    figures = choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid)
+    assert figures["C"] in (0.1, 1.0) and figures["seconds"] > 0 and figures["log-loss by log-loss"] > 0
+    monkeypatch.setattr(choose, "cross_validate", None)
+    assert choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid) == figures
+
+
+def test_wrong_labels_are_found():
+    assert all(precision > 0.2 for precision, _ in choose.flipped_labels(SPLIT, cv=2).values())
+
+
+def test_defaults_are_chosen_on_held_out_fourths():
+    weighted = corpora.tfidf(SPLIT, norm=3.0)
+    assert np.allclose(np.sqrt(weighted.X.multiply(weighted.X).sum(axis=1)), 3.0)
+    accuracy, loss = choose_defaults.cross_validated(SPLIT, step=0.2)
+    assert 0.6 < accuracy <= 1.0 and loss > 0
+    overlapping = choose_defaults.counted(["a good film", "a fair film", "a bad film"] * 30, np.arange(90) % 3)
+    accuracy, loss = choose_defaults.cross_validated(overlapping, loss="ncll")
+    assert accuracy == 1.0 and 0 < loss < 1
+
+
+def test_draws_of_few_documents_a_class():
+    y = np.repeat(np.arange(3), 60)
+    for kind, least in (("random", 0), ("1", 10), ("3", 5)):
+        train, test = choose_defaults.drawn(y, kind, 10, 0)
+        sizes = np.bincount(y[train], minlength=3)
+        assert not set(train) & set(test) and abs(len(train) - 30) <= 1 and sizes.min() >= least
+    assert sizes.max() > 2.5 * sizes.min()
+    results = np.array([[[0.9, 0.5, 1.0], [0.8, 0.6, 2.0]]])
+    np.testing.assert_allclose(choose_defaults.regret(results, np.array([False])), [0.1, 0.0, 100.0])
 
 
 def test_labels_are_hidden_class_by_class():
@@ -142,16 +186,21 @@ def test_text_speed_counts_ingests_and_predicts(tmp_path):
     assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
     assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0
+    few, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
+    split = text_speed.Split(few, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
+    for run in text_speed.CONTENDERS.values():
+        assert run(split, tmp_path)[0].tolist() == [1, 0]
 
 
-def test_text_on_workers_is_timed(monkeypatch, capsys):
-    def write(path, n):
+def test_text_on_workers_is_timed_and_weighed(tmp_path, monkeypatch, capsys):
+    def write(path, n, times=1):
         path.write_text("".join(f"{i % 2}\tgood film number {i}\n" for i in range(60)))
         return 60
 
     monkeypatch.setattr(text_speed, "write_reviews", write)
-    text_speed.workers(repeats=1)
+    text_speed.by_workers(tmp_path, None, 1)
     assert "ingest, 60 documents: this process" in capsys.readouterr().out
+    assert "driver" in text_speed.measured(tmp_path / "s.tsv", tmp_path / "c", text_speed.CHARACTERS)
 
 
 def test_the_defaults_stand_beside_their_neighbours():

@@ -1,29 +1,43 @@
-"""Speed of text: against CountVectorizer, from file to corpus and to labels, on workers.
+"""Speed of text: against CountVectorizer, from file to corpus and to labels, from raw text to predictions, on workers.
 
-Run: ``SDEM_CORPORA=... OMP_NUM_THREADS=1 python tests/benchmarks/text_speed.py [compare|workers] [--repeats 5]``. In each
+Run: ``SDEM_CORPORA=... OMP_NUM_THREADS=1 python tests/benchmarks/text_speed.py [compare|whole|workers] [--repeats 5]``. In each
 repeat all take turns; ratios are medians over repeats, so that a loaded machine harms all.
 
 compare: the raw reviews of IMDB's training part (2,000 with ``--small``); "bytes to CSR" goes from a list of str to sorted counts
 and the list of terms, as ``fit_transform`` does; ingest, predictions, and two threads against one;
+whole: words and pairs of words of IMDB, standard split, in one process on one core (``taskset -c 0``): us and the neighbours.
+Everyone begins with a list of texts; who reads files writes them first, and that time (cleaning the text for Vowpal Wabbit,
+too) stands apart. Nothing is tuned: fastText has the settings that its tutorial ends with, Vowpal Wabbit three passes;
 workers: ingest and predictions of NSMC's reviews (all 712,383 unless told), character n-grams of 1 and 2, by two workers of one
-thread against one and against this process, files on a local disk. Every cluster has done a small ingest before.
+thread against one and against this process, files on a local disk. Every cluster has done a small ingest before. With
+``--memory`` the peak memory of the driver, whose process holds the scheduler, and of two workers, with 1, 4 and 16 times the
+documents; copies of reviews lack a tenth of the words. ``--grams N``: the same once for word n-grams of 1 to N of IMDB's 25,000
+training reviews, of which those in two documents or more are kept. Each ingest has a driver of its own.
 """
 
+import multiprocessing
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import harness
 import numpy as np
 from corpora import rows_of
 from harness import seconds
-from sklearn.feature_extraction.text import CountVectorizer
+from scale import peak_memory
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.cli import main as sdem
@@ -123,15 +137,109 @@ def compare(repeats: int = 5, small: bool = False) -> None:
         print(f"{name}, {n_jobs} thread(s): ingest {written:.0f} MB/s, predict {read:.0f} MB/s", flush=True)
 
 
+class Split(NamedTuple):
+    """Texts with labels 0 and 1, and those to predict."""
+
+    texts: list[str]
+    y: np.ndarray
+    new_texts: list[str]
+    y_new: np.ndarray
+
+
+def split_of_reviews(most: int | None) -> Split:
+    """Return the reviews of IMDB in an order of chance; with `most` about so many of each part."""
+    parts: list[tuple[list[str], np.ndarray]] = []
+    for part in ("train", "test"):
+        rows = list(rows_of(f"imdb/imdb-{part}.tsv.xz", 3))
+        order = np.random.default_rng(0).permutation(len(rows))[:most]
+        parts.append(([rows[i][3] for i in order], np.array([rows[i][0] == "pos" for i in order], int)))
+    return Split(*parts[0], *parts[1])
+
+
+def ours(split: Split, work: Path) -> tuple[np.ndarray, float]:
+    model = MultinomialNB(vectorizer=VectorizerSettings(ngram_range=(1, 2)), n_jobs=1)
+    return model.fit(split.texts, split.y).predict(split.new_texts), 0.0
+
+
+def scikit_learn(split: Split, work: Path) -> tuple[np.ndarray, float]:
+    model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC())
+    return model.fit(split.texts, split.y).predict(split.new_texts), 0.0
+
+
+def fasttext(split: Split, work: Path) -> tuple[np.ndarray, float]:
+    from fasttext import train_supervised
+
+    started = time.perf_counter()
+    path, new_texts = work / "fasttext", [text.replace("\n", " ") for text in split.new_texts]
+    lines = (f"__label__{k} {text}".replace("\n", " ") for k, text in zip(split.y, split.texts, strict=True))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    apart = time.perf_counter() - started
+    model = train_supervised(str(path), epoch=25, lr=0.5, wordNgrams=2, thread=1, verbose=0)
+    return np.array([int(labels[0][-1]) for labels in model.predict(new_texts)[0]]), apart
+
+
+def vowpal_wabbit(split: Split, work: Path) -> tuple[np.ndarray, float]:
+    from vowpalwabbit import Workspace
+
+    started = time.perf_counter()
+    train, new = work / "train.vw", work / "new.vw"
+    old_words, new_words = (
+        [" ".join(re.findall(r"\w\w+", text.lower())) for text in texts] for texts in (split.texts, split.new_texts)
+    )
+    train.write_text("".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, old_words, strict=True)), "utf-8")
+    new.write_text("".join(f"| {text}\n" for text in new_words), encoding="utf-8")
+    apart = time.perf_counter() - started
+    # The objects run over the files as the command would.
+    model, cache = work / "model.vw", work / "cache.vw"
+    how = f"--ngram 2 -b 22 --loss_function logistic --passes 3 --cache_file {cache} -k --holdout_off --quiet"
+    Workspace(f"-d {train} {how} -f {model}").finish()
+    Workspace(f"-d {new} -i {model} -t -p {work / 'scores'} --quiet").finish()
+    return (np.loadtxt(work / "scores") > 0).astype(int), apart
+
+
+CONTENDERS: dict[str, Callable[[Split, Path], tuple[np.ndarray, float]]] = {
+    "ours": ours,
+    "TfidfVectorizer, LinearSVC": scikit_learn,
+}
+GUESTS = {"fastText": ("fasttext", fasttext), "Vowpal Wabbit": ("vowpalwabbit", vowpal_wabbit)}
+CONTENDERS |= {name: run for name, (package, run) in GUESTS.items() if find_spec(package)}
+
+
+def whole(small: bool = False, repeats: int = 3) -> None:
+    """Print accuracy, seconds, and seconds as a multiple of ours; of some hundred reviews, if small."""
+    split = split_of_reviews(300 if small else None)
+    ours(Split(split.texts[:200], split.y[:200], split.new_texts[:50], split.y_new[:50]), Path())  # compiles
+    seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    files: dict[str, float] = {}
+    accuracy: dict[str, float] = {}
+    for _ in range(repeats):
+        for name, run in CONTENDERS.items():
+            with tempfile.TemporaryDirectory() as work:
+                started = time.perf_counter()
+                labels, files[name] = run(split, Path(work))
+                seconds[name].append(time.perf_counter() - started - files[name])
+                accuracy[name] = float((labels == split.y_new).mean())
+    print(f"{'':28}{'accuracy':>9}{'seconds':>9}{'to ours':>9}{'files':>9}")
+    for name, times in seconds.items():
+        middle, ratio = median(times), median(times) / median(seconds["ours"])
+        print(f"{name:28}{accuracy[name]:>9.4f}{middle:>9.2f}{ratio:>9.2f}{files[name]:>9.2f}", flush=True)
+
+
 CHARACTERS = VectorizerSettings(analyzer="char", ngram_range=(1, 2))
 READING = Reading(label=0, text=1)
 
 
-def write_reviews(path: Path, n: int | None) -> int:
-    """Write lines of stars TAB text; return how many."""
+def write_reviews(path: Path, n: int | None, times: int = 1) -> int:
+    """Write lines of stars TAB text, the copies after the first without a tenth of their words; return how many."""
     rows = [(row[0], row[3]) for row in rows_of("nsmc/nsmc-raw-ratings.tsv.xz") if row[3].strip()][:n]
-    path.write_text("".join(f"{stars}\t{text}\n" for stars, text in rows), encoding="utf-8")
-    return len(rows)
+    rng = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8") as written:
+        for copy in range(times):
+            for stars, text in rows:
+                words = text.split(" ")
+                others = [word for word, drawn in zip(words, rng.random(len(words)), strict=True) if drawn > 0.1]
+                written.write(f"{stars}\t{' '.join(others) if copy and others else text}\n")
+    return times * len(rows)
 
 
 def ingested(source: Path, target: Path, settings: VectorizerSettings, **where: Any) -> float:
@@ -145,12 +253,11 @@ def predicted(model: Path, source: Path, target: Path, *where: str) -> float:
     return seconds(lambda: sdem(command, standalone_mode=False))
 
 
-def workers(documents: int | None = None, repeats: int = 3) -> None:
+def by_workers(where: Path, n: int | None, repeats: int) -> None:
+    source, small, model = where / "s.tsv", where / "small.tsv", where / "model"
+    documents = write_reviews(source, n)
+    write_reviews(small, 2000)
     with ExitStack() as ends:
-        where = Path(ends.enter_context(tempfile.TemporaryDirectory()))
-        source, small, model = where / "s.tsv", where / "small.tsv", where / "model"
-        n = write_reviews(source, documents)
-        write_reviews(small, 2000)
         clients = {f"{k} worker(s)": ends.enter_context(connected(n_workers=k)) for k in (1, 2)}
         for client in clients.values():
             ingested(small, where / "c", CHARACTERS, client=client)
@@ -166,7 +273,7 @@ def workers(documents: int | None = None, repeats: int = 3) -> None:
             for name, (_, words) in places.items():
                 times["predict"].setdefault(name, []).append(predicted(model, source, where / "t.parquet", *words))
     for work, by_place in times.items():
-        print(f"{work}, {n:,} documents: {', '.join(f'{k} {median(v):.1f} s' for k, v in by_place.items())}")
+        print(f"{work}, {documents:,} documents: {', '.join(f'{k} {median(v):.1f} s' for k, v in by_place.items())}")
         here, one, two = by_place.values()
         print(
             f"  two workers against one {harness.median_ratio(one, two):.2f}, against one thread of this process "
@@ -175,5 +282,35 @@ def workers(documents: int | None = None, repeats: int = 3) -> None:
         )
 
 
+def _peaks(source: Path, target: Path, settings: VectorizerSettings) -> tuple[float, int, int]:
+    with connected(n_workers=2) as client:
+        duration = ingested(source, target, settings, client=client)
+        return duration, peak_memory(), max(client.run(peak_memory).values())
+
+
+def measured(source: Path, target: Path, settings: VectorizerSettings) -> str:
+    """Ingest in a new process by two workers; return what it took, for a line."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        duration, driver, worker = process.submit(_peaks, source, target, settings).result()
+    terms = open_corpus(target).header.n_features
+    return f"{terms:,} terms kept, driver {driver >> 20:,} MiB, worker {worker >> 20:,} MiB, {duration:.0f} s"
+
+
+def workers(documents: int | None = None, repeats: int = 3, memory: bool = False, grams: int | None = None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        source, corpus = where / "s.tsv", where / "c"
+        if grams:
+            source.write_text("\n".join(reviews(documents)[1]), encoding="utf-8")
+            settings = VectorizerSettings(ngram_range=(1, grams), min_df=2)
+            print(f"IMDB, 1 to {grams}-grams: {measured(source, corpus, settings)}", flush=True)
+        elif memory:
+            for times in (1, 4, 16):
+                n = write_reviews(source, documents, times)
+                print(f"{times:2d}x, {n:,} documents: {measured(source, corpus, CHARACTERS)}", flush=True)
+        else:
+            by_workers(where, documents, repeats)
+
+
 if __name__ == "__main__":
-    harness.run(__doc__, compare, workers)
+    harness.run(__doc__, compare, whole, workers)

@@ -1,0 +1,265 @@
+"""What choosing settings costs, what it gains, and whether wrong labels are found.
+
+    SDEM_CORPORA=FOLDER python tests/benchmarks/choose.py {cost,gain,suspects,peers} [NAME...] [--figures FIGURES.json]
+
+cost: 16 settings x 5 folds against one training of the default with its evaluation, and against fits of all settings and
+folds by hand, cold from disk: CPU seconds of one process, and bytes that are read;
+gain: the default search against grids over C of LinearSVC and LogisticRegression, test documents, CPU seconds; of blitzer
+the first of its five splits;
+suspects: 20 % of 20 Newsgroups' labels flipped, average precision against out-of-fold LogisticRegression (and cleanlab);
+peers: the grids, and fastText's autotune (``--peers``).  Grids take minutes: each C is written to the file of figures as
+soon as it is done, an interrupted run goes on from there, and `gain` takes figures from the same file.  A grid's C is chosen
+by the folds' mean accuracy, as GridSearchCV does, and once more by their mean log-loss.
+"""
+
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from unittest import mock
+
+import harness
+import numpy as np
+import scipy.sparse as sp
+from corpora import Split, splits_of, texts_of
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, log_loss
+from sklearn.model_selection import ParameterGrid, cross_val_predict, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+
+from sdem_dist import CorpusSearchCV, MultinomialNB, label_suspects, open_corpus, write_corpus
+from sdem_dist.byte_cache import prepared_cache, shard_cache
+from sdem_dist.storage import arrays
+
+NAMES = ("r8", "webkb", "20ng")
+SETTINGS = {"loss": ["hinge", "ncll"], "step": [0.1, 0.2, 0.5, 1.0], "weighting": ["tfidf", "log"]}
+C = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+CLEANLAB = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
+Figures = dict[str, float]
+
+
+class Store:
+    """Figures by name, in a file of JSON; without a file in memory only."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.figures: dict[str, Figures] = json.loads(path.read_text("utf-8")) if path and path.exists() else {}
+
+    def get(self, name: str, compute: Callable[[], Figures]) -> Figures:
+        """Return figures, computed and written where they are absent."""
+        if name not in self.figures:
+            self.figures[name] = compute()
+            if self._path is not None:
+                self._path.write_text(json.dumps(self.figures, indent=1), "utf-8")
+                print_figures(name, self.figures[name])
+        return self.figures[name]
+
+
+def print_figures(name: str, figures: Figures) -> None:
+    print(f"{name:<28}", "  ".join(f"{key} {value:.4f}" for key, value in figures.items()), flush=True)
+
+
+def cold() -> None:
+    prepared_cache.clear()
+    shard_cache.clear()
+
+
+def bytes_read(call: Callable[[], object]) -> int:
+    """Return the bytes of all arrays of a corpus that are read meanwhile."""
+    read, sizes = arrays.read_array, []
+
+    def counting(*args, **more):
+        array = read(*args, **more)
+        sizes.append(array.nbytes)
+        return array
+
+    cold()
+    with mock.patch.object(arrays, "read_array", counting):
+        call()
+    return sum(sizes)
+
+
+def costs(split: Split, space: dict = SETTINGS, cv: int = 5) -> Figures:
+    """Return CPU seconds of one training with its evaluation, of searches with and without halving, and bytes of each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "corpus.zarr")
+        write_corpus(path, split.X, split.y)
+        corpus = open_corpus(path)
+        search = {"cv": cv, "n_trials": None, "n_jobs": 1}
+        CorpusSearchCV(MultinomialNB(), space, **search).fit(corpus)  # compiles
+
+        def train() -> None:
+            MultinomialNB(n_jobs=1).fit(corpus).evaluate(corpus)
+
+        def searched(halving: bool) -> None:
+            CorpusSearchCV(MultinomialNB(), space, halving=halving, **search).fit(corpus)
+
+        def by_hand() -> None:
+            for settings in ParameterGrid(space):
+                for training, fold in corpus.folds(cv):
+                    cold()
+                    MultinomialNB(**settings, n_jobs=1).fit(training).evaluate(fold)
+
+        def cpu_seconds(call: Callable[[], object]) -> float:
+            cold()
+            return harness.seconds(call, time.process_time)
+
+        found, times = {}, []
+        for name, turns in {"halving": 3, "all": 1}.items():  # trainings take turns with searches
+            searches = []
+            for _ in range(turns):
+                times += [cpu_seconds(train) for _ in range(3)]
+                searches.append(cpu_seconds(lambda halving=name == "halving": searched(halving)))
+            found[name] = median(searches)
+        times += [cpu_seconds(train) for _ in range(3)]
+        sizes = {"training bytes": bytes_read(train), "search bytes": bytes_read(lambda: searched(True))}
+        n_settings = {"settings": 1 + len(ParameterGrid(space))}
+        return found | {"training": median(times), "by hand": cpu_seconds(by_hand)} | sizes | n_settings
+
+
+def cost(names: tuple = NAMES) -> None:
+    for name in names:
+        figures = costs(splits_of(name)[0])
+        ratios = ", ".join(f"{k} {figures[k] / figures['training']:.1f}" for k in ("halving", "all", "by hand"))
+        bytes_ = figures["search bytes"] / figures["training bytes"]
+        print(f"{name}: {figures}; times one training: {ratios}, bytes {bytes_:.2f}", flush=True)
+
+
+def pipeline(peer: str, c: float) -> Pipeline:
+    return harness.on_tfidf(LinearSVC(C=c) if peer == "LinearSVC" else LogisticRegression(C=c, max_iter=1000))
+
+
+def neg_log_loss(model: Pipeline, X: sp.csr_matrix, y: np.ndarray) -> float:
+    """Return the mean of ln p(y | d); a class that a fold's training part lacks has the least probability there is."""
+    column = {label: k for k, label in enumerate(model.classes_)}
+    p = np.clip(model.predict_proba(X), 1e-15, 1.0)
+    return float(np.mean([np.log(p[d, column[label]] if label in column else 1e-15) for d, label in enumerate(y)]))
+
+
+def grid(split: Split, peer: str, store: Store, name: str = "", cs: tuple[float, ...] = C, cv: int = 5) -> Figures:
+    """Return accuracy and log-loss of test documents, and the CPU seconds of the whole grid with its last fit."""
+    scores = {"accuracy": "accuracy"} | ({} if peer == "LinearSVC" else {"neg_log_loss": neg_log_loss})
+
+    def fold_scores(c: float) -> Figures:
+        started = time.process_time()
+        folds = cross_validate(pipeline(peer, c), split.X, split.y, cv=cv, scoring=scores)
+        seconds = time.process_time() - started
+        return {"seconds": seconds, **{s: float(folds[f"test_{s}"].mean()) for s in scores}}
+
+    def refitted(c: float) -> Figures:
+        return {"C": c} | fitted(pipeline(peer, c), split)
+
+    def chosen() -> Figures:
+        rows = [store.get(f"{name} {peer} C={c:g}", lambda c=c: fold_scores(c)) for c in cs]
+        best = {s: cs[int(np.argmax([row[s] for row in rows]))] for s in scores}
+        tests = {s: store.get(f"{name} {peer} by {s}, test", lambda c=c: refitted(c)) for s, c in best.items()}
+        seconds = sum(row["seconds"] for row in rows) + tests["accuracy"]["seconds"]
+        by_loss = tests.get("neg_log_loss", {})
+        more = {f"{key} by log-loss": by_loss[key] for key in ("accuracy", "log-loss") if by_loss}
+        return tests["accuracy"] | {"seconds": seconds} | more
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return store.get(f"{name} {peer}", chosen)
+
+
+def fitted(model: object, split: Split) -> Figures:
+    """Return the CPU seconds of a fit, accuracy and log-loss of test documents."""
+    seconds = harness.seconds(lambda: model.fit(split.X, split.y), time.process_time)
+    accuracy, loss = harness.scores_of(getattr(model, "best_estimator_", model), split.X_test, split.y_test)
+    return {"seconds": seconds, "accuracy": accuracy} | ({} if np.isnan(loss) else {"log-loss": loss})
+
+
+def autotuned(name: str, duration: int = 300) -> Figures:
+    """Return accuracy and log-loss of fastText after its autotune on a tenth of the training documents, on one thread."""
+    from fasttext import train_supervised
+
+    (train, y), (test, y_test) = texts_of(name)
+    classes, labels = np.unique(y, return_inverse=True)
+    order = np.random.default_rng(0).permutation(len(train))
+    lines = [f"__label__{labels[i]} {' '.join(train[i].split())}\n" for i in order]
+    tenth = len(lines) // 10
+    with tempfile.TemporaryDirectory() as folder:
+        held_out, training = Path(folder, "held-out.txt"), Path(folder, "train.txt")
+        held_out.write_text("".join(lines[:tenth]), "utf-8")
+        training.write_text("".join(lines[tenth:]), "utf-8")
+        started, wall = time.process_time(), time.perf_counter()
+        tuning = {"autotuneValidationFile": str(held_out), "autotuneDuration": duration}
+        model = train_supervised(str(training), **tuning, thread=1, verbose=0)
+        figures = {"seconds": time.process_time() - started, "wall": time.perf_counter() - wall}
+    p = harness.fasttext_probabilities(model, [" ".join(text.split()) for text in test], len(classes))
+    accuracy = float(np.mean(classes[p.argmax(axis=1)] == np.asarray(y_test)))
+    return figures | {"accuracy": accuracy, "log-loss": float(log_loss(y_test, p, labels=classes))}
+
+
+def peers(
+    names: tuple = NAMES, figures: Path | None = None, peers: tuple = ("LinearSVC", "LogisticRegression", "fastText")
+) -> None:
+    store = Store(figures)
+    for name in names:
+        for peer in peers:
+            if peer == "fastText":
+                store.get(f"{name} fastText, autotune", lambda name=name: autotuned(name))
+            else:
+                grid(splits_of(name)[0], peer, store, name)
+
+
+def gains(
+    split: Split, name: str = "", store: Store | None = None, c: tuple[float, ...] = C, cv: int = 5
+) -> Iterator[tuple[str, Figures]]:
+    """Yield figures on test documents, and CPU seconds, of the default, of the default search and of the grids."""
+    store = Store(None) if store is None else store
+    yield "default", fitted(MultinomialNB(n_jobs=1), split)
+    yield "search", fitted(CorpusSearchCV(MultinomialNB(), n_jobs=1, cv=cv), split)
+    for peer in ("LinearSVC", "LogisticRegression"):
+        yield peer, grid(split, peer, store, name, c, cv)
+    if (tuned := f"{name} fastText, autotune") in store.figures:
+        yield "fastText, autotune", store.figures[tuned]
+
+
+def gain(names: tuple = NAMES, figures: Path | None = None) -> None:
+    for name in names:
+        for method, reached in gains(splits_of(name)[0], name, Store(figures)):
+            print_figures(f"{name}: {method}", reached)
+
+
+def flipped_labels(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, tuple[float, float]]:
+    """Return average precision of the documents whose label was flipped, and CPU seconds, of ours and of the peers."""
+    from sdem_dist.selection.out_of_fold import suspects_of
+
+    rng = np.random.default_rng(0)
+    classes, y = np.unique(split.y, return_inverse=True)
+    wrong = rng.random(len(y)) < share
+    labels = np.where(wrong, (y + rng.integers(1, len(classes), len(y))) % len(classes), y)
+    label_suspects(split.X[:200], labels[:200], cv=2, n_jobs=1)  # compiles
+    started = time.process_time()
+    ours = label_suspects(split.X, labels, n=None, cv=cv, n_jobs=1)
+    between = time.process_time()
+    proba = cross_val_predict(pipeline("LogisticRegression", 1.0), split.X, labels, cv=cv, method="predict_proba")
+    theirs, seconds = suspects_of(proba, labels, np.arange(len(classes))), time.process_time() - between
+    precision = {
+        "label_suspects": (average_precision_score(wrong[ours.documents], ours.doubt), between - started),
+        "LogisticRegression, the same score": (average_precision_score(wrong[theirs.documents], theirs.doubt), seconds),
+    }
+    try:
+        from cleanlab.rank import get_label_quality_scores
+    except ImportError:
+        return precision
+    for method in CLEANLAB:
+        quality = get_label_quality_scores(labels, proba, method=method)
+        precision[f"cleanlab {method}, LogisticRegression"] = average_precision_score(wrong, -quality), seconds
+    return precision
+
+
+def suspects(names: tuple = ("20ng",)) -> None:
+    for name in names:
+        for method, (precision, seconds) in flipped_labels(splits_of(name)[0]).items():
+            print(f"{name}: {method:<50} average precision {precision:.4f}  {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    harness.run(__doc__, cost, gain, suspects, peers)
