@@ -38,5 +38,5 @@ def scheduler():
     """The address of a scheduler of one worker process, for commands."""
     from distributed import LocalCluster
 
-    with LocalCluster(1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50) as cluster:
+    with LocalCluster(1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         yield cluster.scheduler_address
