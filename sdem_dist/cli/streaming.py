@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError
-from sdem_dist.fitting.scoring import check_columns, ranges_of
+from sdem_dist.fitting.running import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit, predict_splits

@@ -22,8 +22,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.export import to_sklearn
 from sdem_dist.fitting import running
-from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, with_callbacks
-from sdem_dist.fitting.scoring import LazyParameters
+from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, LazyParameters, with_callbacks
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
 from sdem_dist.inputs.validation import are_texts, is_dask

@@ -16,7 +16,7 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
-from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.running import over_blocks
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.rules import ClosedForm

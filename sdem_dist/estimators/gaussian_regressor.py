@@ -13,7 +13,7 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.predictions import EngineRegressor
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.fitting.running import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.rules import ClosedForm

@@ -3,12 +3,12 @@
 import re
 from ast import literal_eval
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import cleandoc, get_annotations, isfunction, signature
 from numbers import Integral, Real
 from operator import attrgetter
 from textwrap import indent
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sdem_dist.fitting import defaults
 from sdem_dist.models.em import COOLING, FORMS
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-_Class = TypeVar("_Class", bound=type)
+_Documented = TypeVar("_Documented", bound=Callable[..., Any])  # a class or a function
 _Value = TypeVar("_Value")
 Positive: TypeAlias = float  # above 0
 
@@ -184,8 +184,9 @@ document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the t
 """What fitting adds, beside properties, where there is a parameter of a name."""
 
 
-def declare(cls: Any) -> None:
-    """Make the constructor of a class with parameters, and an estimator's docstring in numpydoc's form.
+@dataclass_transform(eq_default=False)
+def declare(cls: Any) -> Any:
+    """Make the constructor of a class with parameters, and its docstring in numpydoc's form; return the class.
 
     A parameter is an annotated default that has an entry, see `entries`, in the docstring, in `SHARED` or in a base,
     whose type goes before the annotation. Other entries, properties and `ATTRIBUTES` are what fitting adds.
@@ -209,8 +210,6 @@ def declare(cls: Any) -> None:
         declared.default = default.default if isinstance(default, Field) else default
         setattr(cls, name, declared)
     dataclass(eq=False, repr=False)(cls)
-    if not hasattr(cls, "spec"):
-        return
     of_name = {declared.name: declared for declared in fields(cls)}
     names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base) if name in of_name)
     parameters, attributes = {}, dict[str, tuple[str, str]]()
@@ -218,8 +217,8 @@ def declare(cls: Any) -> None:
         default = of_name[name].default
         meaning, allowed = of_name[name].metadata.values()
         shown = f'"{default}"' if isinstance(default, str) else default
-        parameters[name] = meaning, f"{allowed.kind}, default={shown}"
-    for name, described in ATTRIBUTES.items():
+        parameters[name] = meaning, allowed.kind + ("" if default is MISSING else f", default={shown}")
+    for name, described in ATTRIBUTES.items() if hasattr(cls, "spec") else ():
         attributes |= entries(described) if not name or name in of_name else {}
     for base in reversed(cls.__mro__):
         learned = dict(vars(base).get("_learned", {}))
@@ -232,6 +231,7 @@ def declare(cls: Any) -> None:
     sections["Examples"] = {arrows + examples: ("", "")}
     text = f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}"
     cls.__doc__ = indent(text, "    ").strip()
+    return cls
 
 
 def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray") -> Any:
@@ -257,16 +257,16 @@ client : distributed.Client, default=None -- Its workers read a corpus and score
 """What methods of many estimators take; X is a "collection" where they predict."""
 
 
-def document(cls: _Class) -> _Class:
-    """Write the docstrings of a class's public methods in numpydoc's form: entries, see `entries`, become sections.
+def document(of: _Documented) -> _Documented:
+    """Write docstrings of a function or a class's public methods in numpydoc's form: entries become sections.
 
-    Entries are of parameters, of "Returns" or "Returns name", and of "Raises name". Arguments that have none are those
-    of `ARGUMENTS`, and what is returned is said by the annotation.
+    Entries, see `entries`, are of parameters, of "Returns" or "Returns name", and of "Raises name". Arguments that have
+    none are those of `ARGUMENTS`, and what is returned is said by the annotation.
     """
-    for name, method in vars(cls).items():
+    for name, method in {of.__name__: of}.items() if isfunction(of) else vars(of).items():
         if isfunction(method) and not name.startswith("_") and "\n---" not in (method.__doc__ or "\n---"):
             method.__doc__ = _with_sections(method, cleandoc(method.__doc__ or ""))
-    return cls
+    return of
 
 
 def _with_sections(method: Callable[..., object], text: str) -> str:
@@ -274,10 +274,11 @@ def _with_sections(method: Callable[..., object], text: str) -> str:
     predicts = "y" not in names and returned == "Any"  # lazily where rows are
     described = {n: ARGUMENTS["collection" if n == "X" and predicts else n] for n in names if n in ARGUMENTS}
     sections: dict[str, dict[str, tuple[str, str]]] = {"Parameters": {}, "Returns": {}, "Raises": {}}
-    for name, entry in (described | entries(text)).items():
+    described |= entries(text)
+    for name in sorted(described, key=lambda name: [*names, first := name.split(",")[0]].index(first)):
         title, _, rest = name.partition(" ")
         title, rest = (title, rest) if title in sections else ("Parameters", name)
-        sections[title][rest] = entry
+        sections[title][rest] = described[name]
     if not sections["Returns"] and returned != "None":
         sections["Returns"][""] = "", {"Any": "ndarray or Dask collection", "Self": "self"}.get(returned, returned)
     return f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}".rstrip() + "\n"

@@ -23,8 +23,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.fitting.running import evaluate_source
-from sdem_dist.fitting.scoring import over_blocks, over_corpus, ranges_of
+from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.label_scores import probabilities

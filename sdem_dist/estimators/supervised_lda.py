@@ -12,7 +12,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineRegressor, LabelSets
 from sdem_dist.estimators.topic_model import TopicModel
-from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.running import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of

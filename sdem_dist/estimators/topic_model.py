@@ -17,7 +17,7 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import JointClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
-from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.fitting.running import over_corpus
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of

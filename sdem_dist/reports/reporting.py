@@ -17,7 +17,7 @@ from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
-from sdem_dist.fitting.scoring import AnyCorpus, over_corpus, ranges_of
+from sdem_dist.fitting.running import AnyCorpus, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport

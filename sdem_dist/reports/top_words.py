@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import rel_entr
 
-from sdem_dist.fitting.scoring import AnyCorpus, ranges_of
+from sdem_dist.fitting.running import AnyCorpus, ranges_of
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:

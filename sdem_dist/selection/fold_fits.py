@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,15 +17,13 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.engine.checkpoint import Json, check_run, checkpoint_folder, identity
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.fitting.running import evaluate_source, validation_source
-from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.fitting.running import evaluate_source, over_corpus, validation_source
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import some
@@ -40,10 +37,6 @@ if TYPE_CHECKING:
 
 READING = ("vectorizer", "components", "unlabelled")  # settings that differ in these have a source of their own
 KIND = "sdem-search"
-
-
-def rows_of(corpus: BaseCorpus) -> np.ndarray:
-    return np.arange(corpus.n_documents) if corpus.mask is None else np.flatnonzero(corpus.mask)
 
 
 @dataclass(eq=False)
@@ -77,7 +70,7 @@ class FoldFits:
             described._describe(self.source)
             self.held_out = validation_source(described, self.cv, self.client)
         else:
-            order = None if isinstance(self.source.corpus, Corpus) else self.source.corpus.order
+            order = getattr(self.source.corpus, "order", None)
             groups = self.groups if self.groups is None or order is None else np.asarray(self.groups)[order]
             self.folds = Folds(self.source.corpus, self.cv, self.seed, groups=groups)
 
@@ -93,12 +86,19 @@ class FoldFits:
     def n_at_once(self, n: int) -> int:  # of `n` fits; on a cluster one, on all of its workers
         return 1 if self.client is not None else max(1, min(n, self.n_jobs or len(os.sched_getaffinity(0))))
 
-    def scored(self, fold: int) -> Source:
-        return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
-
     def training(self, fold: int) -> Source:
         source = self.source if self.folds is None else self._part(self.folds.train(fold))
         return replace(source, retrain=self.retrain)
+
+    def scored(self, fold: int) -> Source:
+        return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
+
+    def rows(self, fold: int) -> np.ndarray:
+        """Return which rows of `X`, or documents of a corpus, a fold has."""
+        corpus = self.scored(fold).corpus
+        order = getattr(corpus, "order", None)
+        rows = np.arange(corpus.n_documents) if order is None else order
+        return rows if corpus.mask is None else rows[corpus.mask]
 
     def _part(self, part: Any) -> Source:
         counts = part.class_weights if self.source.class_counts else ()
@@ -112,7 +112,17 @@ class FoldFits:
         inner = Folds(cast(Any, training.corpus), self.folds.k, self.folds.seed, groups=self.folds.groups)
         return replace(self, X=training, y=None, source=training, folds=inner, others={})
 
-    def as_read_for(self, params: dict[str, Any]) -> FoldFits:
+    def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
+        """Return the model of a setting without a fold, or with None of all documents as they were given."""
+        fits, client = self._as_read_for(params), self.client
+        model: EngineEstimator = copy.copy(fits.template).set_params(**params)
+        if fold is None:
+            return model.fit(self.X, self.y, client=client, callbacks=callbacks)
+        if client is None and "n_jobs" in model.get_params():
+            model.set_params(n_jobs=1)  # settings are fitted side by side
+        return model.fit(fits.training(fold), client=client, callbacks=callbacks)
+
+    def _as_read_for(self, params: dict[str, Any]) -> FoldFits:
         chosen = {name: params[name] for name in READING if name in params}
         if all(getattr(self.template, name) == value for name, value in chosen.items()):
             return self
@@ -124,38 +134,34 @@ class FoldFits:
             self.others[key] = replace(self, template=template, folds=None, held_out=None, others={})
         return self.others[key]
 
-    def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
-        """Return the model of a setting without a fold, or with None of all documents as they were given."""
-        fits, client = self.as_read_for(params), self.client
-        model: EngineEstimator = copy.copy(fits.template).set_params(**params)
-        if fold is None:
-            return model.fit(self.X, self.y, client=client, callbacks=callbacks)
-        if client is None and "n_jobs" in model.get_params():
-            model.set_params(n_jobs=1)  # settings are fitted side by side
-        return model.fit(fits.training(fold), client=client, callbacks=callbacks)
-
     def fold_scores(
         self, params: dict[str, Any], fold: int, metrics: Sequence[Metric], callbacks: Sequence[Callback] = ()
     ) -> FoldScores:
         """Fit a setting without a fold and return its scores there; raises as `fit`."""
         started = time.perf_counter()
-        model, held_out = self.fitted(params, fold, callbacks), self.as_read_for(params).scored(fold)
-        corpus, rows = held_out.corpus, rows_of(held_out.corpus)
-        weights = np.ones(len(rows)) if corpus.weights is None else corpus.weights[rows]
-        client, predictions = self.client if isinstance(corpus, Corpus) else None, None  # whose workers read it
+        model, fits = cast(Any, self.fitted(params, fold, callbacks)), self._as_read_for(params)
+        held_out, rows, predictions = fits.scored(fold), fits.rows(fold), None
+        corpus, inside = held_out.corpus, slice(None) if held_out.corpus.mask is None else held_out.corpus.mask
+        weights = np.ones(len(rows)) if corpus.weights is None else corpus.weights[inside]
+        client = self.client if isinstance(corpus, Corpus) else None  # whose workers read it
         if model.spec.target == "labels":
-            several, classifier = model.several_labels, cast(Any, model)
-            predict = classifier.decision_function if several else classifier.predict_log_proba
-            scores, labels = over_corpus(model, corpus, predict, client), cast(np.ndarray, corpus.labels())[rows]
+            predict = model.decision_function if model.several_labels else model.predict_log_proba
+            scores, labels = over_corpus(model, corpus, predict, client), cast(np.ndarray, corpus.labels())[inside]
             columns: tuple[np.ndarray, ...] = ()
-            if several:
+            if model.several_labels:
                 members = cast(Any, held_out.members)[labels].toarray() > 0
-                columns = members, probabilities(scores) >= classifier.thresholds_
+                columns = members, probabilities(scores) >= model.thresholds_
             predictions = Predictions(rows, scores.astype(np.float32), labels, weights, *columns)
+
+        def targets_and_numbers(documents: Any) -> np.ndarray:
+            n, dense = documents.n_documents, isinstance(documents, DenseDocuments)
+            targets = documents.values[:, -1] if dense else documents.targets
+            return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
+
         values = {}
         for metric in metrics:
             if metric == "R2":
-                numbers = over_corpus(model, corpus, partial(_targets_and_numbers, model), client)
+                numbers = over_corpus(model, corpus, targets_and_numbers, client)
                 values[metric] = float(r2_score(*np.split(numbers, 2, axis=1), sample_weight=weights))
             elif metric in BY_MODEL:
                 results = evaluate_source(model, source_of(model, held_out, use="score"), self.client)
@@ -168,13 +174,6 @@ class FoldFits:
             else:
                 values[name_of(metric)] = measure(metric, cast(Predictions, predictions))
         return FoldScores(values, predictions, time.perf_counter() - started)
-
-
-def _targets_and_numbers(model: Any, documents: Documents | DenseDocuments) -> np.ndarray:
-    """Return what is to be predicted of documents, and beside it what a regressor predicts."""
-    targets = documents.values[:, -1] if isinstance(documents, DenseDocuments) else cast(np.ndarray, documents.targets)
-    n = documents.n_documents
-    return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
 
 
 class Checkpoints:

@@ -17,14 +17,14 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.corpus.labels import are_label_sets, membership
+from sdem_dist.corpus.labels import are_label_sets
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.label_naive_bayes import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.fitting.running import evaluate_source, forgetting
-from sdem_dist.fitting.scoring import one_blas_thread
-from sdem_dist.inputs.source import coded, members_of, source_of
-from sdem_dist.inputs.validation import positions_of, some
+from sdem_dist.fitting.running import evaluate_source, forgetting, one_blas_thread
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import some
 from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.selection.trials import Metric
@@ -68,6 +68,7 @@ class LearningCurve(NamedTuple):
         return Table(["documents", *scores], rows, note=note, left=())
 
 
+@p.document
 def learning_curve(
     estimator: EngineEstimator,
     X: object,
@@ -81,28 +82,14 @@ def learning_curve(
 ) -> LearningCurve:
     """Return how good an estimator is by how many documents it is trained on.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Unfitted.
-    X, y
-        A corpus alone; or a matrix or texts, and their labels.
-    shares : sequence of float
-        Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
-    cv, n_folds : int
-        Folds that the documents are cut into, and how many of them are used; None: all.
-    random_state, client
-        As of `CorpusSearchCV`.
-
-    Returns
-    -------
-    LearningCurve
-        Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
-
-    Raises
-    ------
-    ValueError
-        A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go with it.
+    estimator : classifier -- Unfitted.
+    shares : sequence of float -- Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer
+        in a share, too.
+    cv, n_folds : int -- Folds that the documents are cut into, and how many of them are used; None: all.
+    random_state -- As of `CorpusSearchCV`.
+    Returns : LearningCurve -- Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
+    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go
+        with it.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
@@ -154,6 +141,7 @@ class CrossValidated:
         return means + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")
 
 
+@p.document
 def cross_validate(
     estimator: EngineEstimator,
     X: object,
@@ -168,21 +156,10 @@ def cross_validate(
 ) -> CrossValidated:
     """Return how good an estimator is on documents that its models have not seen.
 
-    Parameters
-    ----------
-    estimator : estimator of this package
-        Unfitted. It is trained without each fold as by `fit`.
-    X, y
-        A corpus alone; or a matrix or texts, and their labels or numbers.
-    metric : str or callable, default=None
-        Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers;
-        of others the one they have.
-    cv, groups, random_state, n_jobs, client
-        As of `CorpusSearchCV` and its `fit`.
-
-    Returns
-    -------
-    CrossValidated
+    estimator : estimator of this package -- Unfitted. It is trained without each fold as by `fit`.
+    metric : str or callable, default=None -- Beside log-loss and accuracy, and micro-F1 of several labels, see
+        `CorpusSearchCV`. None: these of classifiers; of others the one they have.
+    cv, groups, random_state, n_jobs -- As of `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
     search = CorpusSearchCV(estimator, {}, refit=False, halving=False, **how)  # type: ignore[arg-type]
@@ -237,6 +214,7 @@ class Suspects(NamedTuple):
         return self.table.html()
 
 
+@p.document
 def label_suspects(
     X: object,
     y: object = None,
@@ -252,70 +230,38 @@ def label_suspects(
 
     Of several labels per document each label is looked at by itself, also one that the document does not have.
 
-    Parameters
-    ----------
-    X, y
-        A corpus alone; or a matrix or texts, and their labels.
-    estimator : classifier, default=None
-        None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss ``-ln p(y | d)``, which suffers less from
-        wrong labels than the hinge loss.
-    n : int or None, default=100
-        Documents, or labels of documents, at most; None: all, of which most are not doubtful.
-    cv, random_state, n_jobs, client
-        As of `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
-
-    Returns
-    -------
-    Suspects
-        Shows itself as a table.
+    estimator : classifier, default=None -- None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss
+        ``-ln p(y | d)``, which suffers less from wrong labels than the hinge loss.
+    n : int or None, default=100 -- Documents, or labels of documents, at most; None: all, of which most are not
+        doubtful.
+    cv, random_state, n_jobs -- As of `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
+    Returns : Suspects -- Shows itself as a table.
     """
     if n is not None and n < 1:
         raise ValueError(f"n must be positive or None, got {n!r}")
-    on_disk, members = X if isinstance(X, Corpus) else None, None
     if estimator is None:
-        several = are_label_sets(y) if on_disk is None else on_disk.header.label_sets is not None
+        several = X.header.label_sets is not None if isinstance(X, Corpus) else are_label_sets(y)
         estimator = MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
     how: dict[str, Any] = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
     search = CorpusSearchCV(estimator, {}, **how).fit(X, y, client=client)
-    proba, classes, predictions = search.oof_proba_, search.classes_, search.trials_[0].predictions
-    if predictions is None or predictions.members is None:
-        labels = positions_of(search.estimator, y, classes) if on_disk is None else on_disk.labels()
-    elif on_disk is not None:
-        labels, members = on_disk.labels(), members_of(on_disk, None)[0]
+    predictions: Any = search.trials_[0].predictions
+    if (members := predictions.members) is None:
+        predictions = predictions.taken(np.flatnonzero(predictions.labels >= 0))
+        proba, labels = predictions.proba, predictions.labels
+        doubt = 1.0 - proba[np.arange(len(proba)), labels]
+        documents = order = np.argsort(-doubt, kind="stable")[:n]
+        columns = labels[order]
     else:
-        labels, sets, names = coded(y, None)
-        members = membership(sets, names)
-    members = None if members is None else members[labels].toarray() > 0
-    unscored, looked_at = np.isnan(proba[:, 0]), np.asarray(labels) if members is None else 0
-    suspects = suspects_of(proba, np.where(unscored, -1, looked_at), classes, n, members)
-    if on_disk is None:
-        return suspects
-    ids = on_disk.ids_at(suspects.positions.tolist())  # which their source knows
-    return Suspects(np.array(ids), *suspects[1:])  # `_replace` asks for the number of columns by `len`
-
-
-def suspects_of(
-    proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None, members: np.ndarray | None = None
-) -> Suspects:
-    """Return the suspects by probabilities out of fold, shape (n_documents, n_classes).
-
-    `labels`: positions in `classes`; documents of -1 are not looked at. `members`: which of several labels each has.
-    """
-    rows = np.flatnonzero(labels >= 0)
-    proba, labels = proba[rows], labels[rows]
-    if members is None:
-        doubt = 1.0 - proba[np.arange(len(rows)), labels]
-        order = np.argsort(-doubt, kind="stable")[:n]
-        documents, columns = order, labels[order]
-    else:
-        doubt = np.where(members[rows], 1.0 - proba, proba).ravel()
+        proba = predictions.proba
+        doubt = np.where(members, 1.0 - proba, proba).ravel()
         order = np.argsort(-doubt, kind="stable")[:n]
         documents, columns = np.divmod(order, proba.shape[1])
-    own, positions = proba[documents, columns], rows[documents]
-    doubted = (positions, classes[columns], own, doubt[order], len(rows), positions)
+    positions, own, places = predictions.rows[documents], proba[documents, columns], np.arange(len(documents))
+    ids = np.array(X.ids_at(positions.tolist())) if isinstance(X, Corpus) else positions  # which their source knows
+    doubted = (ids, search.classes_[columns], own, doubt[order], len(proba), positions)
     if members is not None:
-        return Suspects(*doubted, present=members[positions, columns])
-    proba, places = proba[documents], np.arange(len(documents))
+        return Suspects(*doubted, present=members[documents, columns])
+    proba = proba[documents]
     proba[places, columns] = -1.0
     rivals = proba.argmax(axis=1)
-    return Suspects(*doubted, classes[rivals], proba[places, rivals])
+    return Suspects(*doubted, search.classes_[rivals], proba[places, rivals])

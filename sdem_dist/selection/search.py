@@ -7,10 +7,10 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +18,16 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.counted import is_count
 from sdem_dist.engine.checkpoint import identity
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.fitting.running import forgetting
-from sdem_dist.fitting.scoring import one_blas_thread
+from sdem_dist.fitting.running import forgetting, one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import trials
-from sdem_dist.selection.fold_fits import Checkpoints, FoldFits, rows_of
-from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.fold_fits import Checkpoints, FoldFits
+from sdem_dist.selection.spaces import Sampler, Space, checked_spaces, default_space, sampler_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,8 +54,8 @@ class TimeOver(Exception):
     """The time of a search is over, in the midst of a fit."""
 
 
+@p.declare
 @p.document
-@dataclass(eq=False, repr=False)
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
@@ -69,90 +67,65 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. All
     models know all classes, also one that only one fold has.
 
-    Parameters
-    ----------
-    estimator : estimator of this package
-        It is tried as it is, too: the default, which the winner is compared with.
-    space : dict, list of dict or None, default=None
-        Of parameters, lists of values to try or objects with ``rvs``. None: the estimator's own space,
-        without the parameters whose value in `estimator` is not their default.
-    cv : int, Corpus or tuple (X, y), default=5
-        Folds, or documents that settings are scored on.
-    metric : str or callable, default=None
-        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels per document "micro-F1",
-        "macro-F1", "accuracy" (of documents all of whose labels are right), "Hamming-loss" or "log-loss" (the mean over
-        labels); of numbers "R2"; of k-means "distance", the mean square to the nearest centre; of other clusters and
-        topics "perplexity". None: the first of these. A callable takes labels, as positions in ``classes_``, and
-        probabilities; of several labels both have shape (n_documents, n_labels). More is better.
-    n_trials : int or None, default=17
-        Settings to try at most, the default among them; of a larger space so many are drawn. None: all of a grid.
-    sampler : {"random", "optuna"}, default="random"
-        What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
-    seconds : float or None, default=None
-        End the search after this many seconds, once there is a first score. Its result may then depend on the machine.
-    halving : bool, default=True
-        Let the worse half of the settings go after each fold, by the mean over the folds so far. The default always
-        goes on, and so does what is as good as a setting that goes on.
-    nested : bool, default=False
-        Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an
-        honest score of the whole search.
-    refit : bool, default=True
-        Train the best settings on all documents.
-    random_state : int, default=0
-        Decides the folds and what is drawn.
-    n_jobs : int or None, default=None
-        Fits at a time where there is no client; None: one for each core. No bit depends on it.
-    callbacks : sequence of callables
-        Called with a `SearchEvent` after each fit, fold and nested search, where a search is resumed, and before the
-        best is trained.
-
-    Attributes
-    ----------
-    metric_ : str or callable
-        What decided.
-    best_params_ : dict
-        The settings that differ from `estimator`.
-    best_score_ : float
-        Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
-        The default wins unless another setting is better by more than a standard error of the difference, and, by
-        log-loss, not less accurate.
-    best_index_ : int
-    best_estimator_ : estimator
-        Trained on all documents, with `refit`.
-    cv_results_ : dict of str to array
-        A row per setting: a pandas DataFrame can be made of it. Folds that a setting was not trained without are NaN.
-    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
-        With `nested`, the score on each fold of a search without it, and their mean: not optimistic.
-    oof_proba_ : ndarray of shape (n_documents, n_classes)
-        Probabilities by the best settings of each document that their model has not seen, in the order of `X`, of a
-        corpus as stored; NaN outside a subset. Of several labels the probability of each.
-    oof_folds_ : ndarray of shape (n_documents,)
-        The fold of each; -1 where there is none.
-    classes_ : ndarray of shape (n_classes,)
-    trials_ : list of Trial
-    n_splits_ : int
-    n_settings_ : int
-        Settings that were to be tried; `trials_` has fewer where the time was over.
-    refit_time_ : float
-        Seconds.
-
-    References
-    ----------
-    Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
+    estimator : estimator of this package -- It is tried as it is, too: the default, which the winner is compared with.
+    space : dict, list of dict or None -- Of parameters, lists of values to try or objects with ``rvs``. None: the
+        estimator's own space, without the parameters whose value in `estimator` is not their default.
+    cv : int, Corpus or tuple (X, y) -- Folds, or documents that settings are scored on.
+    metric : str, callable or None -- Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels
+        per document "micro-F1", "macro-F1", "accuracy" (of documents all of whose labels are right), "Hamming-loss" or
+        "log-loss" (the mean over labels); of numbers "R2"; of k-means "distance", the mean square to the nearest
+        centre; of other clusters and topics "perplexity". None: the first of these. A callable takes labels, as
+        positions in ``classes_``, and probabilities; of several labels both have shape (n_documents, n_labels). More is
+        better.
+    n_trials -- Settings to try at most, the default among them; of a larger space so many are drawn. None: all of a
+        grid.
+    sampler -- What draws them. Optuna proposes eight at a time by the scores so far: ``pip install
+        "sdem_dist[optuna]"``.
+    seconds -- End the search after this many seconds, once there is a first score. Its result may then depend on the
+        machine.
+    halving -- Let the worse half of the settings go after each fold, by the mean over the folds so far. The default
+        always goes on, and so does what is as good as a setting that goes on.
+    nested -- Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for
+        an honest score of the whole search.
+    refit -- Train the best settings on all documents.
+    random_state : int, RandomState instance or None -- Decides the folds and what is drawn.
+    n_jobs -- Fits at a time where there is no client; None: one for each core. No bit depends on it.
+    callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, where a
+        search is resumed, and before the best is trained.
+    metric_ : str or callable -- What decided.
+    best_params_ : dict -- The settings that differ from `estimator`.
+    best_score_ : float -- Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is
+        optimistic. The default wins unless another setting is better by more than a standard error of the difference,
+        and, by log-loss, not less accurate.
+    best_index_ : int --
+    best_estimator_ : estimator -- Trained on all documents, with `refit`.
+    cv_results_ : dict of str to array -- A row per setting: a pandas DataFrame can be made of it. Folds that a setting
+        was not trained without are NaN.
+    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, the score on each fold of a
+        search without it, and their mean: not optimistic.
+    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities by the best settings of each document that
+        their model has not seen, in the order of `X`, of a corpus as stored; NaN outside a subset. Of several labels
+        the probability of each.
+    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each; -1 where there is none.
+    classes_ : ndarray of shape (n_classes,) --
+    trials_ : list of Trial --
+    n_splits_ : int --
+    n_settings_ : int -- Settings that were to be tried; `trials_` has fewer where the time was over.
+    refit_time_ : float -- Seconds.
+    References -- Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
     """
 
-    estimator: EngineEstimator
-    space: Space | None = None
-    _: KW_ONLY
+    estimator: EngineEstimator = field(kw_only=False)
+    space: Space | None = p.positional(None)
     cv: Any = 5
     metric: trials.Metric | None = None
     n_trials: int | None = 17
-    sampler: str = "random"
+    sampler: Literal["random", "optuna"] = "random"
     seconds: float | None = None
     halving: bool = True
     nested: bool = False
     refit: bool = True
-    random_state: int = 0
+    random_state: object = 0
     n_jobs: int | None = None
     callbacks: Sequence[Callable[[SearchEvent], None]] = ()
 
@@ -219,17 +192,14 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self.nested_score_ = float(self.nested_scores_.mean())
         self.best_index_, self.best_score_, self.best_params_ = best.number, best.score(self.metric_), dict(best.params)
         self.cv_results_ = trials.results_of(self.trials_, self.metric_, self.n_splits_)
-        # In the order of the rows of `X`.
-        corpus: Any = source.corpus if fits.held_out is None else fits.held_out.corpus
-        in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
-        n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
-        order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
+        corpus = source.corpus if fits.held_out is None else fits.held_out.corpus
+        n = corpus.n_documents if isinstance(corpus, Corpus) else corpus.n_rows
         self.oof_folds_ = np.full(n, -1, np.int16)
         for fold in range(fits.n_folds):
-            self.oof_folds_[order[rows_of(fits.scored(fold).corpus)]] = fold
+            self.oof_folds_[fits.rows(fold)] = fold
         if (predictions := best.predictions) is not None:
             self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
-            self.oof_proba_[order[predictions.rows]] = predictions.proba
+            self.oof_proba_[predictions.rows] = predictions.proba
         if self.refit:
             emit(LAST, sum(trial.n_fits for trial in self.trials_))
             started = time.perf_counter()
@@ -320,21 +290,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                 )
         elif self.metric not in (None, *trials.METRICS):
             raise ValueError(f"metric must be one of {', '.join(trials.METRICS)} or a function, got {self.metric!r}")
-        for name, right, words in (
-            ("n_trials", self.n_trials is None or is_count(self.n_trials), "above 0"),
-            ("seconds", self.seconds is None or self.seconds > 0, "positive or None"),
-            ("halving", self.halving in (True, False), "True or False"),
-            ("sampler", self.sampler in SAMPLERS, f"one of {', '.join(SAMPLERS)}"),
-        ):
-            if not right:
-                raise ValueError(f"{name} must be {words}, got {getattr(self, name)!r}")
+        p.check(self)
         if self.sampler == "optuna" and self.n_trials is None:
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
             raise ValueError("a nested score needs folds: give cv a number")
-        if not (
-            self.estimator.spec.label_sets and self.metric in trials.LABEL_METRICS
-        ):  # of one label a document, or several
+        if not (self.estimator.spec.label_sets and self.metric in trials.LABEL_METRICS):
             trials.metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
@@ -356,12 +317,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         return Checkpoints(folder, search, resume=resume)
 
-    def _best(self) -> Any:
-        check_is_fitted(self, "best_index_")
-        if not hasattr(self, "best_estimator_"):
-            raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
-        return self.best_estimator_
-
     def summary(self) -> str:
         """Return what was tried, the best score with each value, and the winner beside the default.
 
@@ -369,6 +324,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "best_index_")
         return trials.summary_of(self)
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_index_")
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
+        return self.best_estimator_
 
     def predict(self, X: object) -> Any:
         """Return what the best estimator predicts of documents, shape (n_samples,)."""
@@ -385,12 +346,5 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
 
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        diagram: Callable[[], str] = super()._repr_html_  # raises AttributeError where scikit-learn is to show text
-        return partial(trials.summary_of, self, html=True) if hasattr(self, "best_index_") else diagram
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        """Return all forms at once, for front ends that ask for them."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return {name: self._repr_html_() if name == "text/html" else text for name, text in bundle.items()}
+    def _html_repr(self) -> str:  # of scikit-learn 1.7 and newer; before it notebooks show the diagram
+        return trials.summary_of(self, html=True) if hasattr(self, "best_index_") else str(super()._html_repr())

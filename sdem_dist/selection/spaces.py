@@ -49,7 +49,6 @@ DEFAULTS: dict[str, list[Grid]] = {
     "ExponentialMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
 }
-SAMPLERS = ("random", "optuna")
 N_TRIALS = 17  # settings that are drawn from a space with distributions where no number is given
 TURN = 8  # settings that Optuna proposes before it is told their scores
 REPEATS = 50  # proposals in a row that were made before, after which a setting is drawn instead
@@ -173,40 +172,38 @@ class TPESampler(Sampler):
         startup = max(1, min(TURN - 1, self.n_trials // 3))
         tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
         self._study = optuna.create_study(direction="maximize", sampler=tpe)
-        self._failed = optuna.trial.TrialState.FAIL
-        self._defaults, self._spaces = defaults, spaces
+        self._failed, self._defaults, self._spaces = optuna.trial.TrialState.FAIL, defaults, spaces
         self._scores: dict[str, float | None] = {}  # of all settings so far; None: not known yet
         self._waiting: list[tuple[str, optuna.Trial]] = []
 
     def ask(self) -> list[Params]:
-        turn: list[Params] = []
+        turn, n_spaces = list[Params](), len(self._spaces)
         while len(turn) < TURN and len(self._scores) < self.n_trials:
-            turn.append(self._proposed() if self._scores else {})
-            self._scores[_key(self._defaults, turn[-1])] = None
+            for _ in range(REPEATS if self._scores else 0):
+                trial, params = self._study.ask(), dict[str, Any]()
+                which = trial.suggest_categorical("space", list(range(n_spaces))) if n_spaces > 1 else 0
+                for name, values in self._spaces[which].items():
+                    if not hasattr(values, "rvs"):
+                        params[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
+                        continue
+                    if not hasattr(values, "ppf"):
+                        raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
+                    value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
+                    params[name] = int(value) if hasattr(values, "pmf") else value
+                self._waiting.append((key := _key(self._defaults, params), trial))
+                if key not in self._scores:
+                    break
+                self.tell([], "")
+            else:  # the first of these is the default
+                keys = ((_key(self._defaults, params), params) for params in self._settings)
+                key, params = next(pair for pair in keys if pair[0] not in self._scores)
+            self._scores[key] = None
+            turn.append(params)
         return turn
-
-    def _proposed(self) -> Params:
-        n_spaces = len(self._spaces)
-        for _ in range(REPEATS):
-            trial, params = self._study.ask(), dict[str, Any]()
-            which = trial.suggest_categorical("space", list(range(n_spaces))) if n_spaces > 1 else 0
-            for name, values in self._spaces[which].items():
-                if not hasattr(values, "rvs"):
-                    params[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
-                    continue
-                if not hasattr(values, "ppf"):
-                    raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
-                value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
-                params[name] = int(value) if hasattr(values, "pmf") else value
-            self._waiting.append((key := _key(self._defaults, params), trial))
-            if key not in self._scores:
-                return params
-            self.tell([], "")
-        return next(params for params in self._settings if _key(self._defaults, params) not in self._scores)
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
         self._scores |= {_key(self._defaults, trial.params): trial.score(metric) for trial in trials}
-        for key, trial in self._waiting:
-            if (score := self._scores.get(key)) is not None:
-                self._study.tell(trial, *([score] if score > -np.inf else [None, self._failed]))
-        self._waiting = [(key, trial) for key, trial in self._waiting if self._scores.get(key) is None]
+        known = [(trial, score) for key, trial in self._waiting if (score := self._scores[key]) is not None]
+        self._waiting = [(key, trial) for key, trial in self._waiting if self._scores[key] is None]
+        for trial, score in known:
+            self._study.tell(trial, *([score] if score > -np.inf else [None, self._failed]))

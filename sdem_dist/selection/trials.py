@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as brief
@@ -259,11 +258,12 @@ def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[s
         values[:] = [trial.params.get(param) for trial in trials]
         columns[f"param_{param}"] = np.ma.MaskedArray(values, mask=[param not in trial.params for trial in trials])
     columns |= {f"split{i}_test_score": scores[:, i] for i in range(n_splits)}
-    places = {trial.number: place for place, trial in enumerate(ranked(trials, metric), 1)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # settings without a score
-        columns |= {"mean_test_score": np.nanmean(scores, axis=1), "std_test_score": np.nanstd(scores, axis=1)}
-    columns["rank_test_score"] = np.array([places[trial.number] for trial in trials], np.int32)
+    finite = np.ma.masked_invalid(scores)
+    columns |= {
+        "mean_test_score": finite.mean(axis=1).filled(np.nan),
+        "std_test_score": finite.std(axis=1).filled(np.nan),
+    }
+    columns["rank_test_score"] = np.argsort([trial.number for trial in ranked(trials, metric)]).astype(np.int32) + 1
     for other in dict.fromkeys(other for trial in trials for other in trial.scores):
         means = [trial.scores[other].mean() if other in trial.scores else np.nan for trial in trials]
         columns[f"mean_{other}"] = np.array(means)
@@ -285,81 +285,79 @@ def shortened(value: object) -> str:
 
 def summary_of(search: Any, *, html: bool = False) -> str:
     """Return the report of a fitted search, as lines of at most 80 columns or for a notebook."""
-    trials, metric = search.trials_, search.metric_
-    n_dropped, n_trials = sum(trial.dropped is not None for trial in trials), len(trials)
-    parts = counted(search.n_splits_, "fold") if search.n_splits_ > 1 else "the held-out documents"
+    trials, metric, n_splits = search.trials_, search.metric_, search.n_splits_
+    default, best, in_order = trials[0], trials[search.best_index_], ranked(trials, metric)
+    parts = counted(n_splits, "fold") if n_splits > 1 else "the held-out documents"
+    n_dropped = sum(trial.dropped is not None for trial in trials)
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
     small = search.space is None and (search.n_trials or 0) > search.n_settings_
     others = "; the default space has no other" if small else ""
-    title = f"Tried {counted(n_trials, 'setting')}, each on {parts}{early}{others}:"
+    title = f"Tried {counted(len(trials), 'setting')}, each on {parts}{early}{others}:"
 
-    best, rows = [t for i, t in enumerate(ranked(trials, metric)) if i < MAX_ROWS or t.number == 0], []
-    scored = {name for trial in best for name in trial.scores}
+    # What was tried, the best settings and the default.
+    shown, rows = [trial for i, trial in enumerate(in_order) if i < MAX_ROWS or trial is default], []
+    scored = {name for trial in shown for name in trial.scores}
     names = list(dict.fromkeys([name_of(metric), *(n for n in ("log-loss", "accuracy") if n in scored)]))
-    for trial in best:
+    for trial in shown:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
         n_folds = f"{len(trial.folds)}{' ' if trial.dropped is None else '*'}"
         rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
-    table = Table([*names, "folds", "setting"], rows)
-    below = [f"  and {n_trials - len(rows)} more (cv_results_ in Python, --table here)"] * (n_trials > len(rows))
-    below += _winner(search)
-    if html:
-        return f"<p>{cell(title)}</p>{table.html()}<pre>{cell(chr(10).join(below))}</pre>"
-    lines = [title]
-    for *cells, setting in [table.heads, *table.rows]:
-        before = "".join(f"  {text:>{max(8, len(head))}}" for text, head in zip(cells, table.heads, strict=False))
-        lines += _wrapped(f"{before}  ", str(setting))
-    return "\n".join([*lines, *below])
-
-
-def _winner(search: Any) -> list[str]:
-    """Return lines about the best setting: beside the default, and how far its score can be trusted."""
-    metric, trials, best = search.metric_, search.trials_, search.trials_[search.best_index_]
-    lines = list[str]()
+    lines = [f"  and {len(trials) - len(rows)} more (cv_results_ in Python, --table here)"] * (len(trials) > len(rows))
     if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
         lines += ["", f"The time was over: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
+
+    # The winner, beside the default.
     lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params))]
-    leader = ranked(trials, metric)[0]
-    if leader is not best and not is_better(leader, trials[0], metric):
+    if in_order[0] is not best and not is_better(in_order[0], default, metric):
         lines += _wrapped(
             "  Passed over: ",
-            f"{described(leader.params)}. It is not clearly better than the default: by less than a standard error, or "
+            f"{described(in_order[0].params)}. It is not clearly better than the default: by less than a standard error, or "
             "it is less accurate. To have it anyway, train it with sdem train.",
         )
-    if best.number == 0:
+    if best is default:
         lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")
-    for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best.number else ():
+    for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best is not default else ():
         name = name_of(compared)
-        if name not in trials[0].scores or name not in best.scores:
+        if name not in default.scores or name not in best.scores:
             continue
-        gain, error = gain_of(best, trials[0], compared)
-        was, now = (float(trial.scores[name].mean()) for trial in (trials[0], best))
+        gain, error = gain_of(best, default, compared)
+        was, now = (float(trial.scores[name].mean()) for trial in (default, best))
         apart = abs(round(now, 4) - round(was, 4))  # of the figures as they are shown
         by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
         lines.append(f"  {name} {now:.4f}, the default's {was:.4f}: {by}")
         if np.isfinite(error):
-            over = "documents" if compared in PER_DOCUMENT else f"the {search.n_splits_} folds"
+            over = "documents" if compared in PER_DOCUMENT else f"the {n_splits} folds"
             low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
             chance = ", which may be chance" if abs(gain) < NORMAL * error else ""
             lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
+
+    # How far its score can be trusted.
     if metric == "distance":
-        text = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
-        lines += _wrapped("  ", text)
+        fall = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
+        lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
         lines.append(f"  Of a search that has not seen the fold (nested): {name_of(metric)} {mean:.4f}")
-        lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
+        lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is "
             "of chose it. The nested one is of searches on fewer documents, whose winners may differ."
         )
     else:
-        nested = ", or from a nested search (nested=True, --nested)" if search.n_splits_ > 1 else ""
+        nested = ", or from a nested search (nested=True, --nested)" if n_splits > 1 else ""
         advice = (
             "The best score of many settings is optimistic, since it was chosen by the same documents. An honest one "
             f"comes from documents that took no part (sdem evaluate){nested}."
         )
-    return [*lines, *_wrapped("", advice)]
+    lines += _wrapped("", advice)
+    table = Table([*names, "folds", "setting"], rows)
+    if html:
+        return f"<p>{cell(title)}</p>{table.html()}<pre>{cell(chr(10).join(lines))}</pre>"
+    of_table = list[str]()
+    for *cells, setting in [table.heads, *table.rows]:
+        before = "".join(f"  {text:>{max(8, len(head))}}" for text, head in zip(cells, table.heads, strict=False))
+        of_table += _wrapped(f"{before}  ", str(setting))
+    return "\n".join([title, *of_table, *lines])
 
 
 def best_by_value(search: Any) -> list[str]:

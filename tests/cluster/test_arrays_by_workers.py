@@ -30,7 +30,7 @@ from sdem_dist import (
 )
 from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.reader import check_corpus
-from sdem_dist.fitting import scoring
+from sdem_dist.fitting import running
 from sdem_dist.text import splits
 
 
@@ -240,7 +240,7 @@ def fitted(tmp_path_factory):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
 def test_predictions_have_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
     model, corpus = fitted
-    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
+    monkeypatch.setattr(running, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
     here, there = getattr(model, method)(corpus), getattr(model, method)(corpus, client=client)
     assert here.dtype == there.dtype
     np.testing.assert_array_equal(here, there)

@@ -12,7 +12,7 @@ import sdem_dist
 from sdem_dist import CorpusError, MultinomialNB, PoissonNB, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.fitting import scoring
+from sdem_dist.fitting import running
 
 N, WIDTH = 60, 12
 RNG = np.random.default_rng(7)
@@ -46,8 +46,8 @@ def methods_of(model):
 
 @each_estimator
 def test_the_bits_are_those_in_memory(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr(scoring, "BATCH_ENTRIES", 5 * WIDTH)
+    monkeypatch.setattr(running, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(running, "BATCH_ENTRIES", 5 * WIDTH)
     model, X = fitted(name)
     dense = model.spec.layout == "dense"
     stored = np.column_stack([X, TARGETS]) if model.spec.target == "numbers" and dense else X

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from sdem_dist import MultinomialNB, losses
 from sdem_dist import evaluation as ev
-from sdem_dist.fitting.scoring import LazyParameters
+from sdem_dist.fitting.running import LazyParameters
 
 RNG = np.random.default_rng(0)
 SCORES, LABELS = RNG.normal(-20, 3, (50, 4)), RNG.integers(0, 4, 50)
