@@ -1,10 +1,10 @@
 """The learner that the documentation adds: it keeps the laws, trains from disk, and survives a file."""
 
-import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,19 +16,19 @@ from sdem_dist import catalogue, learning_curve, open_corpus, write_corpus
 from sdem_dist.testing import check_learner
 
 NAME = "NearestMean"
-FILES = {"learner.py": "sdem_dist.learners.class_means", "estimator.py": "sdem_dist.estimators.nearest_mean"}
+PAGE = (Path(sdem_dist.__file__).parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+FILES = re.findall(r"^```\{code-block\} python\n:caption: (\S+)\.py\n\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def toy() -> Iterator[SimpleNamespace]:
-    """Both files, imported under the names that the documentation gives them."""
+    """Both files of the page, imported under the names that it gives them."""
     made = SimpleNamespace()
     with pytest.MonkeyPatch.context() as patch:
-        for page, name in FILES.items():
-            spec = importlib.util.spec_from_file_location(name, Path(sdem_dist.__file__).parent / "docs" / "toy" / page)
-            module = importlib.util.module_from_spec(spec)
-            patch.setitem(sys.modules, name, module)
-            spec.loader.exec_module(module)
+        for path, code in FILES:
+            module = ModuleType(path.replace("/", "."))
+            patch.setitem(sys.modules, module.__name__, module)
+            exec(compile(code, f"{path}.py", "exec"), vars(module))
             vars(made).update(vars(module))
         yield made
 
@@ -62,7 +62,7 @@ def test_texts(toy):
 @pytest.fixture
 def named(toy, counts, tmp_path, monkeypatch) -> str:
     """A corpus, where the command knows the learner by its name, as its line in the stub would have it."""
-    monkeypatch.setitem(catalogue.PUBLIC, NAME, FILES["estimator.py"])
+    monkeypatch.setitem(catalogue.PUBLIC, NAME, "sdem_dist.estimators.nearest_mean")
     monkeypatch.setattr(catalogue, "ESTIMATORS", (*catalogue.ESTIMATORS, NAME))
     write_corpus(tmp_path / "corpus", *counts)
     return str(tmp_path / "corpus")
