@@ -18,7 +18,7 @@ from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of, encoded_table
 from sdem_dist.corpus.manifest import index_dtype
-from sdem_dist.corpus.shuffle import Canonical, KeyedRows, Kind, SortedDocuments, SortedRows, narrowed, stored_keys
+from sdem_dist.corpus.shuffle import Canonical, Kind, Rows, SortedDocuments, SortedRows, narrowed, rows_of, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.kept import SUMMARY, once
@@ -96,28 +96,6 @@ def _row_blocks(X: Any) -> Iterator[Any]:
         yield X[start : start + step]
 
 
-def _canonical(X: Any, where: str, first: int, dense: bool) -> Canonical:
-    """Return a matrix as counts, if all entries are whole, or weights; or a table as rows of all columns."""
-    if dense:
-        if sp.issparse(X):
-            raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
-        table = manifest.checked_table(X, where, first)
-        n, width = table.shape
-        indices = np.tile(np.arange(width, dtype=np.uint32), n)
-        return Canonical(narrowed(table.astype(np.float64).ravel()), indices, np.arange(n + 1) * width, width)
-    matrix = X if sp.issparse(X) else np.asarray(X)
-    manifest.check_numbers(matrix, where)
-    csr = sp.csr_array(matrix)
-    if not csr.has_canonical_format or (csr.data == 0).any():
-        csr = csr.copy() if sp.issparse(X) else csr
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
-    data = manifest.checked_entries(csr, where, first).data
-    top, is_whole = data.max(initial=0), data.dtype.kind != "f" or bool((data == np.floor(data)).all())
-    data = data.astype(np.min_scalar_type(int(top)) if top < 2**32 and is_whole else np.float32)
-    return Canonical(data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64), csr.shape[1])
-
-
 def collect(
     source: Iterable[Batch],
     file: Path,
@@ -135,45 +113,72 @@ def collect(
     start, n_nonzeros, all_integers = first, 0, True
     for X, y, ids, targets, weights, groups in source:
         where = f"the batch from document {start} on"
-        rows = X if isinstance(X, Canonical) else _canonical(X, where, start, dense)
-        n = len(rows.indptr) - 1
+        rows, n, n_features = _entries(X, where, start, dense)
         if not n:
             continue
-        kind_of_ids, id_array, id_bytes = "positions", np.arange(start, start + n, dtype=np.int64), None
+        kind_of_ids, rows["ids"] = "positions", np.arange(start, start + n, dtype=np.int64)
         if ids is not None:
-            are_integers = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
-            plain = ids if are_integers else [v.item() if isinstance(v, np.generic) else v for v in ids]
+            plain = [v.item() if isinstance(v, np.generic) else v for v in ids]
             if len(plain) != n:
                 raise CorpusError(f"{where} has {n} documents and {len(plain)} ids")
             try:
                 if isinstance(plain[0], str):
-                    kind_of_ids, (id_bytes, id_array) = "strings", encode_strings(plain)
-                elif are_integers or all(type(i) is int for i in plain):
-                    kind_of_ids, id_array = "integers", np.array(plain, np.int64)
+                    del rows["ids"]
+                    kind_of_ids, (rows["ids_bytes"], rows["ids_offsets"]) = "strings", encode_strings(plain)
+                elif all(type(i) is int for i in plain):
+                    kind_of_ids, rows["ids"] = "integers", np.array(plain, np.int64)
                 else:
                     raise TypeError("they are not all integers")
             except (TypeError, OverflowError, UnicodeEncodeError) as error:
                 raise CorpusError(f"the ids of {where} cannot be stored: {error}") from error
-        table = np.empty((n, 0)) if targets is None else manifest.checked_targets(targets, n, where)
-        present = (weights is not None, y is not None, groups is not None)
-        of_batch = Kind(rows.n_features, table.shape[1], *present, kind_of_ids)
+        if targets is not None:
+            rows["targets"] = manifest.checked_targets(targets, n, where)
+        n_targets, present = 0 if targets is None else rows["targets"].shape[1], (weights, y, groups)
+        of_batch = Kind(n_features, n_targets, *(column is not None for column in present), kind_of_ids)
         kind = kind or of_batch
         check_same_kind(of_batch, kind, where)
-        if rows.data.dtype.kind == "f":
+        entries = rows["values" if dense else "data"]
+        if entries.dtype.kind == "f":
             if weighted is False:
                 raise CorpusError(f"weighted=False, but {where} is not all counts")
             all_integers = False
-        weights = None if weights is None else manifest.checked_weights(weights, n, where)
-        keys, codes = stored_keys(seed, start, start + n), encoder.encode(y, n, start)
-        indices = rows.indices.astype(index_dtype(rows.n_features), copy=False)
-        csr = rows.data, indices, rows.indptr
-        memory.add(KeyedRows(keys, *csr, codes, table, id_array, id_bytes, groups, weights))
-        start, n_nonzeros = start + n, n_nonzeros + len(rows.data)
+        if weights is not None:
+            rows["weights"] = manifest.checked_weights(weights, n, where)
+        if groups is not None:
+            rows["groups"] = groups
+        codes = encoder.encode(y, n, start)
+        if y is not None:
+            rows["labels"] = codes
+        memory.add({"keys": stored_keys(seed, start, start + n), **rows})
+        start, n_nonzeros = start + n, n_nonzeros + entries.size
     names, positions, counts = encoder.finish()
     n, weighted = start - first, (not all_integers) if weighted is None else weighted
     return SortedDocuments(
         kind or Kind(0), n, n_nonzeros, names, counts, weighted, dense, seed, memory, positions=positions
     )
+
+
+def _entries(X: Any, where: str, first: int, dense: bool) -> tuple[Rows, int, int]:
+    """Return the entries of a matrix, counts if all are whole, or weights, or of a table; and its shape."""
+    if isinstance(X, Canonical):
+        return {"data": X.data, "indices": X.indices, "indptr": X.indptr}, len(X.indptr) - 1, X.n_features
+    if dense:
+        if sp.issparse(X):
+            raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
+        table = manifest.checked_table(X, where, first).astype(np.float64)
+        return {"values": narrowed(table)}, *table.shape
+    matrix = X if sp.issparse(X) else np.asarray(X)
+    manifest.check_numbers(matrix, where)
+    csr = sp.csr_array(matrix)
+    if not csr.has_canonical_format or (csr.data == 0).any():
+        csr = csr.copy() if sp.issparse(X) else csr
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    data = manifest.checked_entries(csr, where, first).data
+    top, is_whole = data.max(initial=0), data.dtype.kind != "f" or bool((data == np.floor(data)).all())
+    data = data.astype(np.min_scalar_type(int(top)) if top < 2**32 and is_whole else np.float32)
+    indices = csr.indices.astype(index_dtype(csr.shape[1]))
+    return {"data": data, "indices": indices, "indptr": csr.indptr.astype(np.int64)}, *csr.shape
 
 
 def check_same_kind(kind: Kind, first: Kind, where: str) -> None:
@@ -254,7 +259,9 @@ def collect_by_tasks(
     for i in nonempty:
         positions = np.array([number_of[type(name), name] for name in summaries[i]["classes"]], np.int32)
         counts[positions] += np.array(summaries[i]["class_counts"], np.int64)
-        sorting.append((scratch / f"part-{i}", scratch / f"rows-{i}", positions, weighted, seed, starts[i]))
+        sorting.append(
+            (scratch / f"part-{i}", scratch / f"rows-{i}", positions, weighted, options["dense"], seed, starts[i])
+        )
     folders = list(in_order(executor, sort_part, sorting))
     n, n_nonzeros, dense = starts[-1], sum(summary["n_nonzeros"] for summary in summaries), options["dense"]
     return SortedDocuments(
@@ -284,11 +291,12 @@ def store_part(
     return once(folder, stored)
 
 
-def sort_part(part: Path, folder: Path, positions: np.ndarray, weighted: bool, seed: int | None, first: int) -> Path:
+def sort_part(
+    part: Path, folder: Path, positions: np.ndarray, weighted: bool, dense: bool, seed: int | None, first: int
+) -> Path:
     """Write the rows of a part in the order of the corpus to `folder`; `positions` are where its classes are there."""
     summary = json.loads((part / SUMMARY).read_bytes())
     kind, n, places = Kind(*summary["kind"]), summary["n_documents"], positions if len(positions) else None
-    rows = SortedRows.of_folder(part)
-    documents = SortedDocuments(kind, n, 0, (), (), weighted, False, seed, rows, places)
+    documents = SortedDocuments(kind, n, 0, (), (), weighted, dense, seed, rows_of(part), places)
     once(folder, lambda partial_folder: documents.write_rows(partial_folder, first))
     return folder

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
-from io import BytesIO
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from sdem_dist.corpus.manifest import Classes, ShardInfo, index_dtype
 from sdem_dist.documents import offsets_of
 from sdem_dist.storage import arrays
 from sdem_dist.storage.buckets import is_url
-from sdem_dist.storage.encoding import JsonObject, crc32c, decode_strings
+from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
 from sdem_dist.storage.threads import in_threads
 
@@ -27,11 +26,17 @@ if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-RANK_BITS, KEYS_AT_A_TIME = 16, 1 << 20
+KEYS_AT_A_TIME = 1 << 20
 PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
 TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
 ROWS = "rows"
-Texts = Callable[["KeyedRows"], tuple[np.ndarray, np.ndarray]]
+Rows = dict[str, np.ndarray]
+"""Documents that have no shard yet: "keys", uint64, by which they are sorted, and arrays under their stored names.
+
+Entries have any dtype that holds them: that of a shard is chosen when it is written.
+"""
+RAGGED = {"indptr": ("data", "indices"), "ids_offsets": ("ids_bytes",)}  # offsets, and what lies between them
+Texts = Callable[[Rows], tuple[np.ndarray, np.ndarray]]
 """From rows to the joined bytes of their texts, and the offsets of each."""
 Job = tuple[int, list[int], tuple[int, int]]
 """Neighbouring shards: the number of the first, their sizes, and the keys between which they lie."""
@@ -42,7 +47,7 @@ Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
 class Canonical(NamedTuple):
     """Counts in CSR that need no check: ascending within each row, without repetition, above 0."""
 
-    data: np.ndarray  # uint8, uint16, uint32 or float32; of tables float32 or float64
+    data: np.ndarray  # uint8, uint16, uint32 or float32
     indices: np.ndarray  # uint16 or uint32
     indptr: np.ndarray  # int64
     n_features: int
@@ -59,104 +64,25 @@ class Kind(NamedTuple):
     ids: str = "positions"  # or "integers", "strings"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRows:
-    """Documents in compressed sparse row form, before they have a shard."""
-
-    keys: np.ndarray  # shape (n_documents,), uint64: the corpus is stored by ascending key
-    data: np.ndarray  # shape (n_nonzeros,), uint8, uint16, uint32 or float32
-    indices: np.ndarray  # shape (n_nonzeros,), uint16 or uint32
-    indptr: np.ndarray  # shape (n_documents + 1,), int64
-    labels: np.ndarray  # shape (n_documents,), int32
-    targets: np.ndarray  # shape (n_documents, n_targets), float64: no columns if there are none
-    ids: np.ndarray
-    """int64: the ids, of shape (n_documents,); with `id_bytes` their offsets there, of shape (n_documents + 1,)."""
-    id_bytes: np.ndarray | None = None  # uint8: the UTF-8 bytes of string ids, joined
-    groups: np.ndarray | None = None  # shape (n_documents,), uint64: hashes of groups
-    weights: np.ndarray | None = None  # shape (n_documents,), float64
-
-    @property
-    def n_documents(self) -> int:
-        return len(self.keys)
-
-    @property
-    def plain_ids(self) -> np.ndarray | list[str]:
-        return self.ids if self.id_bytes is None else decode_strings(self.id_bytes, self.ids)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._arrays().values())
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {name: array for name in self.__slots__ if (array := getattr(self, name)) is not None}
-
-    @classmethod
-    def gathered(cls, parts: Sequence[KeyedRows], order: np.ndarray) -> KeyedRows:
-        """Return copies of the documents at the positions `order`, at least one, of `parts`, see `alike`, joined."""
-        from sdem_dist.kernels.csr import gather  # numba comes with it
-
-        borders = offsets_of([part.n_documents for part in parts])
-        by_position = np.argsort(order, kind="stable")
-        cuts = np.searchsorted(order, borders, sorter=by_position).tolist()
-        # Of each part that has some of them: the part, their rows there, and where they go.
-        picks = [
-            (part, order[by_position[a:b]] - border, by_position[a:b])
-            for part, border, a, b in zip(parts, borders.tolist(), cuts, cuts[1:], strict=False)
-            if a < b
-        ]
-        first = parts[0]
-        ragged = {"indptr": ["data", "indices"]} | ({} if first.id_bytes is None else {"ids": ["id_bytes"]})
-        columns: dict[str, Any] = {"id_bytes": None}
-        for name in ("keys", "labels", "targets", "ids", "groups", "weights"):
-            if name not in ragged and (like := getattr(first, name)) is not None:
-                columns[name] = np.empty((len(order), *like.shape[1:]), like.dtype)
-                for part, rows, to in picks:
-                    columns[name][to] = getattr(part, name)[rows]
-        for offsets, names in ragged.items():
-            starts = columns[offsets] = np.zeros(len(order) + 1, np.int64)
-            for part, rows, to in picks:
-                starts[to + 1] = np.diff(getattr(part, offsets))[rows]
-            np.cumsum(starts, out=starts)
-            for name in names:
-                out = columns[name] = np.empty(int(starts[-1]), getattr(first, name).dtype)
-                for part, rows, to in picks:
-                    array: np.ndarray = getattr(part, name)
-                    source = array.view(np.uint8), getattr(part, offsets), rows, array.itemsize
-                    gather(*source, starts[to], out.view(np.uint8))
-        return cls(**columns)
-
-    def write(self, file: BinaryIO) -> None:
-        arrays = self._arrays()
-        layout = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-        file.write(json.dumps(layout).encode() + b"\n")
-        file.writelines(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays.values())
-
-    @classmethod
-    def read(cls, file: BytesIO) -> KeyedRows:
-        arrays = {name: np.empty(shape, dtype) for name, dtype, shape in json.loads(file.readline())}
-        for array in arrays.values():
-            file.readinto(array.reshape(-1).view(np.uint8).data)
-        return cls(**arrays)
+def joined(parts: Sequence[Rows]) -> Rows:
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    for name in RAGGED.keys() & rows.keys():
+        rows[name] = offsets_of(np.concatenate([np.diff(part[name]) for part in parts]))
+    return rows
 
 
-def alike(parts: Sequence[KeyedRows]) -> list[KeyedRows]:
-    """Return the same documents with ``data`` of one dtype, the widest of theirs."""
-    dtypes = {part.data.dtype for part in parts}
-    if len(dtypes) < 2:
-        return list(parts)
-    widest = np.result_type(*dtypes)
-    if widest == np.float64 and widest not in dtypes:  # of uint32 and float32
-        widest = np.dtype(np.float32)
-    return [replace(part, data=part.data.astype(widest, copy=False)) for part in parts]
+def taken(rows: Rows, order: np.ndarray) -> Rows:
+    """Return copies of some documents."""
+    from sdem_dist.kernels.csr import gather  # numba comes with it
 
-
-def narrowed(values: np.ndarray) -> np.ndarray:
-    """Return float64 as float32 where that keeps every value, anything else as it is."""
-    if values.dtype != np.float64:
-        return values
-    with np.errstate(over="ignore"):
-        narrow = values.astype(np.float32)
-    return narrow if np.array_equal(narrow, values, equal_nan=True) else values
+    chosen: Rows = {}
+    for offsets in RAGGED.keys() & rows.keys():
+        starts = chosen[offsets] = offsets_of(np.diff(rows[offsets])[order])
+        for name in RAGGED[offsets]:
+            values, out = rows[name], np.empty(int(starts[-1]), rows[name].dtype)
+            gather(values.view(np.uint8), rows[offsets], order, values.itemsize, starts[:-1], out.view(np.uint8))
+            chosen[name] = out
+    return chosen | {name: column[order] for name, column in rows.items() if name not in chosen}
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
@@ -178,25 +104,6 @@ def stored_keys(seed: int | None, start: int, stop: int) -> np.ndarray:
     return np.arange(start, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, start, stop)
 
 
-def keys_of_ranks(seed: int, n: int, ranks: Sequence[int]) -> list[int]:
-    """Return the keys that have these ranks, counted from 0, among those of `n` documents."""
-    # So that memory does not grow with n, keys are made twice, some at a time. First they are counted by their upper
-    # bits, which tells the bin of each rank; then only the keys of these bins are held.
-    shift, n_bins = np.uint64(64 - RANK_BITS), 1 << RANK_BITS
-
-    def parts() -> Iterator[np.ndarray]:
-        return (shuffle_keys(seed, i, min(i + KEYS_AT_A_TIME, n)) for i in range(0, n, KEYS_AT_A_TIME))
-
-    sizes = sum((np.bincount(keys >> shift, minlength=n_bins) for keys in parts()), np.zeros(n_bins, np.int64))
-    ends = np.cumsum(sizes)
-    bins = np.searchsorted(ends, ranks, side="right")
-    wanted = np.zeros(n_bins, bool)
-    wanted[bins] = True
-    keys = np.sort(np.concatenate([np.zeros(0, np.uint64), *(keys[wanted[keys >> shift]] for keys in parts())]))
-    starts = np.searchsorted(keys, bins.astype(np.uint64) << shift)
-    return [int(keys[i]) for i in starts + np.asarray(ranks, np.int64) - (ends - sizes)[bins]]
-
-
 class SortedRows:
     """Documents by key, beyond `memory_limit` bytes in the file `path`.
 
@@ -205,64 +112,59 @@ class SortedRows:
     """
 
     def __init__(self, path: Path, memory_limit: int = 0, pieces: Sequence[tuple[int, int, int, int]] = ()) -> None:
-        self._path, self._memory_limit = path, memory_limit
-        self.pieces = list(pieces)
-        self._in_memory: list[KeyedRows] = []
+        self._path, self._memory_limit, self.pieces = path, memory_limit, list(pieces)
+        self._in_memory: list[Rows] = []
         self._n_bytes = 0
-        self._order: tuple[np.ndarray, np.ndarray] | None = None  # and keys, of those in memory, once they are read
+        self._sorted: tuple[Rows, np.ndarray, np.ndarray] | None = (
+            None  # of those in memory: their order, and keys in it
+        )
         self._lock = Lock()
 
-    @classmethod
-    def of_folder(cls, folder: Path) -> SortedRows:
-        """Return the documents of `SortedDocuments.write_rows`."""
-        return cls(folder / ROWS, pieces=json.loads((folder / SUMMARY).read_bytes())["pieces"])
-
-    def add(self, rows: KeyedRows) -> None:
+    def add(self, rows: Rows) -> None:
         self._in_memory.append(rows)
-        self._n_bytes += rows.nbytes
+        self._n_bytes += sum(column.nbytes for column in rows.values())
         if self._n_bytes > self._memory_limit:
             self.flush()
 
     def flush(self) -> None:
+        from safetensors.numpy import save
+
         if not self._in_memory:
             return
-        rows, (order, _), n_bytes = alike(self._in_memory), _order_of(self._in_memory), self._n_bytes
+        rows, n_bytes = joined(self._in_memory), self._n_bytes
         self._in_memory, self._n_bytes = [], 0
+        order = np.argsort(rows["keys"])
         step = max(1, len(order) * PIECE_BYTES // max(1, n_bytes))
         with self._path.open("ab") as file:
             for first in range(0, len(order), step):
-                piece, place = KeyedRows.gathered(rows, order[first : first + step]), file.tell()
-                piece.write(file)
-                self.pieces.append((place, file.tell(), int(piece.keys[0]), int(piece.keys[-1])))
+                piece, start = taken(rows, order[first : first + step]), file.tell()
+                file.write(save(piece))
+                self.pieces.append((start, file.tell(), int(piece["keys"][0]), int(piece["keys"][-1])))
 
-    def between(self, first: int, stop: int) -> list[KeyedRows]:
+    def between(self, first: int, stop: int) -> list[Rows]:
         """Return the documents with keys from `first` up to `stop`, in parts that are not sorted among each other."""
+        from safetensors.numpy import load
+
         parts = []
 
-        def choose(rows: list[KeyedRows], order: np.ndarray, keys: np.ndarray) -> None:
+        def choose(rows: Rows, order: np.ndarray, keys: np.ndarray) -> None:
             end = len(keys) if stop >= 1 << 64 else np.searchsorted(keys, np.uint64(stop))
             chosen = order[np.searchsorted(keys, np.uint64(first)) : end]
             if len(chosen):
-                parts.append(KeyedRows.gathered(rows, chosen))  # a copy: no piece is held
+                parts.append(taken(rows, chosen))
 
-        for place, end, low, high in self.pieces:
+        for start, end, low, high in self.pieces:
             if low < stop and high >= first:
-                rows = KeyedRows.read(BytesIO(read_values(self._path, np.uint8, place, end).data))
-                choose([rows], np.arange(rows.n_documents), rows.keys)
+                rows = load(read_values(self._path, np.uint8, start, end).tobytes())
+                choose(rows, np.arange(len(rows["keys"])), rows["keys"])
         if self._in_memory:
             with self._lock:
-                if self._order is None:
-                    self._in_memory = alike(self._in_memory)
-                    self._order = _order_of(self._in_memory)
-            choose(self._in_memory, *self._order)
+                if self._sorted is None:
+                    self._in_memory = [joined(self._in_memory)]
+                    order = np.argsort(self._in_memory[0]["keys"])
+                    self._sorted = self._in_memory[0], order, self._in_memory[0]["keys"][order]
+            choose(*self._sorted)
         return parts
-
-
-def _order_of(parts: Sequence[KeyedRows]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of documents by key, and the keys in it."""
-    keys = np.concatenate([rows.keys for rows in parts])
-    order = np.argsort(keys)
-    return order, keys[order]
 
 
 @dataclass(frozen=True)
@@ -282,24 +184,25 @@ class SortedDocuments:
     folders: Sequence[Path] = ()
     scratch: Path | None = None
 
-    def _between(self, first: int, stop: int) -> list[KeyedRows]:
+    def _between(self, first: int, stop: int) -> list[Rows]:
         """Return the documents of a range of keys with their final labels and dtypes."""
         assert self.memory is not None
         parts = self.memory.between(first, stop)
-        if self.weighted:
-            parts = [replace(r, data=r.data.astype(np.float32)) if r.data.dtype.kind == "u" else r for r in parts]
-        if (places := self.positions) is None:
-            return parts
-        return [replace(r, labels=np.where(r.labels < 0, np.int32(-1), places[r.labels])) for r in parts]
+        for rows in parts:
+            if self.weighted and not self.dense:
+                rows["data"] = rows["data"].astype(np.float32, copy=False)
+            if self.positions is not None and self.kind.labels:
+                rows["labels"] = np.where(rows["labels"] < 0, np.int32(-1), self.positions[rows["labels"]])
+        return parts
 
     def write_rows(self, folder: Path, first: int | None = None) -> JsonObject:
         """Write the documents of a task to a file; `first` is the position in the corpus of those keyed by position."""
         rows = SortedRows(folder / ROWS, 1 << 62)
-        keys = None if first is None else stored_keys(self.seed, first, first + self.n_documents)
-        for part in self._between(0, 1 << 64) if self.n_documents else ():
-            if keys is not None:
-                ids = part.ids + first if self.kind.ids == "positions" else part.ids
-                part = replace(part, keys=keys[part.keys.astype(np.int64)], ids=ids)
+        for part in self._between(0, 1 << 64):
+            if first is not None:
+                part["keys"] = stored_keys(self.seed, first, first + self.n_documents)[part["keys"].astype(np.int64)]
+                if self.kind.ids == "positions":
+                    part["ids"] += first
             rows.add(part)
         rows.flush()
         names = ("kind", "n_documents", "n_nonzeros", "class_counts", "classes", "weighted")
@@ -307,9 +210,14 @@ class SortedDocuments:
 
     def _jobs(self, sizes: list[int], step: int) -> Iterator[Job]:
         firsts = range(0, len(sizes), step)
-        ranks = np.cumsum(sizes)[[first - 1 for first in firsts[1:]]].tolist()
-        bounds = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
-        for first, between in zip(firsts, pairwise([0, *bounds, 1 << 64]), strict=True):
+        bounds = np.cumsum(sizes)[[first - 1 for first in firsts[1:]]]
+        if self.seed is not None and len(bounds):  # the keys that have these ranks
+            starts = range(0, self.n_documents, KEYS_AT_A_TIME)
+            ends = (min(start + KEYS_AT_A_TIME, self.n_documents) for start in starts)
+            keys = np.concatenate([shuffle_keys(self.seed, *part) for part in zip(starts, ends, strict=True)])
+            keys.partition(bounds)
+            bounds = keys[bounds]
+        for first, between in zip(firsts, pairwise([0, *bounds.tolist(), 1 << 64]), strict=True):
             yield first, sizes[first : first + step], between
 
     def write_in_threads(
@@ -321,7 +229,7 @@ class SortedDocuments:
         frequency, counting = np.zeros(self.kind.features, np.int64), Lock()
 
         def write(job: Job) -> ShardInfo:
-            ((info, words),) = _write(parent, job, self._between(*job[2]), self.kind, self.dense, texts)
+            ((info,), words) = _write(parent, job, self._between(*job[2]), self.kind, texts)
             with counting:
                 add_each(frequency, words)
             return info
@@ -334,8 +242,7 @@ class SortedDocuments:
 
         assert self.scratch is not None
         step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
-        fixed = parent, self.scratch, list(self.folders), self.kind, self.dense
-        tasks = ((*fixed, job) for job in self._jobs(sizes, step))
+        tasks = ((parent, self.scratch, self.folders, self.kind, job) for job in self._jobs(sizes, step))
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
         for infos, counts in in_order(executor, write_shards, tasks):
             shards += [ShardInfo(**info) for info in infos]
@@ -344,58 +251,65 @@ class SortedDocuments:
         return tuple(shards), None if self.dense else frequency
 
 
+def write_shards(
+    parent: Path, scratch: Path, folders: Sequence[Path], kind: Kind, job: Job
+) -> tuple[list[JsonObject], Path]:
+    """Write the shards of a job; return their entries, and a file with words and the documents of each."""
+    with ThreadPoolExecutor(arrays.REQUESTS if is_url(scratch) else 1) as pool:
+        parts = [
+            part
+            for of_folder in pool.map(lambda folder: rows_of(folder).between(*job[2]), folders)
+            for part in of_folder
+        ]
+    infos, words = _write(parent, job, parts, kind, None)
+    file = scratch / f"frequencies-{job[0]}.npy"
+    save_array(file, np.stack(np.unique(words.astype(np.int64), return_counts=True)))
+    return [{**vars(info), "checksums": dict(info.checksums)} for info in infos], file
+
+
+def rows_of(folder: Path) -> SortedRows:
+    """Return the documents of `SortedDocuments.write_rows`."""
+    return SortedRows(folder / ROWS, pieces=json.loads((folder / SUMMARY).read_bytes())["pieces"])
+
+
 def _write(
-    parent: Path, job: Job, parts: list[KeyedRows], kind: Kind, dense: bool, texts: Texts | None
-) -> Iterator[tuple[ShardInfo, np.ndarray]]:
-    """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them."""
+    parent: Path, job: Job, parts: list[Rows], kind: Kind, texts: Texts | None
+) -> tuple[list[ShardInfo], np.ndarray]:
+    """Write consecutive shards; return the entry of each in the manifest, and their words as frequencies count them."""
     number, sizes, _ = job
-    parts, (order, _) = alike(parts), _order_of(parts)
+    rows, infos, words = joined(parts), list[ShardInfo](), [np.zeros(0, index_dtype(kind.features))]
+    order = np.argsort(rows["keys"])
     for shard, (start, stop) in enumerate(pairwise(offsets_of(sizes).tolist()), number):
-        is_whole = len(parts) == len(sizes) == 1  # then it is sorted already
-        rows = parts[0] if is_whole else KeyedRows.gathered(parts, order[start:stop])
-        data, attributes, words = rows.data, {}, np.zeros(0, np.int64)
+        contents, attributes = taken(rows, order[start:stop]), {}
+        if texts is not None:
+            contents["texts_bytes"], contents["texts_offsets"] = texts(contents)
+        del contents["keys"]
         # The dtype of entries is chosen from the shard's own: those they arrived with must not matter.
-        if dense:
-            data = narrowed(data).reshape(rows.n_documents, kind.features)
-            contents = {"values": data}
+        if "values" in contents:
+            entries = contents["values"] = narrowed(contents["values"])
         else:
-            if data.dtype.kind == "u":
-                data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
-            indices = rows.indices.astype(index_dtype(kind.features), copy=False)
-            contents = {"data": data, "indices": indices, "indptr": rows.indptr}
-            shape = [rows.n_documents, kind.features]  # so that the group is a sparse matrix for anndata
+            entries, indices = contents["data"], contents["indices"]
+            if entries.dtype.kind == "u":
+                entries = entries.astype(np.min_scalar_type(int(entries.max(initial=0))), copy=False)
+            contents["data"] = entries
+            shape = [stop - start, kind.features]  # so that the group is a sparse matrix for anndata
             attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
-            counts = data != 0  # of documents with a weight above 0
-            if rows.weights is not None:
-                counts &= np.repeat(rows.weights > 0, np.diff(rows.indptr))
-            words = indices if counts.all() else indices[counts]
-        text_bytes, text_offsets = (None, None) if texts is None else texts(rows)
-        optional = {
-            "labels": rows.labels if kind.labels else None,
-            "weights": rows.weights,
-            "targets": rows.targets if kind.targets else None,
-            "ids_bytes": rows.id_bytes,
-            "ids" if rows.id_bytes is None else "ids_offsets": rows.ids,
-            "texts_bytes": text_bytes,
-            "texts_offsets": text_offsets,
-            "groups": rows.groups,
-        }
-        contents |= {name: column for name, column in optional.items() if column is not None}
+            counts = entries != 0  # of documents with a weight above 0
+            if kind.weights:
+                counts &= np.repeat(contents["weights"] > 0, np.diff(contents["indptr"]))
+            words.append(indices if counts.all() else indices[counts])
         folder = parent / f"{shard:05d}"
         arrays.write_group(folder, attributes)
         arrays.write_arrays(folder, contents)
         checksums = {name: crc32c(array) for name, array in contents.items()}
-        yield ShardInfo(rows.n_documents, data.size, str(data.dtype), checksums), words
+        infos.append(ShardInfo(stop - start, entries.size, str(entries.dtype), checksums))
+    return infos, np.concatenate(words)
 
 
-def write_shards(
-    parent: Path, scratch: Path, folders: list[Path], kind: Kind, dense: bool, job: Job
-) -> tuple[list[JsonObject], Path]:
-    """Write the shards of a job; return their entries, and a file with words and the documents of each."""
-    with ThreadPoolExecutor(arrays.REQUESTS if is_url(scratch) else 1) as pool:
-        of_folders = pool.map(lambda folder: SortedRows.of_folder(folder).between(*job[2]), folders)
-        parts = [part for of_folder in of_folders for part in of_folder]
-    infos, words = zip(*_write(parent, job, parts, kind, dense, None), strict=True)
-    file = scratch / f"frequencies-{job[0]}.npy"
-    save_array(file, np.stack(np.unique(np.concatenate(words).astype(np.int64), return_counts=True)))
-    return [{**vars(info), "checksums": dict(info.checksums)} for info in infos], file
+def narrowed(values: np.ndarray) -> np.ndarray:
+    """Return float64 as float32 where that keeps every value, anything else as it is."""
+    if values.dtype != np.float64:
+        return values
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if np.array_equal(narrow, values, equal_nan=True) else values

@@ -24,7 +24,7 @@ from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage import arrays, buckets
 from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
+from sdem_dist.storage.encoding import JsonObject, crc32c, decode_strings, encode_strings
 from sdem_dist.storage.publish import WRITER, contents_of, publish_contents, publish_directory
 
 if TYPE_CHECKING:
@@ -171,7 +171,13 @@ def write_corpus(
             write_shards = partial(documents.write_by_tasks, executor)
         else:
             documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
-            texts_of = None if texts is None else lambda rows: texts(rows.plain_ids)
+            texts_of = (
+                None
+                if texts is None
+                else lambda rows: texts(
+                    rows["ids"] if "ids" in rows else decode_strings(rows["ids_bytes"], rows["ids_offsets"])
+                )
+            )
             write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
         header = write_contents(root, documents, write_shards, vocabulary, vectorizer, made_by, shard_documents)
         if before_publishing is not None:

@@ -17,7 +17,7 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.corpus.shuffle import KeyedRows, Kind, SortedDocuments, stored_keys
+from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
 from sdem_dist.documents import offsets_of, offsets_of_lengths
@@ -45,7 +45,7 @@ from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.texts import warn_of_unspaced
 from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
 
-FORMAT = 8  # of what is kept beside a corpus meanwhile
+FORMAT = 9  # of what is kept beside a corpus meanwhile
 
 
 @dataclass
@@ -319,8 +319,8 @@ class IngestRun:
                     keys = stored_keys(placing.seed, 0, documents.n_documents)
                     by_key = np.argsort(keys)
 
-                    def texts(rows: KeyedRows) -> tuple[np.ndarray, np.ndarray]:
-                        return spool.at(sources[by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]])
+                    def texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+                        return spool.at(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
 
                 write_shards = partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
             else:
