@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus import manifest
-from sdem_dist.corpus.folds import FoldMask, Folds, Selection
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
@@ -41,34 +40,31 @@ class OfValues:
         return replace(table, values=self.function(np.asarray(table.values, np.float64)))
 
 
-class BaseCorpus(ABC):
+class BaseCorpus:
     """Documents that are read by position. Subclasses say what is stored."""
 
     rows: np.ndarray | None = None  # stored positions of the documents, int64, ascending; None: all
-    subsets: tuple[Selection | FoldMask, ...] = ()
+    packed_mask: np.ndarray | None = None  # which of them are in a subset, eight a byte; None: all
     """Documents outside have weight 0, so that ranges, lanes and random numbers are those of all."""
+    title: str = ""  # of the subset, for people
     transforms: tuple[Transform, ...] = ()  # in turn
     weight_divisor: float = 1.0  # of stored weights
-    _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms", "weight_divisor")
+    _state: ClassVar[tuple[str, ...]] = ("rows", "packed_mask", "title", "transforms", "weight_divisor")
     """What is sent to workers; all else is made again."""
 
-    @property
-    @abstractmethod
-    def stored_header(self) -> Header: ...
-    @abstractmethod
-    def _key(self) -> str: ...
-    @abstractmethod
-    def _read(self, start: int, stop: int) -> AnyDocuments: ...
-    @abstractmethod
-    def _place(self, document: int) -> str: ...
-    @abstractmethod
-    def _array(self, name: str) -> np.ndarray | None:
-        """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
+    stored_header: Header | cached_property[Header]
+    _key: Callable[[], str]
+    _read: Callable[[int, int], AnyDocuments]
+    _place: Callable[[int], str]
+    _array: Callable[[str], np.ndarray | None]
+    """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
 
-    @abstractmethod
-    def _document_frequency(self) -> np.ndarray: ...
     def vocabulary(self) -> list[str] | None:
         """Return the words in the order of their indices; None where columns have no names."""
+        return None
+
+    def _document_frequency(self) -> np.ndarray | None:
+        """Return that of all documents, where it is stored."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,9 +75,11 @@ class BaseCorpus(ABC):
         copy.__dict__.update({**self.__getstate__(), **changes})
         return copy
 
-    def within(self, mask: Selection | FoldMask) -> Self:
+    def within(self, mask: np.ndarray, title: str = "") -> Self:
         """Return the documents in a subset: all are read, and those outside have weight 0."""
-        return self._with(subsets=(*self.subsets, mask))
+        title = title or f"a subset of {np.count_nonzero(mask)} documents"
+        inside = mask if self.mask is None else mask & self.mask
+        return self._with(packed_mask=np.packbits(inside), title=f"{title} of {self.title}")
 
     def transformed(self, transform: Transform) -> Self:
         """Return the documents as a function makes them, read by read."""
@@ -100,18 +98,15 @@ class BaseCorpus(ABC):
         labels, mask = self.labels(), self.mask
         inside = np.zeros(0, bool) if labels is None else (labels >= 0) & (True if mask is None else mask)
         rows = np.flatnonzero(inside)
-        return self._with(rows=rows if self.rows is None else self.rows[rows], subsets=())
+        return self._with(rows=rows if self.rows is None else self.rows[rows], packed_mask=None, title="")
 
     @property
     def name(self) -> str:
         """What tells these documents from all that are stored: empty where they are all."""
         parts = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
         parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
-        return " ".join([*parts, *(f"part {mask.name}" for mask in self.subsets), *map(repr, self.transforms)])
-
-    @property
-    def _titles(self) -> str:
-        return "".join(f"{mask.title} of " for mask in reversed(self.subsets))
+        parts += [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask).hexdigest()}"]
+        return " ".join([*parts, *map(repr, self.transforms)])
 
     @cached_property
     def cache_key(self) -> str:
@@ -122,7 +117,7 @@ class BaseCorpus(ABC):
     def header(self) -> Header:
         """The manifest: counts, classes, shards, identity; of some documents with their counts and an own identity."""
         header = self.stored_header
-        if self.rows is None and not self.subsets:
+        if self.rows is None and self.packed_mask is None:
             return header
         labels, counts = self.labels(), list[int]()
         if labels is not None:
@@ -158,9 +153,9 @@ class BaseCorpus(ABC):
             documents = type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
         if self.weight_divisor != 1.0 and documents.weights is not None:
             documents = replace(documents, weights=documents.weights / self.weight_divisor)
-        if self.subsets:
+        if self.packed_mask is not None:
             weights = np.ones(stop - start) if documents.weights is None else documents.weights
-            inside = np.logical_and.reduce([mask.mask(start, stop) for mask in self.subsets])
+            inside = np.unpackbits(self.packed_mask[start // 8 : -(-stop // 8)])[start % 8 :][: stop - start]
             documents = replace(documents, weights=np.where(inside, weights, 0.0))
         for transform in self.transforms:
             documents = transform(documents, start, stop)
@@ -169,8 +164,8 @@ class BaseCorpus(ABC):
     @property
     def mask(self) -> np.ndarray | None:
         """Which documents are in the subset, bool of shape (n_documents,); None: all are."""
-        parts = [mask.mask(0, self.n_documents) for mask in self.subsets]
-        return np.logical_and.reduce(parts) if parts else None
+        packed = self.packed_mask
+        return None if packed is None else np.unpackbits(packed, count=self.n_documents).view(bool)
 
     def place(self, document: int) -> str:
         """Return where the document at a position is, for people."""
@@ -212,19 +207,22 @@ class BaseCorpus(ABC):
         """In how many documents, of a subset with a weight above 0, each column of a sparse corpus occurs: int64."""
         if self.stored_header.layout == DENSE:
             raise CorpusError(f"{self!r} is dense: its columns have no document frequencies")
-        if self.rows is None and not self.subsets:
-            return self._document_frequency()
+        all_are_in = self.rows is None and self.packed_mask is None
+        stored = self._document_frequency() if all_are_in else None
 
         def count_documents() -> np.ndarray:
+            from sdem_dist.kernels.csr import add_each  # numba comes with it
+
             counts = np.zeros(self.stored_header.n_features, np.int64)
             for start in range(0, self.n_documents, BLOCK):
-                block = cast(Documents, self.read(start, min(start + BLOCK, self.n_documents)))
-                if self.subsets:
+                stop = min(start + BLOCK, self.n_documents)
+                block = cast(Documents, self._read(start, stop) if all_are_in else self.read(start, stop))
+                if self.packed_mask is not None:
                     block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
-                counts += manifest.document_frequency(block.indices, block.data, block.n_features)
+                add_each(counts, block.indices if block.data.all() else block.indices[block.data != 0])
             return counts
 
-        return _frequencies.get((self.cache_key,), count_documents)
+        return _frequencies.get((self.cache_key,), count_documents) if stored is None else stored
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
         """Return `k` folds for cross-validation, even in each class, by a hash of each document's place; see `Folds`.
@@ -258,7 +256,6 @@ class BaseCorpus(ABC):
         5.0
         """
         n, classes, labels = self.n_documents, self.header.classes, self.labels()
-        mask = np.zeros(n, bool)
         if callable(which):
             positions = [-1] * n if labels is None else labels.tolist()
             pairs = zip(positions, self.ids_of(), strict=True)
@@ -272,11 +269,12 @@ class BaseCorpus(ABC):
                 f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
                 f"got {places.dtype} of shape {places.shape}"
             )
+        mask = np.zeros(n, bool)
         mask[places] = True
         mask &= True if self.mask is None else self.mask
         if not mask.any():
             raise ValueError("the subset has no document")
-        return self.within(Selection.of(mask))
+        return self.within(mask)
 
 
 class MemoryCorpus(BaseCorpus):
@@ -352,7 +350,7 @@ class MemoryCorpus(BaseCorpus):
 
     def __repr__(self) -> str:
         n_features = self._documents.n_features
-        return f"{self._titles}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
+        return f"{self.title}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
 
     def _key(self) -> str:
         return f"memory {self._number}"
@@ -387,10 +385,6 @@ class MemoryCorpus(BaseCorpus):
             layout=DENSE if dense else SPARSE,
             n_targets=arrays["targets"].shape[1] if "targets" in arrays else 0,
         )
-
-    def _document_frequency(self) -> np.ndarray:
-        documents = cast(Documents, self._documents)
-        return manifest.document_frequency(documents.indices, documents.data, documents.n_features)
 
 
 def _compact(data: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class Corpus(BaseCorpus):
         self._received = False  # from another process
 
     def __repr__(self) -> str:
-        return f"{self._titles}Corpus({', '.join(map(repr, self.paths))})"
+        return f"{self.title}Corpus({', '.join(map(repr, self.paths))})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _received=True)
@@ -201,14 +201,10 @@ class Corpus(BaseCorpus):
         parts = map_requests(part, range(first, last), root)
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def _of_shard(self, shard: int, read: Callable[[StoredCorpus, int], Any]) -> Any:
-        if not 0 <= shard < len(self._places):
-            raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
-        return read(*self._places[shard])
-
     def read_shard(self, shard: int) -> AnyDocuments:
         """Read all documents of one shard as they are stored; see `read`."""
-        return cast(AnyDocuments, self._of_shard(shard, StoredCorpus.documents))
+        source, number = self._places[shard]
+        return source.documents(number)
 
     def _place(self, document: int) -> str:
         starts = self.stored_header.shard_starts
@@ -229,37 +225,33 @@ class Corpus(BaseCorpus):
         ]
         return np.concatenate(parts)
 
+    def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
+        if not 0 <= shard < len(self._places):
+            raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
+        source, number = self._places[shard]
+        return source.strings(number, name)
+
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return cast("np.ndarray | list[str]", self._of_shard(shard, lambda source, n: source.strings(n, "ids")))
+        return self._strings(shard, "ids")
 
-    def texts(self, shard: int) -> list[str]:
-        """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        return cast("list[str]", self._of_shard(shard, lambda source, n: source.strings(n, "texts")))
-
-    def groups(self, shard: int) -> np.ndarray:
-        """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        return cast(np.ndarray, self._of_shard(shard, lambda source, n: source.strings(n, "groups")))
-
-    def ids_at(self, documents: Iterable[int], read: Callable[[int], Any] | None = None) -> list[Any]:
-        """Return what `read` reads of shards, by default `ids`, of documents at some positions, in that order."""
+    def ids_at(self, documents: Iterable[int], name: str = "ids") -> list[Any]:
+        """Return the ids of the documents at some positions, or their "texts", in that order."""
         rows, starts = np.array(list(documents), np.int64), self.stored_header.shard_starts
         rows = rows if self.rows is None else self.rows[rows]
         shards = np.searchsorted(starts, rows, side="right") - 1
-        values: list[Any] = [None] * len(rows)
+        values = np.empty(len(rows), object)
         for shard in np.unique(shards).tolist():
-            of_shard = (read or self.ids)(shard)
-            for i in np.flatnonzero(shards == shard).tolist():
-                value = of_shard[int(rows[i] - starts[shard])]
-                values[i] = int(value) if isinstance(value, np.integer) else value
-        return values
+            chosen, of_shard = shards == shard, self._strings(shard, name)
+            values[chosen] = np.asarray(of_shard, object)[rows[chosen] - starts[shard]]
+        return values.tolist()
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some positions, in that order, see `texts`."""
-        return self.ids_at(documents, self.texts)
+        """Return the texts of the documents at some positions, in that order; CorpusError where none were kept."""
+        return self.ids_at(documents, "texts")
 
     def text(self, document: int) -> str:
-        """Return the text of the document at a position, see `texts`; its shard's are read together."""
+        """Return the text of the document at a position, see `texts_at`."""
         return self.texts_at([self._position(document)])[0]
 
     @property
@@ -285,11 +277,8 @@ class Corpus(BaseCorpus):
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
 
-    @overload
-    def __getitem__(self, document: int) -> StoredDocument: ...
-    @overload
-    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
-    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
+    def __getitem__(self, document: int | slice) -> Any:
+        """Return the document at a position as a `StoredDocument`; of a slice a list of them."""
         if isinstance(document, slice):
             return [self[position] for position in range(self.n_documents)[document]]
         position = self._position(document)
@@ -378,11 +367,11 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
             counts[:] += np.bincount(labels[labels >= 0], minlength=len(counts))
 
     for shard, info in enumerate(header.shards):
-        optional = {"texts_bytes": Corpus.texts, "groups": Corpus.groups}
-        for read in [count, Corpus.ids, *(read for name, read in optional.items() if name in info.checksums)]:
-            if problem := verify_shard(corpus, shard, read):
-                damaged = True
-                yield Problem(shard, problem)
+        names = ("ids", *(name for name in ("texts_bytes", "groups") if name in info.checksums))
+        strings = [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
+        for problem in filter(None, (verify_shard(corpus, shard, read) for read in (count, *strings))):
+            damaged = True
+            yield Problem(shard, problem)
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
     tables = [lambda corpus, _: corpus.vocabulary(), lambda corpus, _: corpus.document_frequency]

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sdem_dist.corpus import manifest
-from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header, find_problem
+from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
@@ -24,10 +24,6 @@ DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
     "make it again (training can leave damaged shards out: skip_damaged)"
 )
-NOT_STORED = {
-    "texts": "holds no texts: they are kept by sdem ingest --keep-text",
-    "groups": "has no groups: they are kept by sdem ingest --group COLUMN",
-}
 
 
 @dataclass(frozen=True)
@@ -41,32 +37,34 @@ class StoredCorpus:
     def documents(self, shard: int) -> Documents | DenseDocuments:
         header, dense = self.header, self.header.layout == DENSE
         names = ["values"] if dense else ["data", "indices", "indptr"]
-        optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has("weights")}
+        optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has_weights}
         columns = self.columns(shard, [*names, *(name for name, present in optional.items() if present)])
-        documents = DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
-        if (problem := find_problem(documents, len(header.classes))) is not None:
-            raise CorpusError(f"{self.path}: shard {shard}: {problem}")
-        return documents
+        # Kernels index tables without checks, and checksums hold for whatever another program wrote.
+        bounds = {"indices": (0, header.n_features - 1), "labels": (-1, len(header.classes) - 1)}
+        bounds["indptr"] = 0, header.shards[shard].n_nonzeros
+        for name, column in columns.items():
+            low, high = bounds.get(name, (-np.inf, np.inf))
+            ascends = name != "indptr" or (column[1:] >= column[:-1]).all()
+            if name in bounds and column.size and not (column.min() >= low and column.max() <= high and ascends):
+                raise CorpusError(f"{self.path}: shard {shard}: array {name!r} holds what no corpus may hold")
+        return DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
 
     def columns(self, shard: int, names: Iterable[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
         """Read arrays of a shard; `n_bytes` is the length of joined strings."""
         header, info = self.header, self.header.shards[shard]
-        n = info.n_documents
-        offsets: arrays.Kind = ((n + 1,), np.int64)
-        joined: arrays.Kind = ((n_bytes,), np.uint8)
+        n, entries = info.n_documents, (info.n_nonzeros,)
         kinds: dict[str, arrays.Kind] = {
             "values": ((n, header.n_features), info.data_dtype),
-            "data": ((info.n_nonzeros,), info.data_dtype),
-            "indices": ((info.n_nonzeros,), manifest.index_dtype(header.n_features)),
-            "indptr": offsets,
+            "data": (entries, info.data_dtype),
+            "indices": (entries, manifest.index_dtype(header.n_features)),
             "labels": ((n,), np.int32),
             "targets": ((n, header.n_targets), np.float64),
             "weights": ((n,), np.float64),
             "groups": ((n,), np.uint64),
             "ids": ((n,), np.int64),
         }
-        kinds |= dict.fromkeys(("ids_offsets", "texts_offsets"), offsets)
-        kinds |= dict.fromkeys(("ids_bytes", "texts_bytes"), joined)
+        kinds |= dict.fromkeys(("indptr", "ids_offsets", "texts_offsets"), ((n + 1,), np.int64))
+        kinds |= dict.fromkeys(("ids_bytes", "texts_bytes"), ((n_bytes,), np.uint8))
         folder = self.root / manifest.SHARDS / f"{shard:05d}"
         try:
             columns = arrays.read_arrays(folder, {name: kinds[name] for name in names})
@@ -88,8 +86,8 @@ class StoredCorpus:
                 return decode_strings(joined, offsets)
             except ValueError as error:
                 raise CorpusError(f"{self.path}: shard {shard}: array '{name}_offsets': {error}") from error
-        if name not in checksums and name in NOT_STORED:
-            raise CorpusError(f"{self.path} {NOT_STORED[name]}")
+        if name == "texts":
+            raise CorpusError(f"{self.path} holds no texts: they are kept by sdem ingest --keep-text")
         return self.columns(shard, [name])[name]
 
     def vocabulary(self) -> list[str] | None:

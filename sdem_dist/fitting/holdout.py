@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 
 from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
-from sdem_dist.corpus.folds import Folds, Selection
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import VALIDATION, AnyStage, MadeByWorkers, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -292,7 +292,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     held_out = held_out_of(source.corpus, share, seed, plans.weights_of_classes(estimator, source))
     if held_out is None:
         return estimator._train(trainer, source)
-    rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
+    rest, apart = source.corpus.within(~held_out), source.corpus.within(held_out)
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = apart.transformed(HoldOut(source.corpus.document_frequency))
@@ -326,7 +326,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
 
 def held_out_of(
     corpus: BaseCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
-) -> Selection | None:
+) -> np.ndarray | None:
     """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
     labels, weights = corpus.labels(), corpus.weights
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
@@ -345,7 +345,7 @@ def held_out_of(
     if labels is not None:
         remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= remains[labels]
-    return Selection.of(mask) if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None
+    return mask if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None
 
 
 def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:

@@ -97,7 +97,7 @@ def forgetting(source: Source) -> Iterator[Source]:
     try:
         yield source
     finally:
-        if not isinstance(source.corpus, Corpus) and not source.corpus.subsets:  # others go on with the whole
+        if not isinstance(source.corpus, Corpus) and source.corpus.packed_mask is None:  # others go on with the whole
             # A name that begins with this and a space is of a corpus that transforms these documents.
             name = f"{source.corpus.cache_key} "
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
