@@ -52,12 +52,15 @@ class BaseCorpus:
     _state: ClassVar[tuple[str, ...]] = ("rows", "packed_mask", "title", "transforms", "weight_divisor")
     """What is sent to workers; all else is made again."""
 
-    stored_header: Header | cached_property[Header]
     _key: Callable[[], str]
     _read: Callable[[int, int], AnyDocuments]
     _place: Callable[[int], str]
     _array: Callable[[str], np.ndarray | None]
     """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
+
+    @property
+    def stored_header(self) -> Header:
+        raise NotImplementedError
 
     def vocabulary(self) -> list[str] | None:
         """Return the words in the order of their indices; None where columns have no names."""
@@ -105,7 +108,7 @@ class BaseCorpus:
         """What tells these documents from all that are stored: empty where they are all."""
         parts = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
         parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
-        parts += [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask).hexdigest()}"]
+        parts += [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask.tobytes()).hexdigest()}"]
         return " ".join([*parts, *map(repr, self.transforms)])
 
     @cached_property

@@ -133,8 +133,9 @@ def collect(
                 raise CorpusError(f"the ids of {where} cannot be stored: {error}") from error
         if targets is not None:
             rows["targets"] = manifest.checked_targets(targets, n, where)
-        n_targets, present = 0 if targets is None else rows["targets"].shape[1], (weights, y, groups)
-        of_batch = Kind(n_features, n_targets, *(column is not None for column in present), kind_of_ids)
+        n_targets = 0 if targets is None else rows["targets"].shape[1]
+        present = weights is not None, y is not None, groups is not None
+        of_batch = Kind(n_features, n_targets, *present, kind_of_ids)
         kind = kind or of_batch
         check_same_kind(of_batch, kind, where)
         entries = rows["values" if dense else "data"]

@@ -368,8 +368,9 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
 
     for shard, info in enumerate(header.shards):
         names = ("ids", *(name for name in ("texts_bytes", "groups") if name in info.checksums))
-        strings = [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
-        for problem in filter(None, (verify_shard(corpus, shard, read) for read in (count, *strings))):
+        reads: list[Callable[[Corpus, int], object]] = [count]
+        reads += [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
+        for problem in filter(None, (verify_shard(corpus, shard, read) for read in reads)):
             damaged = True
             yield Problem(shard, problem)
     if not damaged and counts.tolist() != list(header.class_counts):
