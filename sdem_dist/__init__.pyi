@@ -32,8 +32,8 @@ from sdem_dist.estimators.table_naive_bayes import MixedNB as MixedNB
 from sdem_dist.estimators.table_naive_bayes import PoissonNB as PoissonNB
 from sdem_dist.estimators.topic_model import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.topic_model import LDAClassifier as LDAClassifier
-from sdem_dist.loading import load_model as load_model
 from sdem_dist.reports.report import cluster_scores as cluster_scores
+from sdem_dist.saving import load_model as load_model
 from sdem_dist.selection.out_of_fold import cross_validate as cross_validate
 from sdem_dist.selection.out_of_fold import label_suspects as label_suspects
 from sdem_dist.selection.out_of_fold import learning_curve as learning_curve

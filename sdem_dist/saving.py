@@ -1,18 +1,27 @@
-"""Models as files: arrays and JSON, never code."""
+"""Models as files, and back: arrays and JSON, checked, never code."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import numpy as np
 
+import sdem_dist
+from sdem_dist.catalogue import ESTIMATORS
+from sdem_dist.corpus.labels import array_of
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.parameters import check
 from sdem_dist.inputs.spec import OF_THE_MACHINE, Estimator
-from sdem_dist.records import plain
-from sdem_dist.storage.archive import is_archive, write_archive
-from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.encoding import encode_strings, to_json
+from sdem_dist.learners.protocol import AnyModelLearner, restored_state
+from sdem_dist.models.weighting import Weighting
+from sdem_dist.records import plain, restored
+from sdem_dist.storage.archive import is_archive, read_archive, write_archive
+from sdem_dist.storage.buckets import place
+from sdem_dist.storage.encoding import decode_strings, encode_strings, from_json, to_json
 from sdem_dist.storage.publish import check_writable
+from sdem_dist.text.sources import SUFFIXES, plain_suffix
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 KIND = "sdem-model"
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -41,12 +50,9 @@ def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
     path = place(path)
     try:
-        if not (is_url(path) or path.absolute().parent.is_dir()):
-            raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")
-        if path.is_dir():
-            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
         if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
-            raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
+            what = "is a folder" if path.is_dir() else "exists"
+            raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from error
     check_writable(path, error=ModelError)
@@ -82,3 +88,97 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         extra=plain(estimator.extra()),
     )
     write_archive(path, KIND, arrays, to_json(msgspec.structs.asdict(metadata)))
+
+
+def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
+    """Load a model that `save` wrote.
+
+    Parameters
+    ----------
+    path : path or URL
+    own : sequence of classes, default=()
+        Families and losses of your own that the model was made with: a file names them, and never brings their code.
+
+    Raises
+    ------
+    ModelError
+        The file is missing, cut short, altered, of a newer format, or does not hold a model of this package.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sdem_dist import PoissonNB, load_model
+    >>> path = Path(tempfile.mkdtemp()) / "counts.model"
+    >>> PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1]).save(path)
+    >>> load_model(path).predict([[7, 2]]).tolist()
+    [0]
+    """
+    path = place(path)
+    try:
+        if path.is_dir():
+            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+        if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
+            raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    arrays, metadata = read_archive(path, KIND)
+    try:
+        estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
+    except ModelError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
+    estimator._lazy_parameters.owner = str(path)
+    return estimator
+
+
+def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> Any:
+    _require(metadata.estimator in ESTIMATORS, f"it holds a {metadata.estimator!r}, which this version does not know")
+    kind: Any = getattr(sdem_dist, metadata.estimator)  # imports the records that the file may name
+    estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
+    check(estimator)
+    learner = cast(AnyModelLearner, restored(metadata.learner, own))
+    estimator._take(learner, restored_state(learner, arrays))
+    estimator.n_features_in_ = n_features = metadata.n_features
+    _require(learner.width == estimator._n_columns, "the number of features does not match the arrays")
+    if estimator.spec.target == "labels":
+        classes, dtype = array_of(tuple(metadata.classes or ())), np.dtype(str(metadata.classes_dtype))
+        _require(classes.shape == (learner.n_labels,), "classes do not match the arrays")
+        estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
+    if metadata.feature_names:
+        _require(len(metadata.feature_names) == n_features, "there is not one name for each feature")
+        estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
+    estimator.vectorizer_ = settings = metadata.vectorizer
+    if settings is not None:
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
+        stem, width = settings.get("stem"), settings.get("n_features")
+        _require(isinstance(stem, str | None), f"stem is a language, not {stem!r}")
+        fits = settings["kind"] != "hashing" or width == n_features
+        _require(fits, f"texts are hashed to {width} columns, and the model has {n_features:,}")
+    estimator.vocabulary_ = None
+    if "vocabulary_bytes" in arrays:
+        estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
+        _require(len(estimator.vocabulary_) == n_features, "the vocabulary has another size than the arrays")
+    else:
+        _require((settings or {}).get("kind") != "count", "it counts words of texts, and has no vocabulary")
+    if metadata.weighting is not None:
+        weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
+        _require(isinstance(weighting, Weighting), f"the weighting is {weighting!r:.80}")
+        fits = frequency.shape == (n_features,) and frequency.dtype == np.int64
+        _require(fits, "array 'document_frequency' has another size or dtype than the vocabulary asks for")
+        estimator.weighting_, estimator.document_frequency_ = weighting, frequency
+    if "set_counts" in arrays:  # the scores that sets of classes are made by, class by class
+        scores, counts = arrays["set_scores"], arrays["set_counts"]
+        fits = counts.shape == (learner.n_labels,) and (counts >= 0).all() and counts.sum() == len(scores)
+        _require(fits and scores.dtype == np.float64, "array 'set_scores' does not match the classes")
+        estimator.set_scores_ = np.split(scores, np.cumsum(counts)[:-1])
+    estimator.history_, estimator.n_iter_ = metadata.history, metadata.n_iter
+    estimator.damaged_shards_, estimator.label_separator_ = metadata.damaged_shards, metadata.label_separator
+    estimator.take_extra(restored(metadata.extra, own))
+    return estimator
+
+
+def _require(condition: object, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)
