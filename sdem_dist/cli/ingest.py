@@ -30,7 +30,7 @@ from sdem_dist.cli.options import (
 from sdem_dist.counted import counted, visible
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.kept import kept_folder
+from sdem_dist.storage.jobs import kept_folder
 from sdem_dist.storage.publish import hidden_folder, set_aside
 
 if TYPE_CHECKING:

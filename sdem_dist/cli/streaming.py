@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +13,7 @@ from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError
 from sdem_dist.fitting.running import check_columns, ranges_of
-from sdem_dist.storage.threads import in_threads
+from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.texts import Records
@@ -103,12 +104,15 @@ def predictions(
             yield from results
         return
 
-    def worker() -> Callable[[Records | CorpusRange], Result]:
-        count = None if transformer is None else transformer.counter()
-        return lambda block: _rendered(count, render, block)
+    local = threading.local()
+
+    def work(block: Records | CorpusRange) -> Result:
+        if not hasattr(local, "count"):  # a counter is of one thread
+            local.count = None if transformer is None else transformer.counter()
+        return _rendered(local.count, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
-    with closing(in_threads(blocks, worker, n_jobs)) as rendered:
+    with closing(in_threads(work, blocks, n_jobs)) as rendered:
         yield from rendered
 
 

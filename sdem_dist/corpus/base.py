@@ -108,7 +108,9 @@ class BaseCorpus:
         """What tells these documents from all that are stored: empty where they are all."""
         parts = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
         parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
-        parts += [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask.tobytes()).hexdigest()}"]
+        parts += (
+            [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask.tobytes()).hexdigest()}"]
+        )
         return " ".join([*parts, *map(repr, self.transforms)])
 
     @cached_property

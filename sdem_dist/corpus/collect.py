@@ -21,7 +21,7 @@ from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.shuffle import Canonical, Kind, Rows, SortedDocuments, SortedRows, narrowed, rows_of, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
-from sdem_dist.storage.kept import SUMMARY, once
+from sdem_dist.storage.jobs import SUMMARY, once
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.encoding import JsonObject, in_parts
+from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -31,7 +31,6 @@ SHARDS = "shards"
 VOCABULARY = "vocabulary"
 DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
-HASHED_BYTES = 1 << 24
 LARGEST = float(np.finfo(np.float32).max)
 VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
 DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}  # narrow to wide
@@ -53,8 +52,7 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
     joined, offsets = encoded
     hashed = hashlib.sha256(np.ascontiguousarray(offsets, "<i8").data)
-    for _, part in in_parts(joined, HASHED_BYTES):
-        hashed.update(np.ascontiguousarray(part).data)
+    hashed.update(np.ascontiguousarray(joined).data)
     return hashed.hexdigest()
 
 

@@ -17,10 +17,9 @@ import numpy as np
 from sdem_dist.corpus.manifest import Classes, ShardInfo, index_dtype
 from sdem_dist.documents import offsets_of
 from sdem_dist.storage import arrays
-from sdem_dist.storage.buckets import is_url
+from sdem_dist.storage.buckets import REQUESTS, is_url
 from sdem_dist.storage.encoding import JsonObject, crc32c
-from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
-from sdem_dist.storage.threads import in_threads
+from sdem_dist.storage.jobs import SUMMARY, in_threads, load_array, read_values, save_array
 
 if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
@@ -234,7 +233,7 @@ class SortedDocuments:
                 add_each(frequency, words)
             return info
 
-        with closing(in_threads(self._jobs(sizes, 1), lambda: write, n_jobs)) as shards:
+        with closing(in_threads(write, self._jobs(sizes, 1), n_jobs)) as shards:
             return tuple(shards), None if self.dense else frequency
 
     def write_by_tasks(self, executor: Executor, parent: Path, sizes: list[int]) -> Shards:
@@ -255,7 +254,7 @@ def write_shards(
     parent: Path, scratch: Path, folders: Sequence[Path], kind: Kind, job: Job
 ) -> tuple[list[JsonObject], Path]:
     """Write the shards of a job; return their entries, and a file with words and the documents of each."""
-    with ThreadPoolExecutor(arrays.REQUESTS if is_url(scratch) else 1) as pool:
+    with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         parts = [
             part
             for of_folder in pool.map(lambda folder: rows_of(folder).between(*job[2]), folders)

@@ -19,8 +19,8 @@ import numpy as np
 
 from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.encoding import JsonObject, in_parts
+from sdem_dist.storage.buckets import REQUESTS, is_url, place
+from sdem_dist.storage.encoding import JsonObject
 
 CNAME = "lz4"
 CLEVEL = 5
@@ -28,8 +28,6 @@ CLEVEL = 5
 WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
 """A larger array is cut into chunks of about this many bytes."""
 HEADER_BYTES = 16
-REQUESTS = 16
-"""Objects of a bucket that are read or written at once: each waits for answers."""
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 Kind = tuple[tuple[int, ...], "np.dtype | type | str"]
@@ -87,8 +85,8 @@ def write_array(folder: Path, array: np.ndarray) -> None:
     metadata, rows = _metadata(array.shape, array.dtype)
     compressor = blosc.Blosc(CNAME, CLEVEL, blosc.SHUFFLE)
     folder.mkdir(parents=True, exist_ok=True)
-    for first, part in in_parts(array, rows) if array.size else ():
-        little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
+    for first in range(0, len(array), rows) if array.size else ():
+        little = np.ascontiguousarray(array[first : first + rows], array.dtype.newbyteorder("<"))
         if len(little) < rows:  # all chunks of an array are of one shape
             little = np.concatenate([little, np.zeros((rows - len(little), *array.shape[1:]), little.dtype)])
         file = folder.joinpath("c", str(first // rows), *["0"] * (array.ndim - 1))

@@ -11,6 +11,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
@@ -32,19 +33,13 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
+REQUESTS = 16
+"""Objects of a bucket that are read or written at once: each waits for answers."""
 BLOCK = 4 << 20  # bytes that a reader of an object requests at once
 TRIES = 5  # of what obstore does not retry itself
 Meta: TypeAlias = Mapping[str, Any]
 """What a bucket tells of an object; ``e_tag`` changes with its content; Google writes by ``version``."""
 Result = TypeVar("Result")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
-_EXPIRED = {"ExpiredToken", "TokenRefreshRequired", "RequestExpired", "RequestTimeTooSkewed"}
-_UNKNOWN = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
-_NO_CREDENTIALS = (
-    *("Missing AccessKeyId", "Missing SecretAccessKey"),
-    *("169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata/identity"),  # where machines ask
-)
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
@@ -54,6 +49,27 @@ _HOW_TO_AUTHENTICATE = (
     "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
+_CAUSES = {  # what to say of an error, by its kind, its code and its message
+    "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": (
+        "there is no bucket {bucket}: check the name, or make the bucket first"
+    ),
+    "<Code>(ExpiredToken|TokenRefreshRequired|RequestExpired|RequestTimeTooSkewed)<": (
+        "{url}: the credentials have expired ({code}): renew those of the environment"
+    ),
+    # where machines ask for their role
+    r"Missing (AccessKeyId|SecretAccessKey)|169\.254\.(169\.254|170\.2)|metadata\.google\.internal|metadata/identity": (
+        f"{{bucket}}: {_HOW_TO_AUTHENTICATE}"
+    ),
+    "without LOCATION|<Code>PermanentRedirect<": (
+        "{bucket} is in another region: set AWS_REGION to the one of the bucket"
+    ),
+    "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|AuthorizationHeaderMalformed)<": (
+        "{url}: the credentials are not known there, or wrong ({code}): check the credentials of the environment"
+    ),
+    "<Code>AccessDenied<|^(PermissionDenied|Unauthenticated)Error": (
+        "{url}: access is denied ({code}): check the credentials of the environment"
+    ),
+}
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_stores.clear)
@@ -67,27 +83,19 @@ def named(error: Exception, url: str) -> Exception:
     """Return what obstore raised about an object as an error of ours: an OSError may pass, a BucketError will not."""
     if not type(error).__module__.startswith("obstore") and not isinstance(error, FileNotFoundError):
         return error
-    text, kind = str(error), type(error).__name__
-    code = match[1] if (match := _CODE.search(text)) else ""
-    scheme, _, rest = url.partition("://")
-    bucket = f"{scheme}://{rest.partition('/')[0]}"
+    kind, text = type(error).__name__, f"{type(error).__name__}: {error}"
+    code = match[1] if (match := re.search(r"<Code>(\w+)</Code>", text)) else kind
     if kind in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or code == "ConditionalRequestConflict":
         return ChangedError(url)
-    if code in _NO_BUCKET:
-        return BucketError(f"there is no bucket {bucket}: check the name, or make the bucket first")
-    if isinstance(error, FileNotFoundError):
+    scheme, _, rest = url.partition("://")
+    not_found = isinstance(error, FileNotFoundError)
+    for pattern, message in list(_CAUSES.items())[: 1 if not_found else None]:
+        if re.search(pattern, text):
+            return BucketError(message.format(bucket=f"{scheme}://{rest.partition('/')[0]}", url=url, code=code))
+    if not_found:
         return FileNotFoundError(errno.ENOENT, "there is no such object", url)
-    if code in _EXPIRED:
-        return BucketError(f"{url}: the credentials have expired ({code}): renew those of the environment")
-    if any(words in text for words in _NO_CREDENTIALS):
-        return BucketError(f"{bucket}: {_HOW_TO_AUTHENTICATE}")
-    if "without LOCATION" in text or code == "PermanentRedirect":
-        return BucketError(f"{bucket} is in another region: set AWS_REGION to the one of the bucket")
-    if kind in ("PermissionDeniedError", "UnauthenticatedError") or code in (*_UNKNOWN, "AccessDenied"):
-        what = "the credentials are not known there, or wrong" if code in _UNKNOWN else "access is denied"
-        return BucketError(f"{url}: {what} ({code or kind}): check the credentials of the environment")
     # The first words of the message: no body of an answer, no credentials of an address.
-    first = " ".join(re.split(r"<\?xml|<Error>|Debug source", text, maxsplit=1)[0].split())
+    first = " ".join(re.split(r"<\?xml|<Error>|Debug source", str(error), maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
     return OSError(errno.EIO, f"the bucket fails, also when asked again: {reason}", url)
 
@@ -137,23 +145,18 @@ def _store(bucket: str) -> ObjectStore:
                     socket.create_connection(("169.254.169.254", 80), timeout=1).close()
                 except OSError:
                     raise BucketError(f"{bucket}: {_HOW_TO_AUTHENTICATE}") from None
-        try:
-            _stores[key] = MemoryStore() if bucket == "memory://" else from_url(bucket, **options)
-        except Exception as error:
-            if (cause := named(error, bucket)) is error:
-                raise
-            raise cause from None
+        _stores[key] = MemoryStore() if bucket == "memory://" else from_url(bucket, **options)
         return _stores[key]
 
 
 def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
     """Return what ``send(obstore, connection, name of the object)`` returns, its errors named."""
     bucket, key = split(url)
-    connection = _store(bucket)
-    import obstore
-
     for attempt in count(1):
         try:
+            connection = _store(bucket)
+            import obstore
+
             return send(obstore, connection, key)
         except Exception as error:
             cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
@@ -250,17 +253,8 @@ def children(url: str) -> tuple[list[str], list[str]]:
 
 
 def remove(url: str) -> None:
-    urls = list(below(url))
-    for first in range(0, len(urls), 1000):
-        some = urls[first : first + 1000]
-        names = [split(one)[1] for one in some]
-        try:
-            _request(url, lambda o, s, _, names=names: o.delete(s, names))  # type: ignore[misc]
-        except OSError:
-            # obstore does not repeat this request. And where another process removes some of these, Azure and Google
-            # end it in the middle.
-            for one in some:
-                delete(one)
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        list(pool.map(delete, below(url)))
 
 
 class Url(PosixPath):
@@ -327,13 +321,10 @@ class Url(PosixPath):
     def unlink(self, missing_ok: bool = False) -> None:
         delete(str(self))
 
-    def open(  # type: ignore[override]
-        self, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: Any = None, newline: Any = None
-    ) -> IO[Any]:
-        if set(mode) - set("rbt"):
+    def open(self, mode: str = "r", *arguments: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
+        if mode != "rb":
             raise io.UnsupportedOperation(f"{self}: an object in a bucket is written whole, not opened with {mode!r}")
-        raw = io.BufferedReader(_RangeReader(str(self)), BLOCK)
-        return raw if "b" in mode else io.TextIOWrapper(raw, encoding, errors, newline)
+        return io.BufferedReader(_RangeReader(str(self)), BLOCK)
 
 
 class _RangeReader(io.RawIOBase):

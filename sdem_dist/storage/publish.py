@@ -146,7 +146,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
 
     def put_back(old: Path) -> None:
         if path.exists():  # another process was quicker
-            _remove(old)
+            shutil.rmtree(old, ignore_errors=True)
         else:
             old.rename(path)
 
@@ -166,7 +166,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                 if not (overwrite and path.exists()):
                     partial.rename(path)
                 elif exchange(partial, path):
-                    _remove(partial)
+                    shutil.rmtree(partial, ignore_errors=True)  # a failure must not undo what is in place
                 else:
                     # Not in a folder that is cleared if this process dies: it is the only copy for a moment.
                     old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
@@ -176,7 +176,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                     except BaseException:
                         put_back(old)
                         raise
-                    _remove(old)
+                    shutil.rmtree(old, ignore_errors=True)
                 break
             except OSError as cause:
                 # Another process wrote or moved the same path meanwhile.
@@ -184,13 +184,6 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                 if not (overwrite and moved and partial.exists()):
                     raise
         to_disk(path.parent)
-
-
-def _remove(old: Path) -> None:
-    """Clear what was replaced: the new one is in place, and a failure here must not undo that."""
-    shutil.rmtree(old, ignore_errors=True)
-    with suppress(OSError):
-        old.unlink()
 
 
 def set_aside(path: str | Path) -> list[Path]:
@@ -218,10 +211,8 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
 def free_space(folder: Path) -> str:
     try:
         return f" ({shutil.disk_usage(folder).free / 1e6:,.0f} MB free in {folder})"
-    except FileNotFoundError:
-        return f" (the folder {folder} does not exist: make it first)"
     except OSError:
-        return f" (the folder {folder} cannot be read)"
+        return f" (the folder {folder} {'cannot be read' if os.path.exists(folder) else 'does not exist: make it first'})"
 
 
 def _resolved(path: str | Path) -> Path:

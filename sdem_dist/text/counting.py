@@ -23,8 +23,7 @@ from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
-from sdem_dist.storage.kept import SUMMARY, driver_folder, once
-from sdem_dist.storage.threads import in_threads, n_cores
+from sdem_dist.storage.jobs import SUMMARY, driver_folder, in_threads, n_cores, once
 from sdem_dist.text.sources import BLOCK_BYTES, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
@@ -206,7 +205,7 @@ def count_documents(
 
     done = 0
     # closed at once if anything fails, so that no thread writes into a folder that is being removed
-    with closing(in_threads(jobs(), lambda: count, n_jobs)) as counted:
+    with closing(in_threads(count, jobs(), n_jobs)) as counted:
         for n_documents in counted:
             done += n_documents
             progress("counting", done, None)
@@ -290,7 +289,7 @@ def placed_documents(
     def batches() -> Iterator[tuple[Any, ...]]:
         nonlocal n_empty
         start = 0
-        with closing(in_threads(range(tally.n_blocks), lambda: place, n_jobs)) as blocks:
+        with closing(in_threads(place, range(tally.n_blocks), n_jobs)) as blocks:
             for block, rows, counts in blocks:
                 positions.append(start + rows)
                 start += len(block["labels"])

@@ -25,9 +25,8 @@ from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, Strings
-from sdem_dist.storage.kept import driver_folder, kept_folder, load_array, save_array
+from sdem_dist.storage.jobs import driver_folder, kept_folder, load_array, n_cores, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
-from sdem_dist.storage.threads import n_cores
 from sdem_dist.text import terms
 from sdem_dist.text.counting import (
     Columns,

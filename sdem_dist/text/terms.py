@@ -17,8 +17,7 @@ from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.buckets import is_url
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.kept import load_array, once, read_values, save_array
-from sdem_dist.storage.threads import in_threads
+from sdem_dist.storage.jobs import in_threads, load_array, once, read_values, save_array
 from sdem_dist.text.tokens import NgramCounter, Spelling, TokenInterner
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -89,7 +88,7 @@ def sorted_terms(
             steps = np.where(trie.tally[order, 0] >= 0, order, -1 - order)
             walks.append(np.column_stack([steps, own[order], np.ones_like(order)]))
     else:
-        walks = list(in_threads(zip(tries, places, strict=True), lambda: walked, n_jobs))
+        walks = list(in_threads(walked, zip(tries, places, strict=True), n_jobs))
     # consecutive parts; in each those of all walks begin with the same words
     firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
     longest, heads = max(zip(walks, firsts, strict=True), key=lambda walk: len(walk[0]))
@@ -101,7 +100,7 @@ def sorted_terms(
         cuts.append(np.split(steps, inner))
     columns = [np.full(len(trie.parents), -1, np.int32) for trie in tries]
     texts, offsets, totals, n_terms, n_bytes = [], [np.zeros(1, np.int64)], [], 0, 0
-    for part, data, nodes, numbers in in_threads(map(list, zip(*cuts, strict=True)), lambda: merged, n_jobs):
+    for part, data, nodes, numbers in in_threads(merged, map(list, zip(*cuts, strict=True)), n_jobs):
         for of_trie, nodes_of, own in zip(columns, nodes, numbers, strict=True):
             of_trie[nodes_of] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
         texts.append(data)
@@ -195,7 +194,7 @@ class Runs:
 
     def write_all(self) -> list[list[int]]:
         """Write what is not yet written, in threads; return of each run its number, n-grams and sampled buckets."""
-        list(in_threads(list(self._open), lambda: self.write, self._n_jobs))
+        list(in_threads(self.write, list(self._open), self._n_jobs))
         return [self._written[run] for run in sorted(self._written)]
 
     def in_memory(self) -> list[Trie]:

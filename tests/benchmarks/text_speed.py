@@ -19,6 +19,7 @@ import multiprocessing
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -44,7 +45,7 @@ from sdem_dist.cli import main as sdem
 from sdem_dist.cli.predict import formatter_of
 from sdem_dist.cli.streaming import predictions, transformer_of
 from sdem_dist.cluster import connected
-from sdem_dist.storage.threads import in_threads
+from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
 from sdem_dist.text.splits import predict_splits
 from sdem_dist.text.texts import Texts, pieces, texts_of_strings
@@ -75,11 +76,14 @@ def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> in
     size = max(1, texts.n_bytes // 16)
     blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, size)]
 
-    def worker() -> Callable[[Texts], int]:
-        counter = NgramCounter(VectorizerSettings(**options))
-        return lambda block: sum(len(part.nodes) for part in counter.parts(block, np.ones(len(block), bool)))
+    local = threading.local()
 
-    return sum(in_threads(blocks, worker, n_jobs))
+    def work(block: Texts) -> int:
+        if not hasattr(local, "counter"):
+            local.counter = NgramCounter(VectorizerSettings(**options))
+        return sum(len(part.nodes) for part in local.counter.parts(block, np.ones(len(block), bool)))
+
+    return sum(in_threads(work, blocks, n_jobs))
 
 
 def two_against_one(run: Callable[[int], object], repeats: int) -> float:

@@ -1,4 +1,4 @@
-"""Finished parts of a job, stored in folders until the job is done, so that a run after a kill does not repeat them."""
+"""Jobs: in several threads, and their finished parts in folders, so that a run after a kill does not repeat them."""
 
 import fcntl
 import io
@@ -8,9 +8,13 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +27,30 @@ from sdem_dist.storage.publish import clear_abandoned, opened, to_disk
 
 SUMMARY, OWNER = "summary.json", "owner"
 CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def n_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(work: Callable[[Job], Result], jobs: Iterable[Job], n_jobs: int | None) -> Generator[Result, None, None]:
+    """Yield the results of jobs, in their order; no thread holds more than two."""
+    jobs, n_jobs = iter(jobs), n_jobs or n_cores()
+    if n_jobs == 1:
+        yield from map(work, jobs)
+        return
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(n_jobs, thread_name_prefix="text")
+    try:
+        while True:
+            waiting.extend(pool.submit(work, job) for job in islice(jobs, 2 * n_jobs - len(waiting)))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -42,8 +70,8 @@ def read_values(path: Path, dtype: np.dtype | type, start: int, stop: int | None
     size = np.dtype(dtype).itemsize
     if not is_url(path):
         return np.fromfile(path, dtype, -1 if stop is None else stop - start, offset=start * size)
-    if start == stop or (start and stop is None and start * size >= path.stat().st_size):
-        return np.zeros(0, dtype)  # a bucket refuses to read from the end on
+    if start == stop:
+        return np.zeros(0, dtype)  # a bucket refuses to read nothing
     return np.frombuffer(buckets.get(str(path), start * size, None if stop is None else stop * size), dtype)
 
 
