@@ -61,13 +61,8 @@ class LabelEncoder:
             raise CorpusError(f"{where} has labels of {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
             raise CorpusError(f"{where} has {n_documents} documents and labels of shape {labels.shape}")
-        if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
-            of_documents = (self._code(label, first + i) for i, label in enumerate(labels.tolist()))
-            codes = np.fromiter(of_documents, np.int32, n_documents)
-        else:
-            distinct, places, inverse = np.unique(labels, return_index=True, return_inverse=True)
-            of_distinct = [self._code(label, first + int(i)) for label, i in zip(distinct, places, strict=True)]
-            codes = np.array(of_distinct, np.int32)[inverse]
+        of_documents = (self._code(label, first + i) for i, label in enumerate(labels.tolist()))
+        codes = np.fromiter(of_documents, np.int32, n_documents)
         counts = np.bincount(codes[codes >= 0], minlength=len(self._codes))
         self._counts = counts + np.pad(self._counts, (0, len(counts) - len(self._counts)))
         return codes
@@ -192,15 +187,6 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
     return sets
 
 
-def as_column(y: object) -> object:
-    """Return labels as one value per document: sets as an array of tuples, lists as an array, all else as it is."""
-    if are_label_sets(y):
-        return column_of(sets_of(y))
-    if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
-        return np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
-    return y
-
-
 def column_of(sets: Sequence[object]) -> np.ndarray:
     """Return values, tuples among them, as an array of objects of shape (n,)."""
     return np.fromiter(sets, object, len(sets))
@@ -319,30 +305,6 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
             )
         by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
     return by_column
-
-
-def facts_of_table(
-    names: list[object],
-    categories: Mapping[int, np.ndarray],
-    dense: bool,
-    vocabulary: Sequence[str] | None,
-    vectorizer: JsonObject | None,
-) -> tuple[Sequence[str] | None, JsonObject | None]:
-    """Return the vocabulary and `vectorizer` for a table's corpus; a numbering in `vectorizer` is kept."""
-    named = all(isinstance(name, str) for name in names)
-    if vectorizer is not None and vectorizer.get("kind") != TABLE:
-        raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
-    if categories and not dense:
-        columns = ", ".join(str(names[i]) for i in categories)
-        raise CorpusError(
-            f"columns of text, categories or booleans ({columns}) are stored with dense=True, for MixedNB"
-        )
-    if vectorizer is not None and vectorizer["columns"] != (names if named else None):
-        raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
-    if named and vocabulary is None:
-        vocabulary = list(map(str, names))
-    codes = {str(i): c.tolist() for i, c in categories.items()}
-    return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes} if dense else None
 
 
 def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:

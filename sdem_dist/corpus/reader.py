@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -21,8 +22,8 @@ from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
 from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError, UnreadableError
-from sdem_dist.storage.arrays import map_requests, stored_bytes
-from sdem_dist.storage.buckets import is_url, place
+from sdem_dist.storage.arrays import map_requests
+from sdem_dist.storage.buckets import below, is_url, place
 from sdem_dist.storage.encoding import crc32c
 
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
@@ -282,35 +283,32 @@ class Corpus(BaseCorpus):
         if isinstance(document, slice):
             return [self[position] for position in range(self.n_documents)[document]]
         position = self._position(document)
-        return self._document(self.read(position, position + 1), *self.ids_at([position]))
+        return next(self._documents(position, position + 1))
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
         starts = self.stored_header.shard_starts
         rows = np.arange(starts[-1]) if self.rows is None else self.rows
-        for start, stop in zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]).tolist(), strict=True):
-            if start < stop:
-                documents = self.read(start, stop)
-                for i, id_ in enumerate(self.ids_of(start, stop)):
-                    yield self._document(documents[i : i + 1], id_)
+        for start, stop in pairwise(np.searchsorted(rows, starts).tolist()):
+            yield from self._documents(start, stop)
 
     @cached_property
     def _words(self) -> list[str] | None:
         return self.vocabulary()
 
-    def _document(self, documents: AnyDocuments, id_: int | str) -> StoredDocument:
-        if isinstance(documents, DenseDocuments):
-            entries, targets = list(enumerate(documents.values[0].tolist())), None
-        else:
-            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
-            entries, targets = sorted(pairs, key=lambda entry: (-entry[1], entry[0])), documents.targets
-        words, labels = self._words, documents.labels
-        return StoredDocument(
-            {i if words is None else words[i]: count for i, count in entries},
-            id_,
-            None if labels is None or labels[0] < 0 else self.header.classes[int(labels[0])],
-            () if targets is None else tuple(targets[0].tolist()),
-        )
+    def _documents(self, start: int, stop: int) -> Iterator[StoredDocument]:
+        documents, ids = self.read(start, stop), self.ids_of(start, stop)
+        for i, id_ in enumerate(ids):
+            one = documents[i : i + 1]
+            if isinstance(one, DenseDocuments):
+                entries = list(enumerate(one.values[0].tolist()))
+            else:
+                pairs = zip(one.indices.tolist(), one.data.tolist(), strict=True)
+                entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
+            label = None if one.labels is None or one.labels[0] < 0 else self.header.classes[int(one.labels[0])]
+            counts = {column if self._words is None else self._words[column]: count for column, count in entries}
+            targets = getattr(one, "targets", None)
+            yield StoredDocument(counts, id_, label, () if targets is None else tuple(targets[0].tolist()))
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
@@ -321,7 +319,9 @@ class Corpus(BaseCorpus):
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
     def bytes_on_disk(self) -> int:
-        return sum(map(stored_bytes, self.paths))
+        of_objects = (below(path).values() if is_url(path) else () for path in self.paths)
+        files = (file for path in self.paths if not is_url(path) for file in Path(path).rglob("*") if file.is_file())
+        return sum(meta["size"] for o in of_objects for meta in o) + sum(file.stat().st_size for file in files)
 
 
 @dataclass(frozen=True)
@@ -358,25 +358,14 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     """Read all of a corpus and yield what is wrong with it; CorpusError where its manifest cannot be read."""
-    header, damaged = corpus.header, False
-    counts = np.zeros(len(header.classes), np.int64)
-
-    def count(corpus: Corpus, shard: int) -> None:
-        labels = corpus.read_shard(shard).labels
-        if labels is not None:
-            counts[:] += np.bincount(labels[labels >= 0], minlength=len(counts))
-
-    for shard, info in enumerate(header.shards):
+    for shard, info in enumerate(corpus.header.shards):
         names = ("ids", *(name for name in ("texts_bytes", "groups") if name in info.checksums))
-        reads: list[Callable[[Corpus, int], object]] = [count]
-        reads += [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
-        for problem in filter(None, (verify_shard(corpus, shard, read) for read in reads)):
-            damaged = True
-            yield Problem(shard, problem)
-    if not damaged and counts.tolist() != list(header.class_counts):
-        yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
+        strings = (partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names)
+        for read in (Corpus.read_shard, *strings):
+            if problem := verify_shard(corpus, shard, read):
+                yield Problem(shard, problem)
     tables = [lambda corpus, _: corpus.vocabulary(), lambda corpus, _: corpus.document_frequency]
-    for table in tables[: 1 if header.layout == DENSE else 2]:
+    for table in tables[: 1 if corpus.header.layout == DENSE else 2]:
         if problem := verify_shard(corpus, 0, table):
             yield Problem(None, problem)
 

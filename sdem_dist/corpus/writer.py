@@ -24,7 +24,7 @@ from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage import arrays, buckets
 from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.encoding import JsonObject, crc32c, decode_strings, encode_strings
+from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
 from sdem_dist.storage.publish import WRITER, contents_of, publish_contents, publish_directory
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ def write_corpus(
     random_state: int = 0,
     shard_documents: int | None = None,
     overwrite: bool = False,
-    before_publishing: Callable[[], object] | None = None,
-    texts: Callable[[np.ndarray | list[str]], tuple[np.ndarray, np.ndarray]] | None = None,
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Corpus:
@@ -113,10 +111,6 @@ def write_corpus(
         Largest number of documents of a shard. By default from 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
         Replace the corpus at `path`.
-    before_publishing : callable, optional
-        Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
-    texts : callable, optional
-        From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
     n_jobs : int, optional
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
@@ -134,7 +128,10 @@ def write_corpus(
     """
     from sdem_dist.corpus.collect import batches, collect, collect_by_tasks, is_frame, parts_of
 
-    y = cast("ArrayLike | None", labels.as_column(y))
+    if labels.are_label_sets(y):
+        y = labels.column_of(labels.sets_of(y))
+    elif isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
+        y = np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
         if number is not None and not is_count(number):
             raise CorpusError(f"{name} is {number!r}, not a whole number of 1 or more")
@@ -147,8 +144,6 @@ def write_corpus(
     options: dict[str, Any] = {"classes": classes, "weighted": weighted, "dense": dense, "unlabelled": unlabelled}
     categories, names = labels.numbering(vectorizer), None
     if client is not None:
-        if texts is not None:
-            raise CorpusError("a client's workers write no texts: leave client out")
         from sdem_dist.engine.dask import DaskExecutor
         from sdem_dist.engine.executor import in_order
 
@@ -163,7 +158,19 @@ def write_corpus(
     elif labels.is_table(X):
         X, names, categories = labels.encoded_table(cast(Any, X), categories)
     if names is not None:
-        vocabulary, vectorizer = labels.facts_of_table(names, categories or {}, dense, vocabulary, vectorizer)
+        if vectorizer is not None and vectorizer.get("kind") != labels.TABLE:
+            raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
+        if categories and not dense:
+            of_text = ", ".join(str(names[i]) for i in categories)
+            raise CorpusError(
+                f"columns of text, categories or booleans ({of_text}) are stored with dense=True, for MixedNB"
+            )
+        named = names if all(isinstance(name, str) for name in names) else None
+        if vectorizer is not None and vectorizer["columns"] != named:
+            raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
+        vocabulary = named if vocabulary is None else vocabulary
+        codes = {str(i): of_column.tolist() for i, of_column in (categories or {}).items()}
+        vectorizer = {"kind": labels.TABLE, "columns": named, "categories": codes} if dense else None
     with destination(path, overwrite, shared=client is not None) as (root, scratch):
         write_shards: WriteShards
         if client is not None:
@@ -171,17 +178,8 @@ def write_corpus(
             write_shards = partial(documents.write_by_tasks, executor)
         else:
             documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
-            texts_of = (
-                None
-                if texts is None
-                else lambda rows: texts(
-                    rows["ids"] if "ids" in rows else decode_strings(rows["ids_bytes"], rows["ids_offsets"])
-                )
-            )
-            write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
+            write_shards = partial(documents.write_in_threads, n_jobs=n_jobs)
         header = write_contents(root, documents, write_shards, vocabulary, vectorizer, made_by, shard_documents)
-        if before_publishing is not None:
-            before_publishing()
     return reopened(path, header)
 
 
@@ -225,8 +223,14 @@ def write_contents(
         arrays.write_arrays(root / VOCABULARY, {"bytes": words[0], "offsets": words[1]})
         del words  # with many n-grams they are as large as the documents
     arrays.write_group(root / SHARDS)
-    sizes = shard_sizes(documents.n_documents, documents.n_nonzeros, shard_documents)
-    shards, frequency = write_shards(root / SHARDS, sizes)
+    n, n_nonzeros = documents.n_documents, documents.n_nonzeros
+    if shard_documents is None:
+        # A small corpus is cut finer, so that several workers have something to do, though it takes longer to read.
+        by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n / 16)))
+        shard_documents = max(1, min(by_documents, SHARD_NONZEROS * n // max(1, n_nonzeros)))
+    n_shards = math.ceil(n / shard_documents)  # as equal as can be
+    borders = [shard * n // n_shards for shard in range(n_shards + 1)]
+    shards, frequency = write_shards(root / SHARDS, [stop - start for start, stop in pairwise(borders)])
     names = ("n_documents", "n_nonzeros", "classes", "class_counts")
     header = Header(
         **{name: getattr(documents, name) for name in names},
@@ -244,18 +248,6 @@ def write_contents(
         arrays.write_array(root / DOCUMENT_FREQUENCY, frequency)
     arrays.write_group(root, {MANIFEST: header.to_json()})
     return header
-
-
-def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
-    """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`."""
-    if shard_documents is None:
-        # A small corpus is cut finer, so that several workers have something to do, though it takes longer to read.
-        by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
-        by_nonzeros = SHARD_NONZEROS * n_documents // max(1, n_nonzeros)
-        shard_documents = max(1, min(by_documents, by_nonzeros))
-    n_shards = math.ceil(n_documents / shard_documents)
-    borders = [shard * n_documents // n_shards for shard in range(n_shards + 1)]
-    return [stop - start for start, stop in pairwise(borders)]
 
 
 @contextmanager

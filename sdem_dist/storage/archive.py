@@ -1,8 +1,8 @@
 """One file that holds named arrays and a JSON document, in the format safetensors, read by that package.
 
 Safe to read from anyone: nothing in it is executed, and memory for an array is taken only once the bytes that fill it
-are known to exist. ``__metadata__`` holds what safetensors leaves out: what the file is, checksums of all arrays, and
-the checksum of this table itself.
+are known to exist. ``__metadata__`` holds what safetensors leaves out: what the file is, `contents`, JSON with the
+metadata and each array's dtype, shape and checksum, and the checksum of these contents.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,22 +28,6 @@ DTYPES = {"bool": "BOOL", **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)
 DTYPES |= {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
-class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file says beside its arrays: of each dtype, shape and CRC-32C; the metadata are a JSON object."""
-
-    arrays: dict[str, dict[str, Any]]
-    metadata: msgspec.Raw
-
-
-class Preamble(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ``__metadata__`` holds, all as strings: `contents` is JSON, `crc32c` the checksum of its UTF-8 bytes."""
-
-    format: str
-    format_version: str
-    contents: str
-    crc32c: str
-
-
 def write_archive(
     path: str | Path,
     kind: str,
@@ -57,7 +40,7 @@ def write_archive(
     """
     path = place(path)
     try:
-        metadata_json = json.dumps(dict(metadata), allow_nan=False).encode()
+        metadata_json = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
     if len(metadata_json) > MAX_JSON_BYTES // 4:  # as a string in JSON they take more
@@ -78,9 +61,9 @@ def write_archive(
                 header[name] = {**check, "data_offsets": [start, data.tell()]}
                 checks[name] = {**check, "crc32c": crc32c(array)}
                 del array  # before the next is made
-            contents = msgspec.json.encode(Contents(checks, msgspec.Raw(metadata_json)))
-            checksum = crc32c(np.frombuffer(contents, np.uint8))
-            preamble = Preamble(kind, str(FORMAT_VERSION), contents.decode(), str(checksum))
+            contents = f'{{"arrays":{msgspec.json.encode(checks).decode()},"metadata":{metadata_json}}}'
+            preamble = {"format": kind, "format_version": str(FORMAT_VERSION), "contents": contents}
+            preamble["crc32c"] = _checksum(contents)
             text = msgspec.json.encode({"__metadata__": preamble, **header})
             text += b" " * (-len(text) % 8)  # the arrays are aligned
             file.write(len(text).to_bytes(8, "little") + text)
@@ -107,26 +90,26 @@ def read_archive(
                 copy.flush()
                 file = Path(copy.name)
             archive = stack.enter_context(safe_open(file, "numpy"))
-            preamble = msgspec.convert(archive.metadata(), Preamble)
-            if preamble.format != kind:
-                raise ModelError(f"a {preamble.format!r} file, where a {kind!r} file is needed", path=path)
-            if preamble.format_version != str(FORMAT_VERSION):
+            preamble = archive.metadata() or {}
+            if preamble["format"] != kind:
+                raise ModelError(f"a {preamble['format']!r} file, where a {kind!r} file is needed", path=path)
+            if (version := preamble["format_version"]) != str(FORMAT_VERSION):
                 raise ModelError(
-                    f"made by another version of the format ({preamble.format_version!r}; this package reads {FORMAT_VERSION}): "
-                    "train it again, or install the version of sdem_dist that made it",
+                    f"made by another version of the format ({version!r}; this package reads {FORMAT_VERSION}): train it again, "
+                    "or install the version of sdem_dist that made it",
                     path=path,
                 )
-            if preamble.crc32c != str(crc32c(np.frombuffer(preamble.contents.encode(), np.uint8))):
+            if preamble["crc32c"] != _checksum(preamble["contents"]):
                 raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
-            contents = msgspec.json.decode(preamble.contents, type=Contents)
-            if odd := contents.arrays.keys() ^ archive.keys():
+            contents = json.loads(preamble["contents"])
+            checks, metadata = contents["arrays"], contents["metadata"]
+            if odd := checks.keys() ^ archive.keys():
                 raise ModelError(f"array {min(odd)!r} is missing or does not belong there", path=path)
-            arrays = {name: archive.get_tensor(name) for name in contents.arrays if names is None or name in names}
+            arrays = {name: archive.get_tensor(name) for name in checks if names is None or name in names}
         for name, array in arrays.items():
             check = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape), "crc32c": crc32c(array)}
-            if check != contents.arrays[name]:
+            if check != checks[name]:
                 raise ModelError(f"array {name!r} does not match its checksum: the file is altered", path=path)
-        metadata = json.loads(bytes(contents.metadata))
         if not isinstance(metadata, dict):
             raise ValueError("its metadata are no JSON object")
         return arrays, metadata
@@ -150,23 +133,25 @@ def read_archive(
 
 def contents_checksum(path: str | Path) -> int | None:
     """Return the checksum of an archive's table of contents, which holds those of its arrays; None if there is none."""
-    preamble = _preamble(path)
-    return None if preamble is None or not preamble.crc32c.isdecimal() else int(preamble.crc32c)
+    checksum = _preamble(path).get("crc32c", "")
+    return int(checksum) if checksum.isdecimal() else None
 
 
 def is_archive(path: str | Path, kind: str) -> bool:
     """Whether the file `path` is a `kind` of any version, sound or damaged."""
-    preamble = _preamble(path)
-    return preamble is not None and preamble.format == kind
+    return _preamble(path).get("format") == kind
 
 
-def _preamble(path: str | Path) -> Preamble | None:
-    """Return what a file says about itself, of its first bytes alone; None where it says nothing."""
+def _checksum(text: str) -> str:
+    return str(crc32c(np.frombuffer(text.encode(), np.uint8)))
+
+
+def _preamble(path: str | Path) -> dict[str, str]:
+    """Return what a file says about itself, of its first bytes alone."""
     try:
         with place(path).open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = file.read(length) if length <= MAX_JSON_BYTES else b""
-        nodes = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
-        return msgspec.json.decode(nodes["__metadata__"], type=Preamble)
+        return msgspec.convert(json.loads(header)["__metadata__"], dict[str, str])
     except Exception:  # noqa: BLE001  whatever else it is
-        return None
+        return {}

@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 
 from sdem_dist.errors import BucketError, CorpusError, UnreadableError
-from sdem_dist.storage import buckets
-from sdem_dist.storage.buckets import REQUESTS, is_url, place
+from sdem_dist.storage.buckets import REQUESTS, is_url
 from sdem_dist.storage.encoding import JsonObject
 
 CNAME = "lz4"
@@ -145,9 +144,3 @@ def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]
         "storage_transformers": [],
     }
     return metadata, rows
-
-
-def stored_bytes(location: str | Path) -> int:
-    if is_url(location):
-        return sum(meta["size"] for meta in buckets.below(str(place(location))).values())
-    return sum(file.stat().st_size for file in Path(location).rglob("*") if file.is_file())

@@ -11,7 +11,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -103,41 +103,36 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     the last to begin owns the folder, and whoever began before fails, or leaves the folder to the owner.
     """
     prefix = f".{path.name}.{purpose}-"
-    folder = path.parent / f"{prefix}{identity}"
-    mark, descriptor = secrets.token_hex(8).encode(), -1
-    if is_url(path):
-        path, ours = place(path), re.compile(re.escape(prefix) + "[0-9a-f]{32}")
-        for name in buckets.children(str(path.parent))[0]:
-            if ours.fullmatch(name) and name != folder.name:
-                buckets.remove(str(path.with_name(name)))
-        buckets.put(str(folder / OWNER), mark)
-    else:
-        clear_abandoned(path.parent, prefix, 32, folder.name)
-        folder.mkdir(exist_ok=True, mode=0o700)
-        descriptor = opened(folder)
-    finished = False
-    try:
-        if descriptor >= 0:
-            with suppress(OSError):  # a file system without locks
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    raise SdemError(f"another process makes {path} just now, from the same sources") from error
+    path = place(path)
+    folder, mark = path.with_name(f"{prefix}{identity}"), secrets.token_hex(8).encode()
+    with ExitStack() as stack:
+        if is_url(path):
+            for name in buckets.children(str(path.parent))[0]:
+                if re.fullmatch(re.escape(prefix) + "[0-9a-f]{32}", name) and name != folder.name:
+                    buckets.remove(str(folder.with_name(name)))
+            buckets.put(str(folder / OWNER), mark)
+        else:
+            clear_abandoned(path.parent, prefix, 32, folder.name)
+            folder.mkdir(exist_ok=True, mode=0o700)
+            stack.callback(os.close, descriptor := opened(folder))
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SdemError(f"another process makes {path} just now, from the same sources") from error
+            except OSError:  # a file system without locks
+                pass
+        is_done = True
         try:
             yield folder
-            finished = True
-        except Exception as error:
-            finished = not isinstance(error, ClusterError)
+        except BaseException as error:
+            is_done = isinstance(error, Exception) and not isinstance(error, ClusterError)
             raise
-    finally:
-        if finished and not is_url(path):
-            shutil.rmtree(folder, ignore_errors=True)
-        elif finished:
+        finally:
             with suppress(OSError, BucketError):
-                if buckets.get(str(folder / OWNER)) == mark:
+                if is_done and not is_url(path):
+                    shutil.rmtree(folder, ignore_errors=True)
+                elif is_done and buckets.get(str(folder / OWNER)) == mark:
                     buckets.remove(str(folder))
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:

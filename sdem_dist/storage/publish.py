@@ -212,7 +212,9 @@ def free_space(folder: Path) -> str:
     try:
         return f" ({shutil.disk_usage(folder).free / 1e6:,.0f} MB free in {folder})"
     except OSError:
-        return f" (the folder {folder} {'cannot be read' if os.path.exists(folder) else 'does not exist: make it first'})"
+        return (
+            f" (the folder {folder} {'cannot be read' if os.path.exists(folder) else 'does not exist: make it first'})"
+        )
 
 
 def _resolved(path: str | Path) -> Path:

@@ -57,6 +57,12 @@ def test_same_corpus_same_bits(url, tmp_path, bucket, scheme):
     assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
 
 
+def then(act, n=None):
+    """Yield documents, and act while the corpus is written."""
+    yield X[:n], Y[:n]
+    act()
+
+
 def test_replaced_whole(url):
     old = write_corpus(url, X, Y)
     with pytest.raises(CorpusError, match="exists already"):
@@ -66,7 +72,7 @@ def test_replaced_whole(url):
         assert open_corpus(url).read(0, 300).n_documents == 300
         assert old.read(0, 300).n_documents == 300
 
-    write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=look)
+    write_corpus(url, then(look, 9), overwrite=True)
     assert open_corpus(url).n_documents == 9
     assert names(url)[-1] == "zarr.json" and len(parts_of(url)) == 2  # the old one is gone
 
@@ -77,7 +83,7 @@ def test_a_writer_that_fails_leaves_what_was_there(url):
 
     for there in (False, True):
         with pytest.raises(RuntimeError, match="here"):
-            write_corpus(url, X, Y, overwrite=True, before_publishing=fail)
+            write_corpus(url, then(fail), overwrite=True)
         if there:
             assert open_corpus(url).read(0, 9).n_documents == 9
         else:
@@ -92,7 +98,7 @@ def test_of_two_writers_the_one_that_began_last_publishes(url):
         write_corpus(url, X[:20], Y[:20], overwrite=True)
 
     with pytest.raises(CorpusError, match="another process began to write there"):
-        write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=write_another)
+        write_corpus(url, then(write_another, 9), overwrite=True)
     assert open_corpus(url).read(0, 20).n_documents == 20
     assert len(parts_of(url)) == 2
 

@@ -245,9 +245,13 @@ def test_four_writers_at_once(in_one_step, tmp_path, monkeypatch):
         monkeypatch.setattr(publishing, "exchange", lambda a, b: False)
     gate = threading.Barrier(4)
 
+    def documents(number: int):
+        yield np.full((3, 2), number), None
+        gate.wait()
+
     def write(number: int) -> object:
         try:
-            return write_corpus(tmp_path / "c", np.full((3, 2), number), overwrite=True, before_publishing=gate.wait)
+            return write_corpus(tmp_path / "c", documents(number), overwrite=True)
         except CorpusError as error:
             return error
 
