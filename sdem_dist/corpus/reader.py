@@ -360,8 +360,9 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     """Read all of a corpus and yield what is wrong with it; CorpusError where its manifest cannot be read."""
     for shard, info in enumerate(corpus.header.shards):
         names = ("ids", *(name for name in ("texts_bytes", "groups") if name in info.checksums))
-        strings = (partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names)
-        for read in (Corpus.read_shard, *strings):
+        reads: list[Callable[[Corpus, int], object]] = [Corpus.read_shard]
+        reads += [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
+        for read in reads:
             if problem := verify_shard(corpus, shard, read):
                 yield Problem(shard, problem)
     tables = [lambda corpus, _: corpus.vocabulary(), lambda corpus, _: corpus.document_frequency]
