@@ -121,12 +121,13 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
     settings, defaults = header.vectorizer or {}, VectorizerSettings().to_json()
     text = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
     text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
+    dtypes = sorted({shard.data_dtype for shard in header.shards}, key=lambda dtype: (len(dtype), dtype))
     rows = {
         "documents": f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}",
         "features": f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}",
         "targets": f"{header.n_targets or ''}",
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
-        f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})",
+        f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
         "missing": missing,
         "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
         "shards": f"{len(header.shards)}, of {documents}",

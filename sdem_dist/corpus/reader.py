@@ -16,9 +16,8 @@ import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
-from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet
+from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet, StoredCorpus, stored_corpus
 from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
 from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError, UnreadableError

@@ -1,8 +1,6 @@
-"""One file that holds named arrays and a JSON document, in the format safetensors, read by that package.
+"""One file of named arrays and a JSON document, as safetensors: nothing in it is executed.
 
-Safe to read from anyone: nothing in it is executed, and memory for an array is taken only once the bytes that fill it
-are known to exist. ``__metadata__`` holds what safetensors leaves out: what the file is, `contents`, JSON with the
-metadata and each array's dtype, shape and checksum, and the checksum of these contents.
+``__metadata__`` holds `contents`, JSON with each array's dtype, shape and checksum, and the checksum of these contents.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Groups and whole arrays in files of zarr's format 3, in a folder or at a URL.
-
-Any reader of zarr opens them. They are written and read without the package zarr: its event loop takes a
-millisecond for each array, and it reads a missing file as zeros.
-"""
+"""Groups and whole arrays in files that zarr reads, too; without zarr, which takes a millisecond for each array."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Files, directories and corpora in buckets that appear under their name complete, or not at all.
-
-In a bucket the root of a corpus is one small object, which names the folder of the contents. It is replaced by a
-conditional PUT when the contents are complete, so that readers see the old or the new. A writer first puts its mark
-into the root: then writers that began earlier can no longer publish, and what they left is removed. So no clock and no
-lock is needed.
-"""
+"""Files, directories and corpora in buckets that appear under their name complete, or not at all."""
 
 import ctypes
 import errno
@@ -255,6 +249,8 @@ def open_contents(location: str) -> tuple[Path, JsonObject]:
 def publish_contents(url: str) -> Iterator[Path]:
     """Yield a new folder below `url`; when the block succeeds, make the root at `url` point to it, and remove the old.
 
+    The root is one small object, replaced by a conditional PUT. A writer first puts its mark into it: then those that
+    began earlier can no longer publish, and what they left is removed. So no clock and no lock is needed.
     CorpusError where another process began to write there, or the bucket fails; then what was there still is.
     """
     name, root = f"contents-{secrets.token_hex(8)}", f"{url}/zarr.json"
