@@ -18,7 +18,7 @@ from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of, encoded_table
 from sdem_dist.corpus.manifest import index_dtype
-from sdem_dist.corpus.shuffle import Canonical, Kind, Rows, SortedDocuments, SortedRows, narrowed, rows_of, stored_keys
+from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, SortedRows, narrowed, rows_of, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.jobs import SUMMARY, once
@@ -32,7 +32,7 @@ BATCH_ENTRIES = 1 << 20
 COLUMNS = ("y", "ids", "targets", "sample_weight", "groups")
 """What stands beside the documents: each array-like with a value for every document, or None."""
 Batch = tuple[Any, ...]
-"""A matrix, a table or `Canonical`, and its columns; groups are hashes."""
+"""A matrix or a table, and its columns; groups are hashes."""
 Part = tuple[Any, ...]
 """A part of a Dask collection, not yet computed, and of each of `COLUMNS`."""
 
@@ -161,8 +161,6 @@ def collect(
 
 def _entries(X: Any, where: str, first: int, dense: bool) -> tuple[Rows, int, int]:
     """Return the entries of a matrix, counts if all are whole, or weights, or of a table; and its shape."""
-    if isinstance(X, Canonical):
-        return {"data": X.data, "indices": X.indices, "indptr": X.indptr}, len(X.indptr) - 1, X.n_features
     if dense:
         if sp.issparse(X):
             raise CorpusError("a dense corpus is written from tables, not from sparse matrices")

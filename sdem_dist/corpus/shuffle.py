@@ -43,15 +43,6 @@ Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
 """Their entries in the manifest, and the document frequencies of counts."""
 
 
-class Canonical(NamedTuple):
-    """Counts in CSR that need no check: ascending within each row, without repetition, above 0."""
-
-    data: np.ndarray  # uint8, uint16, uint32 or float32
-    indices: np.ndarray  # uint16 or uint32
-    indptr: np.ndarray  # int64
-    n_features: int
-
-
 class Kind(NamedTuple):
     """What all documents of a corpus have alike."""
 

@@ -17,8 +17,8 @@ from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import column_of
-from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
-from sdem_dist.corpus.shuffle import GOLDEN, Canonical, SortedDocuments, mixed
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
+from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
@@ -263,7 +263,7 @@ def placed_documents(
     width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
     columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns)
 
-    def place(number: int) -> tuple[Block, np.ndarray, sp.csr_matrix | Canonical]:
+    def place(number: int) -> tuple[Block, np.ndarray, sp.csr_matrix]:
         block = load((folder / f"block-{number:06d}").read_bytes())
         counts, (n_columns, run) = CsrCounts(*(block[name] for name in CsrCounts._fields)), block["numbers"].tolist()
         chosen = block["held_out"] == placing.held_out
@@ -278,10 +278,6 @@ def placed_documents(
             moved = counts.nodes.astype(np.int64) - placing.offset
             inside = (moved >= 0) & (moved < width)
             counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
-        if placing.integral and counts.counts.dtype.kind == "u":
-            dtype = index_dtype(width)
-            indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
-            return block, rows, Canonical(counts.counts, indices, counts.indptr, width)
         if not placing.integral:
             counts = counts._replace(counts=counts.counts.astype(np.float32))
         return block, rows, matrix_of(counts, width)
