@@ -70,13 +70,6 @@ def leave_out_failed_cancellations() -> None:
     logging.getLogger("tornado.application").addFilter(is_other_failure)
 
 
-async def process_interface(job: Any, verb: str) -> None:
-    """Mark a job of a cluster: distributed, ``start`` and ``close`` of ``deploy.spec.ProcessInterface``."""
-    from distributed.deploy.spec import ProcessInterface
-
-    await getattr(ProcessInterface, verb)(job)
-
-
 def close_gateways_by_hand(gateway_class: type) -> None:
     """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``."""
     # It closes an event loop: in a thread that is about to start one it waits for a lock of its own, forever.
@@ -113,21 +106,6 @@ def import_scikit_learn() -> None:
         for name, module in stand_ins.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
-
-
-def without_progress_bars() -> None:
-    """Keep scikit-learn's callbacks from importing rich for a ``ProgressBar`` before somebody makes one."""
-    name = "sklearn.callback._progressbar"
-    if name in sys.modules:
-        return
-    stand_in = ModuleType(name)
-
-    def progress_bar(*args: Any, **options: Any) -> Any:
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return import_module(name).ProgressBar(*args, **options)
-
-    vars(stand_in)["ProgressBar"], sys.modules[name] = progress_bar, stand_in
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -68,21 +67,6 @@ assert type(real) is type(sys) and real.DataFrame is pandas.DataFrame and scipy.
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_progress_bars_are_imported_when_one_is_made():
-    code = """
-import sys
-from sdem_dist.compat import without_progress_bars
-without_progress_bars()
-import sklearn.callback
-assert "rich.progress" not in sys.modules
-bar = sklearn.callback.ProgressBar()
-assert type(bar).__name__ == "ProgressBar" and "rich.progress" in sys.modules
-"""
-    if find_spec("sklearn.callback") is None:
-        pytest.skip("scikit-learn before 1.9 has no callbacks")
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
 def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
     future = client.submit(
         operator.add, 1, 2, key="loose-0abc-1", workers=["tcp://127.0.0.1:1"], allow_other_workers=True
@@ -124,17 +108,6 @@ def test_what_an_interrupt_could_not_cancel_is_not_logged(client, caplog):
     while "ZeroDivisionError" not in caplog.text and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "ZeroDivisionError" in caplog.text and "NameError" not in caplog.text
-
-
-def test_a_job_is_started_and_closed():
-    from distributed.core import Status
-    from distributed.deploy.spec import ProcessInterface
-
-    job = ProcessInterface()
-    asyncio.run(compat.process_interface(job, "start"))
-    assert job.status == Status.running
-    asyncio.run(compat.process_interface(job, "close"))
-    assert job.status == Status.closed
 
 
 def test_the_garbage_collector_closes_no_gateway():

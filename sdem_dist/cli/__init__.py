@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest, visible
 from sdem_dist.errors import SdemError, reraise_interrupt
 
@@ -48,7 +47,6 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         module, attribute, _ = _COMMANDS.get(name, ("", "", ""))
-        without_progress_bars()  # commands show their own
         return getattr(import_module(f"sdem_dist.cli.{module}"), attribute) if module else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -156,7 +156,7 @@ def _listed(values: Mapping[str, object]) -> str:
     return ", ".join(parts) or "not recorded"
 
 
-PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
+PARTS = ("read", "prepare", "map", "merge", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
 BEGINNING = '{"event": "'  # of a line of a log
 EVENTS = {
@@ -174,7 +174,7 @@ def log(log: Path) -> None:
 
     Prints a line for each epoch of training, and one for each stage before it, in seconds of all workers together:
     reading and verifying shards, preparing documents, the learner's statistics (map), combining them and updating the
-    model (merge), moving results between workers, and the rest: waiting for each other, the scheduler and the driver.
+    model (merge), and the rest: waiting for each other, the network, the scheduler and the driver.
     Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
     """
     events = read_events(log)
@@ -230,8 +230,8 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
             seconds = event["seconds"]
             spent.update(merge=event["merge"], wall=seconds, worker_seconds=seconds * event["n_workers"])
         elif kind == "EpochEnded":
-            used = spent["read"] + spent["prepare"] + spent["map"] + spent["merge"] + event["transfer"]
-            spent.update(transfer=event["transfer"], wait=max(0.0, spent["worker_seconds"] - used))
+            used = spent["read"] + spent["prepare"] + spent["map"] + spent["merge"]
+            spent["wait"] = max(0.0, spent["worker_seconds"] - used)
             epoch = event["epoch"] + 1
             if new_row or monitored:
                 rows.append({"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)})

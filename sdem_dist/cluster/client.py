@@ -1,11 +1,8 @@
 """Getting a Dask client: processes of this machine, a scheduler somewhere, or a Dask Gateway; certificates for it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
-import os
 import signal
 import sys
 import threading
@@ -15,18 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing import resource_tracker
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dask
 import msgspec
+from distributed import Client, LocalCluster, Security
+from distributed.comm import get_address_host_port
 
 from sdem_dist import compat
-from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.engine.executor import LIBRARIES, LOADED, of_this_process
 from sdem_dist.errors import ClusterError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
@@ -36,11 +31,7 @@ QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile
 """How often Dask looks at its own event loops and threads: its defaults take 3 % of the processors of all processes."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
-CONFIGURATION = {
-    **QUIET,
-    **TASK_STREAM,
-    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()},
-}
+CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
@@ -71,17 +62,15 @@ def connected(
     ValueError
         Both are given, and the address is not that of a gateway.
     """
-    if scheduler is not None and scheduler.startswith(("http://", "https://")):
-        with _gateway_client(scheduler, n_workers) as client, client.as_current():
-            yield client
-        return
-    if n_workers is not None and compat.reruns_parent_script():
+    gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
+    if n_workers is not None and not gateway and compat.reruns_parent_script():
         raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
-    if scheduler is not None and n_workers is not None:
+    if scheduler is not None and n_workers is not None and not gateway:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
     compat.leave_out_failed_cancellations()
     if scheduler is not None:
-        with _remote_client(scheduler, timeout) as client, client.as_current():
+        remote = _gateway_client(scheduler, n_workers) if gateway else _remote_client(scheduler, timeout)
+        with remote as client, client.as_current():
             yield client
     elif n_workers is None:
         yield None
@@ -94,20 +83,17 @@ def connected(
 def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     """Yield a client of a gateway's cluster: a new one, which ends after, or the one that the address names."""
     if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
-        raise ClusterError(
-            f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
-            "credentials: these belong in Dask's configuration (gateway.auth)"
-        )
+        raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if name and n_workers is not None:
         raise ClusterError(f"{address} is a cluster that has its workers: leave out their number")
     if not name and n_workers is None:
-        raise ClusterError(
-            f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
-            f"{CLUSTERS}NAME for a cluster that is there"
+        which = (
+            f"how many workers its new cluster has (--workers, n_workers), or add {CLUSTERS}NAME for one that is there"
         )
+        raise ClusterError(f"{address} is a Dask Gateway: say {which}")
     try:
-        import aiohttp  # comes with dask-gateway
+        import aiohttp  # comes with dask-gateway, which is an extra
         from dask_gateway import Gateway, GatewayCluster, GatewayClusterError, GatewayServerError
     except ImportError as error:
         raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
@@ -120,58 +106,46 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
                 cluster.scale(n_workers)
             client = ends.enter_context(cluster.get_client(set_as_default=False))
         except (GatewayClusterError, GatewayServerError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise ClusterError(
-                f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
-                "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
-            ) from error
+            hint = "check the address, how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
+            why = f"{type(error).__name__}: {error}"
+            raise ClusterError(f"the Dask Gateway at {url} gave no cluster ({why}); {hint}") from error
         yield client
 
 
 def _remote_client(scheduler: str, timeout: float) -> Client:
-    from distributed import Client, Security
-    from distributed.comm import get_address_host_port
-
+    address = scheduler
     try:
         if scheduler.endswith(".json"):  # distributed waits for a file that is not there without a deadline
-            where, address = {"scheduler_file": scheduler}, str(json.loads(Path(scheduler).read_bytes())["address"])
-        else:
-            where, address = {"address": scheduler}, scheduler
-            get_address_host_port(scheduler)  # a client that fails at that stays Dask's default, and its end may block
+            address = str(json.loads(Path(scheduler).read_bytes())["address"])
+        get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ClusterError(
-            f"{scheduler} is not the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file "
-            f"({type(error).__name__}: {error})"
-        ) from error
+        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file"
+        raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
     if address.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
-        raise ClusterError(
-            f"{address} is an encrypted address and no certificate is configured: set DASK_CONFIG to the tls.yaml of the "
-            "cluster's certificates"
-        )
+        hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
+        raise ClusterError(f"{address} is an encrypted address and no certificate is configured: {hint}")
     try:
         # A client waits for minutes for a scheduler that hangs. In a thread, as a notebook has an event loop already.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, compat.probe(address, timeout)).result()
-        return Client(**where, timeout=timeout, set_as_default=False)
+        return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        hint = "check the address, and that the scheduler runs and is reachable from here"
         raise ClusterError(
-            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); check the address, and that the "
-            "scheduler runs and is reachable from here"
+            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); {hint}"
         ) from error
 
 
 @contextmanager
 def _local_client(n_workers: int) -> Iterator[Client]:
     """Yield a client of worker processes of this machine, which listen on loopback only and end after."""
-    import dask
-    from distributed import Client, LocalCluster
-
     memory = worker_memory(n_workers)
     tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
     limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
     how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
-    with dask.config.set({**CONFIGURATION, **limits}), ExitStack() as ends:
+    with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
                 for left in reversed(range(STARTS)):
@@ -184,11 +158,9 @@ def _local_client(n_workers: int) -> Iterator[Client]:
                             if path is not None and "__main__" not in Path(path).read_text("utf-8", errors="replace"):
                                 raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
                         if not left:
-                            raise ClusterError(
-                                f"worker processes of this machine ended while they started, {STARTS} times in a row "
-                                f"({error}); the system's log may say what killed them. Each may use "
-                                f"{memory / 2**30:.1f} GiB: try fewer workers"
-                            ) from None
+                            what = f"ended while they started, {STARTS} times in a row ({error})"
+                            hint = f"the system's log may say what killed them. Each may use {memory / 2**30:.1f} GiB"
+                            raise ClusterError(f"workers of this machine {what}; {hint}: try fewer") from None
                         _log.warning("a worker process ended while it started (%s); starting again", error)
                 # The scheduler is in this process: what comes through it is received, sent and received again.
                 client = ends.enter_context(Client(cluster, direct_to_workers=True))
@@ -203,10 +175,11 @@ def worker_memory(n_workers: int) -> int:
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
-        raise ClusterError(
-            f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers} "
-            f"workers, and each takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or more memory"
+        each = (
+            f"{share >> 20} MiB for each of {n_workers} workers, and each takes {LOADED >> 20} MiB before it has read"
         )
+        what = f"this process and what it starts may use {memory / 2**30:.2f} GiB, {each} a document"
+        raise ClusterError(f"{what}: ask for fewer workers, or more memory")
     return share
 
 
@@ -264,8 +237,6 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     except ImportError as error:
         raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
     folder = Path(folder).absolute()
-    if folder.exists():
-        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder")
     authority = trustme.CA(organization_name="sdem_dist cluster")
     contents = {"ca.pem": authority.cert_pem.bytes()}
     tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
@@ -276,14 +247,14 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         contents[f"{role}-key.pem"] = issued.private_key_pem.bytes()
         tls[role] = {"cert": str(folder / f"{role}.pem"), "key": str(folder / f"{role}-key.pem")}
     comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
-    contents["tls.yaml"] = msgspec.yaml.encode({"distributed": {"comm": comm}})
+    contents["tls.yaml"] = msgspec.yaml.encode({"distributed": {"comm": comm}})  # last: it names the others
     try:
-        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as hidden:  # readable for its owner only
-            for name, content in contents.items():
-                with os.fdopen(os.open(Path(hidden, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                    out.write(content)
-            Path(hidden).rename(folder)  # all, or nothing
-            Path(hidden).mkdir()  # the context removes it
+        folder.mkdir(0o700)
+        for name, content in contents.items():
+            (folder / name).touch(0o600)
+            (folder / name).write_bytes(content)
+    except FileExistsError as error:
+        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
     except OSError as error:
         raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
     return folder / "tls.yaml"

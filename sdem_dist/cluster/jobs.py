@@ -1,9 +1,8 @@
 """A cluster of batch jobs, described by a file: submitted, waited for, replaced when lost, and ended with the run."""
 
-from __future__ import annotations
-
 import asyncio
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -12,25 +11,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import dask
 import msgspec
+from dask.utils import parse_timedelta
+from distributed import Client
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface
+from distributed.security import Security
 
-from sdem_dist import compat
 from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals
 from sdem_dist.errors import ClusterError
 
-if TYPE_CHECKING:
-    from distributed import Client
-
 SYSTEMS = {
-    "slurm": ("SLURMCluster", "squeue --noheader --states=all --jobs", "--format=job %i is %T (reason: %r) %N"),
+    "slurm": ("SLURMCluster", 'squeue --noheader --states=all --format="job %i is %T (reason: %r) %N" --jobs'),
     "pbs": ("PBSCluster", "qstat -f"),
     "sge": ("SGECluster", "qstat -j"),
     "lsf": ("LSFCluster", "bjobs -l"),
 }
-"""What dask-jobqueue calls the clusters of batch systems, and how these are asked for a job by its id, which comes
-before further arguments.  Answers are shown as they are."""
+"""Of batch systems dask-jobqueue's class, and the question about a job, whose id comes last. Answers are shown."""
 OVER = re.compile(
     r" is (CANCELLED|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE)\b"
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"
@@ -38,38 +38,45 @@ OVER = re.compile(
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
 STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
-LOOK = 3.0
-"""Seconds between two questions to the batch system; more where many jobs have no worker, one a second at most."""
+LOOK = (
+    3.0  # seconds between two questions to the batch system; more where many jobs have no worker, one a second at most
+)
 SILENT = 50.0  # seconds that a running job may be without a worker; a nanny restarts one in fewer
 FAILURES = 3  # jobs that may end in a row before they bring a worker; then something is wrong with all of them
 LINES = 12  # shown of an answer or a log
 
 
 class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
-    """The section ``sdem-dist`` of a cluster file, with times in seconds once it is read."""
+    """The section ``sdem-dist`` of a cluster file, its times in seconds."""
 
     jobs: Annotated[int, msgspec.Meta(ge=1)] = 1
-    wait_for_workers: str | int | float = 600  # that the run may be without any worker
+    wait_for_workers: str | int | float = 600.0  # that the run may be without any worker
     silence: str | float | None = None
     lifetime: str | float | None = None  # after which a worker hands over what it has and ends, about
     certificates: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("wait_for_workers", "silence", "lifetime"):
+            if (value := getattr(self, name)) is not None:
+                seconds = 0.0
+                with suppress(KeyError, ValueError):
+                    seconds = float(parse_timedelta(value, default="seconds"))
+                if not seconds > 0:
+                    name = name.replace("_", "-")
+                    raise ValueError(f'{name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
+                setattr(self, name, seconds)
+
 
 def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings, str, dict[str, Any]]:
     """Return our section of a cluster file, its batch system, and all of it as Dask's configuration."""
-    import dask
-    from dask.utils import parse_timedelta
-
-    def load(path: Path) -> dict[str, Any]:
-        try:
-            return msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
-            raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
-
-    content = load(path)
     try:
-        settings = msgspec.convert(content.get("sdem-dist") or {}, JobSettings)
+        content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
+        raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
+    try:
         sections = msgspec.convert(content.get("jobqueue") or {}, dict[str, dict[str, object] | None])
+        ours = msgspec.convert(content.get("sdem-dist") or {}, dict[str, object])
+        settings = msgspec.convert(ours | ({} if lifetime is None else {"lifetime": lifetime}), JobSettings)
     except msgspec.ValidationError as error:
         raise ClusterError(f"{path}: sdem-dist or jobqueue: {error}") from error
     system = next(iter(sections), "")
@@ -91,21 +98,9 @@ def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings,
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
-            raise ClusterError(
-                f"{path}: certificates: {tls} does not exist: name a folder that sdem cluster certificates made, relative "
-                f"to {path.parent}"
-            )
-        content = dask.config.merge(content, load(tls))
-    settings.lifetime = settings.lifetime if lifetime is None else lifetime
-    for name in ("wait_for_workers", "silence", "lifetime"):
-        if (value := getattr(settings, name)) is not None:
-            seconds = 0.0
-            with suppress(KeyError, ValueError):
-                seconds = float(parse_timedelta(value, default="seconds"))
-            if not seconds > 0:
-                name = name.replace("_", "-")
-                raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
-            setattr(settings, name, seconds)
+            where = f"a folder that sdem cluster certificates made, relative to {path.parent}"
+            raise ClusterError(f"{path}: certificates: {tls} does not exist: name {where}")
+        content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
     return settings, system, content
 
@@ -125,9 +120,6 @@ def jobqueue() -> ModuleType:
 @contextmanager
 def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
     """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters, its arguments."""
-    import dask
-    from distributed.security import Security
-
     settings, system, content = read_settings(path, lifetime)
     # A worker that its nanny restarts must not cost the whole job.
     usual = {"distributed.deploy.lost-worker-timeout": "60s", **CONFIGURATION}
@@ -146,15 +138,11 @@ def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings,
             arguments += ["--lifetime", f"{settings.lifetime:g}s"]
             arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
         prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's come later and win
-        prologue += config["job-script-prologue"]
-        options: dict[str, Any] = {
-            "worker_extra_args": arguments,
-            "scheduler_options": scheduler,
-            "job_script_prologue": prologue,
-        }
+        options: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
+        options["job_script_prologue"] = prologue + config["job-script-prologue"]
         if dask.config.get("distributed.comm.tls.ca-file"):
             options |= {"security": Security(), "protocol": "tls://"}
-            prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
+            options["job_script_prologue"].append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
         yield settings, system, getattr(jobqueue(), SYSTEMS[system][0]), options
 
 
@@ -176,20 +164,16 @@ def batch_jobs(
     cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
     Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
     """
-    from distributed import Client
-
-    path = Path(path)
-    with _configured(path, lifetime) as (settings, system, cluster_class, options):
+    with _configured(Path(path), lifetime) as (settings, system, cluster_class, options):
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
-            say(
-                f"{path}: no certificates: whoever reaches the scheduler or a worker over the network can run code as you "
-                "(sdem cluster certificates makes some)"
-            )
+            whoever = "whoever reaches the scheduler or a worker over the network can run code as you"
+            say(f"{path}: no certificates: {whoever} (sdem cluster certificates makes some)")
 
         class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
             """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
 
-            refusal: str | None = None
+            refusal = ""
+            worker_seen: float | None = None  # when it last had a worker
 
             async def start(self) -> None:
                 try:
@@ -198,20 +182,20 @@ def batch_jobs(
                     # of jobqueue's message only what the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
                     self.refusal = _first_lines(output or str(error))
-                    await compat.process_interface(self, "start")
+                    self.status = Status.running
 
             async def close(self) -> None:
                 await super().close()
-                await compat.process_interface(self, "close")
+                await ProcessInterface.close(self)
 
         with ended_by_signals():
             cluster = cluster_class(job_cls=Job, **options)
-            monitor = JobMonitor(cluster, system, settings, path, say)
+            monitor = JobMonitor(cluster, system, settings, say)
             try:
                 cluster.scale(jobs=settings.jobs)
                 waits = f"waiting up to {settings.wait_for_workers:g} s for a worker"
                 say(f"{settings.jobs} jobs of {system} submitted; {waits}")
-                monitor.wait_for_worker()
+                monitor.wait_for_worker(path)
                 cluster.loop.add_callback(monitor.watch)
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
@@ -224,7 +208,7 @@ def batch_jobs(
 
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
     """Return what a batch system says about a job, and whether it is over: None if the system does not answer."""
-    command = [*SYSTEMS[system][1].split(), job_id, *SYSTEMS[system][2:]]
+    command = [*shlex.split(SYSTEMS[system][1]), job_id]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -256,23 +240,18 @@ class JobMonitor:
     has come.
     """
 
-    def __init__(
-        self, cluster: Any, system: str, settings: JobSettings, path: Path, say: Callable[[str], None]
-    ) -> None:
-        self._cluster, self._system, self._settings, self._path, self._say = cluster, system, settings, path, say
-        self._last_worker: dict[object, float] = {}  # by job, since names are used again
+    def __init__(self, cluster: Any, system: str, settings: JobSettings, say: Callable[[str], None]) -> None:
+        self._cluster, self._system, self._settings, self._say = cluster, system, settings, say
         self._failures, self.stopped = 0, False
 
     def _status(self, job: Any) -> tuple[str, bool | None]:
         """Return what is known of a job, and whether it is over: refused, not submitted yet, or see `job_status`."""
-        if job.refusal is not None:
+        if job.refusal:
             return f"the job was refused: {job.refusal}", True
         return ("", False) if job.job_id is None else job_status(self._system, job.job_id)
 
     def states(self) -> str:
         """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
-        import dask
-
         config, texts = dask.config.get(f"jobqueue.{self._system}"), dict[str, None]()
         for job in list(self._cluster.workers.values()):
             text, over = self._status(job)
@@ -281,7 +260,7 @@ class JobMonitor:
                 texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
         return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
 
-    def wait_for_worker(self) -> None:
+    def wait_for_worker(self, path: str | Path) -> None:
         """Raise ClusterError if none comes in time, or no job is left that could bring one."""
         cluster, wait, began = self._cluster, float(self._settings.wait_for_workers), time.monotonic()
         next_look, script = began + LOOK, f"The script of each job:\n{cluster.job_script()}"
@@ -291,8 +270,8 @@ class JobMonitor:
                 address = cluster.scheduler_address
                 note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
                 raise ClusterError(
-                    f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {self._path} sets this time). The "
-                    f"scheduler listens at {address}{note if LOOPBACK in address else ''}.\n{script}"
+                    f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this time). The scheduler "
+                    f"listens at {address}{note if LOOPBACK in address else ''}.\n{script}"
                 )
             if now >= next_look:
                 hopeless = [self._status(job)[1] for job in list(cluster.workers.values())]
@@ -310,8 +289,7 @@ class JobMonitor:
                 lost = [name for name, job in list(cluster.workers.items()) if await self._is_lost(name, job)]
                 if lost and not self.stopped:
                     await cluster.scale_down(lost)
-                missing = set(cluster.worker_spec) != set(cluster.workers)
-                if (lost or missing) and not self.stopped:
+                if (lost or set(cluster.worker_spec) != set(cluster.workers)) and not self.stopped:
                     cluster.scale(jobs=self._settings.jobs)
             except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
                 self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
@@ -321,22 +299,20 @@ class JobMonitor:
         return any(worker == str(name) or worker.startswith(f"{name}-") for worker in present)
 
     async def _is_lost(self, name: object, job: Any) -> bool:
-        now = time.monotonic()
+        now, first = time.monotonic(), job.worker_seen is None
         if self._has_worker(name):
-            if job not in self._last_worker:
-                self._failures = 0
-            self._last_worker[job] = now
+            self._failures, job.worker_seen = 0 if first else self._failures, now
             return False
         text, over = await asyncio.to_thread(self._status, job)
         if self._has_worker(name):
             return False
-        text, again = ", ".join(text.splitlines()), bool(over) or now - self._last_worker.get(job, now) > SILENT
-        if over and job not in self._last_worker:
-            text += "" if job.refusal else ": it ended before it brought a worker"
+        text = ", ".join(text.splitlines())
+        if over and first:
             if self._failures >= FAILURES:
                 return False
             self._failures += 1
-            again = self._failures < FAILURES
+            text += "" if job.refusal else ": it ended before it brought a worker"
+        again = self._failures < FAILURES if over and first else bool(over) or now - (job.worker_seen or now) > SILENT
         if over or again:
             without = f"{FAILURES} failed in a row; going on without it"
             self._say(f"{text}: {'submitting another' if again else without}")

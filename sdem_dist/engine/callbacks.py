@@ -7,12 +7,11 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -28,7 +27,7 @@ from sdem_dist.storage.publish import free_space
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
-PAUSE = 0.1  # seconds between two pictures of bars: in a notebook each is a message to the browser
+PAUSE = 0.1  # seconds between two pictures of bars in a notebook: each is a message to the browser
 PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
 
 
@@ -76,28 +75,31 @@ class LogLines:
             print(line, file=sys.stderr, flush=True)
 
 
-class ProgressBar:
+class ProgressBar(AbstractContextManager["ProgressBar"]):
     """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
 
     def __init__(self) -> None:
-        self._drawn, self._stage = 0.0, cast(StageStarted | None, None)
-        self._bars: Any = None  # rich's, which draws them in terminals only
-        self._cell: Any = None  # where a notebook shows them
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns, screen = (TextColumn("{task.description}", markup=False), BarColumn()), Console(stderr=True)
+        self._bars = Progress(*columns, console=screen, disable=in_notebook())
+        self._drawn, self._stage, self._cell = 0.0, cast(StageStarted | None, None), cast(Any, None)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the terminal as it was, also after a training that failed."""
+        self._bars.stop()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
-            if self._bars is None:
-                from rich.console import Console
-                from rich.progress import BarColumn, Progress, TextColumn
-
-                columns, screen = (TextColumn("{task.description}", markup=False), BarColumn()), Console(stderr=True)
-                self._bars = Progress(*columns, console=screen, auto_refresh=False, disable=in_notebook())
-                self._bars.start()
-            self._drop_unmonitored()
+            if self._stage is not None and not self._stage.monitored:
+                self._bars.remove_task(self._bars.task_ids[-1])  # the next bar takes its place
             self._stage = event
             self._bars.add_task(event.stage, completed=event.done, total=max(1, event.total))
-        elif isinstance(event, RunEnded):
-            self.stop()
         if self._stage is None:
             return
         bar = self._bars.tasks[-1]
@@ -109,35 +111,16 @@ class ProgressBar:
             text = bar.description + (f"  stopped, {event.then}" if event.then else "")
             self._bars.update(bar.id, description=text, total=max(1, bar.completed))
         is_due = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
-        if is_due or isinstance(event, StageStarted | StageEnded):
-            self._draw()
-
-    def _drop_unmonitored(self) -> None:
-        if self._stage is not None and not self._stage.monitored:
-            self._bars.remove_task(self._bars.task_ids[-1])  # the next bar takes its place
-
-    def _draw(self) -> None:
-        self._drawn = time.monotonic()
-        if not in_notebook():
-            self._bars.refresh()
-            return
-        display, bars = import_module("IPython.display"), list[str]()
-        for bar in self._bars.tasks:
-            progress = f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress>'
-            bars.append(f"{progress} {html.escape(bar.description)}")
-        picture = display.HTML("<br>".join(bars))
-        if self._cell is None:
-            self._cell = display.display(picture, display_id=True)
-        else:
-            self._cell.update(picture)
-
-    def stop(self) -> None:
-        """Leave the terminal as it was, also after a training that failed."""
-        if self._bars is not None:
-            self._drop_unmonitored()
-            self._draw()
-            self._bars.stop()
-        self._stage = self._bars = self._cell = None
+        if in_notebook() and (is_due or isinstance(event, StageStarted | StageEnded)):
+            self._drawn, display, rows = time.monotonic(), import_module("IPython.display"), list[str]()
+            for bar in self._bars.tasks:
+                progress = f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress>'
+                rows.append(f"{progress} {html.escape(bar.description)}")
+            picture = display.HTML("<br>".join(rows))
+            if self._cell is None:
+                self._cell = display.display(picture, display_id=True)
+            else:
+                self._cell.update(picture)
 
 
 def in_notebook() -> bool:
@@ -146,17 +129,9 @@ def in_notebook() -> bool:
     return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
-@contextmanager
-def progress_callback() -> Iterator[Callback]:
-    """Yield a progress bar for a notebook's cell or a terminal, stopped whatever happens; else plain lines."""
-    if not in_notebook() and not sys.stderr.isatty():
-        yield LogLines()
-        return
-    bar = ProgressBar()
-    try:
-        yield bar
-    finally:
-        bar.stop()
+def progress_callback() -> AbstractContextManager[Callback]:
+    """Return a progress bar for a notebook's cell or a terminal; else plain lines."""
+    return ProgressBar() if in_notebook() or sys.stderr.isatty() else nullcontext(LogLines())
 
 
 class JsonLines:

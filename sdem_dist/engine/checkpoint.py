@@ -26,9 +26,9 @@ Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
 SHARED_FOLDER_HINT = "keep checkpoints where every worker sees the same files, or none"
-_REMEDY = {
-    CHECKPOINT: "remove a damaged checkpoint, and the run goes on from the one before it",
-    RESULT: "remove the damaged result of a stage, and the run does this stage again",
+_KINDS = {  # of files: what their metadata tell beside the run, and what to do with a damaged one
+    CHECKPOINT: ("progress", "remove a damaged checkpoint, and the run goes on from the one before it"),
+    RESULT: ("result", "remove the damaged result of a stage, and the run does this stage again"),
 }
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 
@@ -142,11 +142,8 @@ class Checkpoints:
         if not (paths := self._of([stage.number])):
             return None
         path = paths[-1]
-        best, metadata = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
-        try:
-            progress = Progress(**from_json(metadata["progress"]))
-        except (KeyError, TypeError) as error:
-            raise _mismatch(path, error) from error
+        best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
+        progress = Progress(**saved)
         if progress.epoch > n_epochs:
             done = f"has run {counted(progress.epoch, 'epoch')}, more than the {n_epochs} asked for"
             hint = "ask for as many, or choose another checkpoint folder"
@@ -162,8 +159,7 @@ class Checkpoints:
         """Return what `write_result` was given; None where a stage has not finished. A scoring has no state."""
         if not (path := self._result(stage)).exists():
             return None
-        state, metadata = _read(path, RESULT, state_type, "state", run)
-        return state, from_json(metadata.get("result"))
+        return _read(path, RESULT, state_type, "state", run)
 
     def remove(self, stages: Container[int], keep: int = 0) -> None:
         """Remove the checkpoints of stages, but the newest `keep`."""
@@ -193,28 +189,26 @@ def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
 
 def _read(
     path: str | Path, kind: str, state_type: type[Any] | None, prefix: str, run: Json | None = None
-) -> tuple[Any, dict[str, Any]]:
-    """Return a state, None where there is no best one, and metadata, of `run` if given; ModelError says what to do."""
+) -> tuple[Any, Any]:
+    """Return a state, None where there is no best one, and of `run`, if given, what else the file tells."""
     names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
+    told, remedy = _KINDS[kind]
     try:
         arrays, metadata = read_archive(path, kind, names)
     except ModelError as error:
         if isinstance(error.__cause__, OSError):
             raise
-        raise ModelError(f"{error}; {_REMEDY[kind]}") from error
+        raise ModelError(f"{error}; {remedy}") from error
     if run is not None:
         check_run(path, run, metadata)  # first: the state of another run may have other arrays
-    if state_type is None or (prefix == "best" and not arrays):
-        return None, metadata
     try:
-        values = [arrays[name] for name in names]
+        value = None if run is None else from_json(metadata[told])
+        if state_type is None or (prefix == "best" and not arrays):
+            return None, value
+        fields = [arrays[name] for name in names]
     except KeyError as error:
-        raise _mismatch(path, error) from error
-    return state_type(*(float(value) if value.ndim == 0 else value for value in values)), metadata
-
-
-def _mismatch(path: str | Path, error: Exception) -> ModelError:
-    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error}): {_REMEDY[CHECKPOINT]}")
+        raise ModelError(f"{path}: the parts of this file do not fit together ({error}): {remedy}") from error
+    return state_type(*(float(field) if field.ndim == 0 else field for field in fields)), value
 
 
 def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:

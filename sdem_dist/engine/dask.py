@@ -29,8 +29,6 @@ ALL_WORKERS_SECONDS = 120.0  # to wait when all are asked at once; a run can do 
 TRANSIENT = (OSError, MemoryError, UnreadableError)  # another try may not meet them: storage hiccups, a worker is full
 TRIES = 3
 RETRY_SECONDS = 0.5  # pause of a worker before the second try of a task; before the third it is twice as long
-TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
-"""How many tasks' measurements, 2.5 KB each, a scheduler keeps, maybe in the driver's process.  Dask's is 100,000."""
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
@@ -67,9 +65,6 @@ class DaskExecutor(Executor):
             wanted.release()
         retried = self._events.append  # of a worker's message, to which Dask adds the worker
         client.subscribe_topic(self._run, lambda m: retried(TaskRetried(m[1]["failures"], m[1]["error"])))
-        with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
-            # From now on it records what `transfer_seconds` reads.
-            client.sync(self._reply, lambda: client.get_task_stream(count=0))
 
     def memory_bytes(self) -> int:
         ask = partial(compat.ask_scheduler, self._client, "identity", n_workers=-1)
@@ -147,11 +142,6 @@ class DaskExecutor(Executor):
         # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             return super().put(value)
-
-    def transfer_seconds(self, since: float) -> float:
-        tasks = self._client.sync(self._reply, lambda: self._client.get_task_stream(start=since))
-        spans = [span for task in tasks if self._run in str(task["key"]) for span in task["startstops"]]
-        return float(sum(span["stop"] - span["start"] for span in spans if span["action"] == "transfer"))
 
     def _watched(self, handle: Any, start: Callable[[], Awaitable[Any]]) -> Any:
         try:

@@ -101,7 +101,6 @@ class EpochEnded(Event, frozen=True):
     epoch: int
     seconds: float  #: Wall time of the epoch's rounds, without evaluation.
     documents_per_second: float
-    transfer: float  #: Seconds that workers spent on fetching results from each other, added up.
     metrics: Mapping[str, float]  #: What was evaluated after it, see ``sdem_dist.engine.plan``.
 
 

@@ -102,10 +102,6 @@ class Executor(Protocol):
         """Return what has happened to workers and tasks since this was last called."""
         return []
 
-    def transfer_seconds(self, since: float) -> float:
-        """Return the seconds of workers' fetching from each other, since a `time.time`."""
-        return 0.0
-
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Return ``function(*args)`` of every process: of one of each machine first, whose files others then find.
 

@@ -269,6 +269,10 @@ def submit_rounds(
     lanes, learner, n, submit = rounds[0], inputs.learner, plan.n_blocks, executor.submit
     if len(lanes) <= bundle and n == 1:
         return [submit(run_rounds, inputs, rounds, *blocks, affinity=lanes[0].lane / plan.n_lanes)]
+
+    def merged(parts: Blocks, fan_in: int, at_once: int) -> Blocks:
+        return [submit(combine, learner, at_once, *parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
+
     mapped = []
     for i in range(0, len(lanes), bundle):
         arguments = inputs, lanes[i : i + bundle], bundle >= LANES_COMBINED, *blocks
@@ -276,25 +280,13 @@ def submit_rounds(
     after: Blocks = []
     for b, block in enumerate(blocks):
         parts = mapped if n == 1 else [submit(block_of, learner, part, b, n) for part in mapped]
-        for fan_in, at_once in fan_ins(len(parts), bundle):
-            starts = range(0, len(parts), fan_in)
-            parts = [submit(combine, learner, at_once, *parts[i : i + fan_in]) for i in starts]
+        if bundle < LANES_COMBINED:
+            parts = merged(parts, LANES_COMBINED // bundle, LANES_COMBINED)
+        while len(parts) > 4:  # few are merged on the workers that have them, many in fewer tasks
+            parts = merged(parts, 16 if len(parts) > 64 else 4, 1)
         # Blocks ask for workers of their own, or one might end up with all of them.
         after.append(submit(update, learner, block, *parts, affinity=b / n if n > 1 else None))
     return after
-
-
-def fan_ins(n_parts: int, bundle: int) -> list[tuple[int, int]]:
-    """Return, for each level of tasks that combine, how many parts a task takes, and `reduce` at once."""
-    levels = []
-    if bundle < LANES_COMBINED:
-        levels.append((LANES_COMBINED // bundle, LANES_COMBINED))
-        n_parts = -(-n_parts * bundle // LANES_COMBINED)
-    while n_parts > 4:
-        fan_in = 16 if n_parts > 64 else 4  # few are merged on the workers that have them, many in fewer tasks
-        levels.append((fan_in, 1))
-        n_parts = -(-n_parts // fan_in)
-    return levels
 
 
 def ranges_to_score(n_documents: int) -> list[ScoredRanges]:

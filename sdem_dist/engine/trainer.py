@@ -59,8 +59,8 @@ class Trainer:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self.emit(events.RunEnded(next(self._numbers)))
+        ended = [events.RunEnded(next(self._numbers))] if kind is None else []
+        self.emit(*ended)
 
     def changed(self, change: Callable[[AnyStage], AnyStage]) -> Self:
         """Return a trainer of the same fit that runs ``change(stage)`` for each stage."""
@@ -68,10 +68,12 @@ class Trainer:
         other._change = lambda stage: before(change(stage))
         return other
 
-    def emit(self, event: Event) -> bool:
-        """Tell all callbacks; return whether one that may asks to stop."""
-        replies = [callback(event) for callback in self.callbacks]
-        return any(r is True and getattr(c, "may_stop", False) for r, c in zip(replies, self.callbacks, strict=True))
+    def emit(self, *latest: Event) -> bool:
+        """Tell all callbacks, first what happened to workers; return whether one that may asks to stop."""
+        replies: list[object] = []
+        for event in (*self.executor.drain_events(), *latest):
+            replies = [callback(event) for callback in self.callbacks]
+        return any(r is True and getattr(c, "may_stop", False) for r, c in zip(replies, self.callbacks, strict=False))
 
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
         """Load a finished stage, go on from its checkpoint, or begin it; ModelError: another run's, or too large."""
@@ -142,29 +144,23 @@ class StageRun:
         first_round, end = plan.number(progress.epoch, progress.round), plan.number(plan.n_epochs, 0)
         begins = *plan.place(first_round), first_round, end
         trainer.emit(events.StageStarted(stage.name, record.number, stage.monitored, metrics, *sizes, *begins))
-        self._compile()
+        if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once a run, in every process
+            started, here = time.perf_counter(), compile_target()
+            targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
+            for other in set() if trainer.compiled else {*targets} - {here}:
+                warnings.warn(
+                    "a worker compiles its kernels for another processor than this process "
+                    f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
+                    "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
+                    "them the same, and slower",
+                    stacklevel=2,
+                )
+            trainer.compiled.add(kernels)
+            trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
         ended = self._run_rounds(saved, first_round, end)
         if checkpoints is not None:
             unsaved.append((self._finished, record.number, *ended))
         return ended
-
-    def _compile(self) -> None:
-        """Compile the learner's kernels in every process, once a run; warn where they are other than this process's."""
-        compiled, stage, started = self._trainer.compiled, self._stage, time.perf_counter()
-        if (kernels := rounds.kernels_of(stage.learner)) in compiled:
-            return
-        here, n_blocks = compile_target(), self._plan.n_blocks
-        targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, n_blocks)
-        for other in set() if compiled else {*targets} - {here}:
-            warnings.warn(
-                "a worker compiles its kernels for another processor than this process "
-                f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
-                "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
-                "them the same, and slower",
-                stacklevel=2,
-            )
-        compiled.add(kernels)
-        self._trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
     def _run_rounds(self, saved: SavedState | None, number: int, end: int) -> StageResult[Any]:
         """Run the rounds from `number` to `end`, going on from a saved state if there is one.
@@ -177,50 +173,44 @@ class StageRun:
         ============================  =========================================
         """
         trainer, executor, plan, monitoring = self._trainer, self._executor, self._plan, self._monitoring
-        checkpoints, n, self._epoch_start = trainer.checkpoints, plan.n_blocks, time.time()
+        checkpoints, n = trainer.checkpoints, plan.n_blocks
 
         def get(block: int) -> Any:
             return executor.result(self._states[-1][block]).value
 
         self._states.append(self._first_blocks(saved))
         n_before = executor.n_remembered
-        exhausted = monitoring.is_exhausted(self._history, self._best_epoch)
-        try:
-            while number < end and not (exhausted or self._stopped):
-                epoch, round_ = plan.place(number)
-                left = most = plan.rounds(epoch) - round_
-                if checkpoints is not None and checkpoints.every_rounds is not None:
-                    most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
-                n_rounds = self._submit(epoch, round_, most)
-                number, ends_epoch = number + n_rounds, n_rounds == left
-                evaluates = ends_epoch and monitoring.should_evaluate(epoch, plan.n_epochs)
-                saves = checkpoints is not None and checkpoints.should_write(number, ends_epoch)
-                cuts = executor.n_remembered - n_before >= self._most_tasks
-                may_stop = epoch == plan.n_epochs - 1 or any(getattr(c, "may_stop", False) for c in trainer.callbacks)
-                drains = evaluates or saves or cuts or (ends_epoch and may_stop)
-                while len(self._pending) > (0 if drains else executor.max_pending_rounds):
-                    self._wait_oldest(evaluates)
-                if self._pending:
-                    continue
-                # Time has passed: a checkpoint may be due by now.
-                if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
-                    progress = Progress(*plan.place(number), self._history, self._best_epoch, self._seconds)
-                    saved = checkpoints.write(self._record, progress, get, self._best)
-                    trainer.emit(events.CheckpointWritten(self._stage.name, *progress[:2], place(saved.path)))
-                    blocks = self._first_blocks(saved) if executor.n_remembered else None
-                else:
-                    blocks = rounds.blocks_from_driver(executor, n, get) if cuts else None
-                if blocks is not None:
-                    self._states, n_before = deque([blocks]), executor.n_remembered
-                    del blocks
-                exhausted = monitoring.is_exhausted(self._history, self._best_epoch)
-        finally:  # also if the run ends with an error
-            for event in executor.drain_events():
-                trainer.emit(event)
+        while number < end and not (self._stopped or monitoring.is_exhausted(self._history, self._best_epoch)):
+            epoch, round_ = plan.place(number)
+            left = most = plan.rounds(epoch) - round_
+            if checkpoints is not None and checkpoints.every_rounds is not None:
+                most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
+            n_rounds = self._submit(epoch, round_, most)
+            number, ends_epoch = number + n_rounds, n_rounds == left
+            evaluates = ends_epoch and monitoring.should_evaluate(epoch, plan.n_epochs)
+            saves = checkpoints is not None and checkpoints.should_write(number, ends_epoch)
+            cuts = executor.n_remembered - n_before >= self._most_tasks
+            may_stop = epoch == plan.n_epochs - 1 or any(getattr(c, "may_stop", False) for c in trainer.callbacks)
+            drains = evaluates or saves or cuts or (ends_epoch and may_stop)
+            while len(self._pending) > (0 if drains else executor.max_pending_rounds):
+                self._wait_oldest(evaluates)
+            if self._pending:
+                continue
+            # Time has passed: a checkpoint may be due by now.
+            if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
+                progress = Progress(*plan.place(number), self._history, self._best_epoch, self._seconds)
+                saved = checkpoints.write(self._record, progress, get, self._best)
+                trainer.emit(events.CheckpointWritten(self._stage.name, *progress[:2], place(saved.path)))
+                blocks = self._first_blocks(saved) if executor.n_remembered else None
+            else:
+                blocks = rounds.blocks_from_driver(executor, n, get) if cuts else None
+            if blocks is not None:
+                self._states, n_before = deque([blocks]), executor.n_remembered
+                del blocks
         n_epochs, name = len(self._history), self._stage.name
         best_epoch = n_epochs if self._best is None else self._best_epoch + 1
         reason, why = ("callback", "a callback asked") if self._stopped else ("epochs", "")
-        if exhausted:
+        if monitoring.is_exhausted(self._history, self._best_epoch):
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"
         then = monitoring.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs)) if why else ""
@@ -268,8 +258,6 @@ class StageRun:
         timings = [timing for handle in handles for timing in executor.result(handle)]
         self._pending.popleft()
         self._states.popleft()
-        for event in executor.drain_events():
-            trainer.emit(event)
         before, self._clock = self._clock, time.perf_counter()
         seconds = self._clock - before
         self._seconds += seconds
@@ -285,7 +273,7 @@ class StageRun:
             trainer.emit(events.RoundEnded(name, epoch, round_, seconds / len(numbers), executor.n_workers, merge))
         if numbers[-1] < self._plan.rounds(epoch) - 1:
             return
-        transfer, seconds, metrics = executor.transfer_seconds(self._epoch_start), self._seconds, dict[str, float]()
+        seconds, metrics, self._seconds = self._seconds, dict[str, float](), 0.0
         if evaluates and not self._pending:
             blocks, corpus = self._states[-1], monitoring.validation
             if monitoring.training:
@@ -298,8 +286,7 @@ class StageRun:
             del blocks
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
-        self._stopped = trainer.emit(events.EpochEnded(name, epoch, seconds, rate, transfer, metrics))
-        self._seconds, self._epoch_start = 0.0, time.time()  # transfers of evaluation belong to no epoch
+        self._stopped = trainer.emit(events.EpochEnded(name, epoch, seconds, rate, metrics))
         if monitoring.is_best(self._history, self._best_epoch):
             self._best = None  # otherwise there would be two
             self._best_epoch, self._best = epoch, self._state()

@@ -344,8 +344,8 @@ def test_a_run_that_was_killed_while_it_wrote_its_log_goes_on_in_it(lost, desk):
 
 LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
 ROUND = {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5}
-EPOCH = {"wall": 5.0, "documents": 20, "worker_seconds": 15.0, "read": 2.0, "map": 8.0, "merge": 1.0, "transfer": 0.75,
-         "wait": 2.25}  # fmt: skip
+EPOCH = {"wall": 5.0, "documents": 20, "worker_seconds": 15.0, "read": 2.0, "map": 8.0, "merge": 1.0,
+         "wait": 3.0}  # fmt: skip
 
 
 def test_parts_of_an_epoch_add_up_and_a_stage_that_is_not_monitored_is_one_row():
@@ -353,7 +353,7 @@ def test_parts_of_an_epoch_add_up_and_a_stage_that_is_not_monitored_is_one_row()
     for stage, n_epochs, monitored in (("survey", 1, False), ("start", 3, False), ("train", 2, True)):
         events.append({"event": "StageStarted", "monitored": monitored})
         for epoch in range(n_epochs):
-            events += [LANE, LANE, ROUND, {"event": "EpochEnded", "stage": stage, "epoch": epoch, "transfer": 0.75}]
+            events += [LANE, LANE, ROUND, {"event": "EpochEnded", "stage": stage, "epoch": epoch}]
         rows = [(k + 1, k + 1, 1) for k in range(n_epochs)] if monitored else [(1, n_epochs, n_epochs)]
         for first, last, times in rows:
             parts = {name: times * value for name, value in EPOCH.items()}

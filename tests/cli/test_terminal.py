@@ -64,7 +64,7 @@ def test_no_control_character_of_data_reaches_a_terminal(tmp_path, monkeypatch):
     Path("t.txt").write_text("w0\n")
     Path("bad.tsv").write_text(f"{ODD}\n")
     started = '{"event": "StageStarted", "monitored": true}\n'
-    ended = '{"event": "EpochEnded", "transfer": 0, "epoch": 0, "stage": "\\u001b[31m[red]"}'
+    ended = '{"event": "EpochEnded", "epoch": 0, "stage": "\\u001b[31m[red]"}'
     Path("events").write_text(started + ended)
     for command, *more in (
         ["inspect c"], ["inspect m"], ["predict m t.txt"], ["evaluate m c"], ["ingest bad.tsv d"],

@@ -104,7 +104,7 @@ def test_a_stage_that_is_not_monitored_costs_one_line_if_it_takes_long(seconds, 
     write = LogLines()
     events = [stage("survey", monitored=False)]
     for epoch in range(3):
-        events += [RoundEnded("survey", epoch, 0, seconds, 1, 0.0), EpochEnded("survey", epoch, seconds, 1.0, 0.0, {})]
+        events += [RoundEnded("survey", epoch, 0, seconds, 1, 0.0), EpochEnded("survey", epoch, seconds, 1.0, {})]
         events.append(CheckpointWritten("survey", epoch, 0, Path("somewhere")))
     for event in [*events, StageEnded("survey", 0, 3, "epochs", 3)]:
         write(event)
@@ -125,7 +125,7 @@ def test_of_many_quick_epochs_without_a_figure_one_in_ten_gets_a_line(n_epochs, 
     write = LogLines()
     write(stage("train", monitored=True, n_epochs=n_epochs))
     for epoch in range(n_epochs):
-        write(EpochEnded("train", epoch, seconds, 1.0, 0.0, metrics))
+        write(EpochEnded("train", epoch, seconds, 1.0, metrics))
     lines = capsys.readouterr().err.splitlines()[1:]
     assert [int(line.split("epoch ")[1].split()[0]) for line in lines] == expected
 
@@ -150,7 +150,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
 
 def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():
     metrics = {"ncll": 0.5, "mse": 0.25}
-    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics)
+    event = EpochEnded("train", 0, 1.0, 1.0, metrics)
     assert callbacks.brief(event, ("mse",)) == "epoch 1  mean squared error 0.2500"
-    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics | {"validation_mse": 0.75})
+    event = EpochEnded("train", 0, 1.0, 1.0, metrics | {"validation_mse": 0.75})
     assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  held-out  mean squared error 0.7500"
