@@ -5,7 +5,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
@@ -71,7 +71,7 @@ class DaskExecutor(Executor):
         described = self._client.sync(self._reply, ask)["workers"]
         limits = [worker["memory_limit"] for worker in described.values() if worker["memory_limit"]]
         # Workers without a limit share what their machine has.
-        unlimited = Counter(_host(address) for address, worker in described.items() if not worker["memory_limit"])
+        unlimited = Counter(worker["host"] for worker in described.values() if not worker["memory_limit"])
         if unlimited:
             sizes = self.run_on_all_workers(of_this_process)
             limits.append(min(sizes, default=of_this_process()) // max(unlimited.values()))
@@ -80,7 +80,7 @@ class DaskExecutor(Executor):
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """See `Executor`; no task: it would wait for others. What fails here fails in a task, too."""
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
-        first = list({_host(worker): worker for worker in reversed(self.workers)}.values())
+        first = list({worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values())
         groups, values = [first, [worker for worker in self.workers if worker not in first]], list[Value]()
         # In a thread: long work, such as compiling, must not keep a worker's event loop from answering the scheduler.
         run = partial(self._client.run, asyncio.to_thread, function, *args, on_error="ignore", asynchronous=True)
@@ -117,7 +117,15 @@ class DaskExecutor(Executor):
             preferred = self.workers[min(int(affinity * len(self.workers)), len(self.workers) - 1)]
             restrictions = {"workers": [preferred], "allow_other_workers": True}
         # The function comes first: Dask groups its measurements by what precedes the first number.
-        key = f"{function.__name__}-{self._run}-{self.n_remembered}{_lanes_in_words(args)}"
+        key = f"{function.__name__}-{self._run}-{self.n_remembered}"
+        groups = [group for arg in args if isinstance(arg, list) for group in arg]  # lanes, or rounds of lanes
+        each = [lane for group in groups for lane in (group if isinstance(group, list) else [group])]
+        if lanes := [lane for lane in each if isinstance(lane, Lane)]:
+            first, last = lanes[0], lanes[-1]
+            key += (
+                f" (lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, "
+            )
+            key += f"from 0; documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
         # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission
         # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
         # equal, and statistics would wait for neighbours to be merged with.
@@ -212,10 +220,6 @@ class DaskExecutor(Executor):
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
 
-def _host(address: str) -> str:
-    return address.rpartition(":")[0]
-
-
 def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
     """Return ``function(*args)``, tried again here: affinity would send a task scheduled anew back to this worker."""
     for attempt in range(1, TRIES):
@@ -231,14 +235,3 @@ def scratch_folder() -> str | None:
     """Return where temporary files of a cluster go: Dask's ``sdem-dist.scratch``, ``temporary-directory``, or None."""
     folder = dask.config.get("sdem-dist.scratch", None) or dask.config.get("temporary-directory", None)
     return None if folder is None else str(folder)
-
-
-def _lanes_in_words(args: Iterable[object]) -> str:
-    """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
-    groups = [group for arg in args if isinstance(arg, list) for group in arg]  # lanes, or rounds of lanes
-    nested = [group if isinstance(group, list) else [group] for group in groups]
-    if not (lanes := [lane for group in nested for lane in group if isinstance(lane, Lane)]):
-        return ""
-    first, last = lanes[0], lanes[-1]
-    rounds = f"lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, from 0"
-    return f" ({rounds}; documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
