@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -28,10 +27,7 @@ Facts = dict[str, Any]  # names and values, which travel as they are
 PACKAGES = ("sdem_dist", "dask", "distributed", "numpy", "scipy", "numba", "llvmlite", "zarr", "scikit-learn")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 1 << 30
-SECONDS_APART = 2.0  # of clocks: certificates and logs depend on them
-SLOW_ROUND_TRIP, SLOW_BYTES = 0.2, 10e6  # seconds; bytes a second
 SCRATCH = GIB  # bytes that should be free for temporary files
-PAYLOAD = 8 << 20  # bytes that measure the network
 REFUSES = ": training refuses to start"
 REPLY_SECONDS = 60.0  # that a worker may take for an answer
 
@@ -43,7 +39,7 @@ class Check(NamedTuple):
 
 
 def facts_of_process(dask_worker: Any = None) -> Facts:
-    """Return versions, processor, cores, threads, time and scratch room of this process, which may be a worker."""
+    """Return versions, processor, cores, threads and scratch room of this process, which may be a worker."""
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
         try:
@@ -61,7 +57,6 @@ def facts_of_process(dask_worker: Any = None) -> Facts:
         "threads": {name: os.environ.get(name) for name in THREADS},
         "scratch": scratch,
         "scratch_free": shutil.disk_usage(scratch).free,
-        "time": time.time(),
     }
 
 
@@ -87,8 +82,6 @@ def checks_of(
     advised = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE
     model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
     free = min(facts["scratch_free"] for facts in (workers or processes).values()) / GIB
-    trip, speed = (f([w[k] for w in workers.values()] or [0.0]) for f, k in ((max, "round_trip"), (min, "speed")))
-    apart = max((abs(w["seconds_apart"]) for w in workers.values()), default=0.0)
     plain = [a for a in addresses if not a.startswith(("tls://", "inproc://"))]
     alike, compiled = (counted(n, "process", "processes") for n in (len(processes), len(workers) + 1))
     written = f"a file written here in {folder}"
@@ -96,52 +89,41 @@ def checks_of(
         "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
         "cpu": f"kernels are compiled for the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
-        "network": f"round trip {1e3 * trip:.0f} ms, {speed / 1e6:.0f} MB/s at the slowest worker",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
         "threads": f"{sum(worker['nthreads'] for worker in workers.values())} in all, none too many",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
-        "clocks": f"within {apart:.1f} s of the client's",
         "encryption": "every connection is encrypted and both ends show certificates",
     }
     if plain:
         fine["encryption"] = "none, and nothing listens beyond this machine"
-    problems: list[tuple[str, str]] = []  # topics, and what is wrong: nothing where the text is empty
+    rows: list[tuple[str, object, str]] = []  # topic, whether there is a problem, and which
     for name, other in others:
         for package, version in here["versions"].items():
-            if (another := other["versions"].get(package, "unknown")) != version:
-                problems.append(("versions", f"{package} is {version} at {first}, {another} at {name}"))
+            another = other["versions"].get(package, "unknown")
+            rows.append(("versions", another != version, f"{package} is {version} at {first}, {another} at {name}"))
     for name, worker in workers.items():
         differ = compat.target_difference(here["target"], worker["target"])  # they round otherwise
-        slow = worker["round_trip"] > SLOW_ROUND_TRIP or worker["speed"] < SLOW_BYTES
-        network = f"round trip {1e3 * worker['round_trip']:.0f} ms, {worker['speed'] / 1e6:.0f} MB/s"
-        limit, n_threads, seconds = worker["memory_limit"] or float("inf"), worker["nthreads"], worker["seconds_apart"]
+        limit, n_threads = worker["memory_limit"] or float("inf"), worker["nthreads"]
         note, cores = REFUSES if needed > REFUSED * limit else "", counted(worker["cores"], "core")
+        memory = f"{name} may use {limit / GIB:.1f} GiB{note}; {advised / GIB:.1f} GiB are advised"
         settings = ", ".join(f"{k}={v}" for k, v in worker["threads"].items() if v not in (None, "1"))
-        problems += [
-            ("cpu", differ and f"{first} and {name} differ in {differ}: models may differ in their last bits"),
-            (
-                "files",
-                "" if worker["sees_file"] else f"{written} cannot be read by {name}: corpora need a shared filesystem",
-            ),
-            ("network", slow and f"{name} is slow: {network}"),
-            (
-                "memory",
-                limit < advised and f"{name} may use {limit / GIB:.1f} GiB{note}; {advised / GIB:.1f} GiB are advised",
-            ),
-            ("threads", n_threads > worker["cores"] and f"{name} runs {n_threads} threads on {cores}"),
-            ("threads", settings and f"{name}: {settings}: 1 keeps libraries from competing"),
-            ("clocks", abs(seconds) > SECONDS_APART and f"{name} is {seconds:+.1f} s off the client's clock"),
+        blind = f"{written} cannot be read by {name}: corpora need a shared filesystem"
+        rows += [
+            ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),
+            ("files", not worker["sees_file"], blind),
+            ("memory", limit < advised, memory),
+            ("threads", n_threads > worker["cores"], f"{name} runs {n_threads} threads on {cores}"),
+            ("threads", settings, f"{name}: {settings}: 1 keeps libraries from competing"),
         ]
     for name, facts in (workers or processes).items():
-        if (room := facts["scratch_free"]) < SCRATCH:
-            problems.append(("scratch", f"{name}: {facts['scratch']} has {room / GIB:.1f} GiB free"))
-    exposed = [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))]
-    for address in exposed[:1]:
-        text = f"none at {address}: whoever reaches it can run code there (sdem cluster certificates)"
-        problems.append(("encryption", text))
+        room = facts["scratch_free"]
+        rows.append(("scratch", room < SCRATCH, f"{name}: {facts['scratch']} has {room / GIB:.1f} GiB free"))
+    exposed = next((a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))), "")
+    open_to = f"none at {exposed}: whoever reaches it can run code there (sdem cluster certificates)"
+    rows.append(("encryption", exposed, open_to))
     checks = list[Check]()
     for topic in fine if workers else ("versions", "scratch"):
-        texts = [text for about, text in problems if text and about == topic]
+        texts = [text for about, is_so, text in rows if is_so and about == topic]
         is_error = topic in ("versions", "files")
         checks += [Check("error" if is_error or REFUSES in text else "warning", topic, text) for text in texts]
         checks += [] if texts else [Check("ok", topic, fine[topic])]
@@ -158,24 +140,18 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
         cloudpickle.register_pickle_by_value(module)
     path, word, workers = folder.absolute() / f".sdem-doctor-{uuid.uuid4().hex}", uuid.uuid4().hex, dict[str, Facts]()
     try:
+        path.write_text(word, encoding="utf-8")
+    except OSError as error:
+        raise ClusterError(f"cannot write in {folder}: {error.strerror}; choose another --folder") from error
+    try:
         info = client.scheduler_info(n_workers=-1)
         addresses = list(info["workers"])
         if not addresses:
             raise ClusterError(f"the scheduler at {info['address']} has no workers to look at")
-        path.write_text(word, encoding="utf-8")
         for worker in addresses:
-            _ask(client, worker, len, b"")  # the first call opens a connection, which a round trip should not count
-            before = time.time()
-            facts, _ = _ask(client, worker, facts_of_process)
-            facts["seconds_apart"] = facts["time"] - (before + time.time()) / 2
-            _, facts["round_trip"] = _ask(client, worker, len, b"")
-            _, seconds = _ask(client, worker, len, bytes(PAYLOAD))
-            facts["speed"] = PAYLOAD / max(seconds - facts["round_trip"], 1e-9)
-            facts["sees_file"], _ = _ask(client, worker, can_read, str(path), word)
-            workers[worker] = facts
+            workers[worker] = _ask(client, worker, facts_of_process)
+            workers[worker]["sees_file"] = _ask(client, worker, can_read, str(path), word)
         others = {"the scheduler": client.run_on_scheduler(facts_of_process), **workers}
-    except OSError as error:
-        raise ClusterError(f"cannot write in {folder}: {error.strerror}; choose another --folder") from error
     finally:
         path.unlink(missing_ok=True)
         for module in modules:
@@ -183,18 +159,15 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
     return checks_of(here | others, folder, [info["address"], *addresses], size)
 
 
-def _ask(client: Client, worker: str, function: Any, *args: Any) -> tuple[Any, float]:
-    """Return what a function returns on a worker, and after how many seconds."""
-
+def _ask(client: Client, worker: str, function: Any, *args: Any) -> Any:
     async def within_deadline() -> Any:
         run = client.run(function, *args, workers=[worker], on_error="return", asynchronous=True)
         return await asyncio.wait_for(run, REPLY_SECONDS)
 
-    started = time.perf_counter()
     try:
         reply = client.sync(within_deadline)[worker]
     except TimeoutError as error:
         raise ClusterError(f"no answer within {REPLY_SECONDS:g} s from the worker {worker}") from error
     if isinstance(reply, Exception):
         raise ClusterError(f"the worker {worker} did not answer: {type(reply).__name__}: {reply}") from reply
-    return reply, time.perf_counter() - started
+    return reply
