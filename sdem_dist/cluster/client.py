@@ -85,13 +85,9 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
-    if name and n_workers is not None:
-        raise ClusterError(f"{address} is a cluster that has its workers: leave out their number")
-    if not name and n_workers is None:
-        which = (
-            f"how many workers its new cluster has (--workers, n_workers), or add {CLUSTERS}NAME for one that is there"
-        )
-        raise ClusterError(f"{address} is a Dask Gateway: say {which}")
+    if bool(name) != (n_workers is None):
+        hint = f"of one that is there ({CLUSTERS}NAME) leave out their number"
+        raise ClusterError(f"{address}: say how many workers a new cluster has (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
         from dask_gateway import Gateway, GatewayCluster, GatewayClusterError, GatewayServerError

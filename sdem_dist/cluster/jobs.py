@@ -125,15 +125,17 @@ def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings,
     usual = {"distributed.deploy.lost-worker-timeout": "60s", **CONFIGURATION}
     with dask.config.set(usual), dask.config.set(dask.config.merge(dask.config.config, content)):
         config = dask.config.get(f"jobqueue.{system}")
-        arguments = [str(argument) for argument in config["worker-extra-args"]]
+        arguments = [
+            "--dashboard-address",
+            f"{LOOPBACK}:0",
+            *map(str, config["worker-extra-args"]),
+        ]  # the last one wins
         named = {argument.partition("=")[0] for argument in arguments}
         scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
         if config["interface"] is None and not named & {"--host", "--interface"}:
             arguments += ["--host", LOOPBACK]
             if not {"host", "interface"} & set(scheduler):
                 scheduler["host"] = LOOPBACK
-        if "--dashboard-address" not in named:  # workers would show theirs on every network
-            arguments += ["--dashboard-address", f"{LOOPBACK}:0"]
         if isinstance(settings.lifetime, float):
             arguments += ["--lifetime", f"{settings.lifetime:g}s"]
             arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
