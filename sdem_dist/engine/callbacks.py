@@ -117,8 +117,8 @@ def progress_callback() -> AbstractContextManager[Callback]:
 class JsonLines:
     """Append every event of a run to a file, a JSON object per line: ``event``, ``time`` in UTC, and its fields.
 
-    A disk that fills up ends the log with a warning, and not the run; a resumed run goes on in the same file. A file is
-    opened for each line, which so survives the death of this process. An object at a URL is written every few seconds.
+    A disk that fills up ends the log with a warning, and not the run. A file is opened for each line, which so survives
+    the death of this process; an object at a URL is written every few seconds.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -97,8 +97,8 @@ def checkpoint_folder(folder: str | Path) -> Path:
 class Checkpoints:
     """A folder of one fit, made if need be, or a URL; ModelError if it cannot be made or written to.
 
-    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that
-    another follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
+    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of one that another
+    follows.  Those of the last stage stay: a run of more epochs can go on from them.
     """
 
     folder: Path

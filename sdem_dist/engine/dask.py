@@ -37,9 +37,8 @@ class DaskExecutor(Executor):
     """A connected client as an executor.
 
     Tasks are pure and refer to the corpus by path and to the model by a future, so that Dask recomputes what a lost
-    worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached. A task may take
-    hours. Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence, or a lack of them, ends the
-    wait. One that hangs closes no connection, so Dask alone would wait for it without an end.
+    worker held; affinity only asks for the worker that probably has a range cached. A task may take hours: waiting ends
+    where the scheduler, asked every `PULSE` seconds, is silent or lacks workers. One that hangs closes no connection.
     """
 
     max_pending_rounds = 1

@@ -22,12 +22,10 @@ Part = TypeVar("Part")
 class Plan:
     """Epochs cut into rounds, rounds into lanes.
 
-    The corpus is cut once into ``n_lanes`` contiguous strips, a lane each, and every strip into ``n_rounds`` ranges of
-    (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
-    the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
-
-    Rounds of the first epoch may grow: its first is halved `growth` times (3: into ``1/8, 1/8, 1/4, 1/2`` of it), and
-    ranges are visited as they are stored: lanes that begin at the prior learn much, and the same, of few documents.
+    The corpus is cut into ``n_lanes`` strips, a lane each, and every strip into ``n_rounds`` ranges, visited in an order
+    drawn with the seed and the epoch. So what a worker has read and prepared for a lane serves again. Rounds of the
+    first epoch may grow: its first is halved `growth` times (3: into ``1/8, 1/8, 1/4, 1/2`` of it), and ranges are
+    visited as they are stored: lanes that begin at the prior learn much, and the same, of few documents.
     """
 
     n_documents: int
@@ -88,11 +86,10 @@ class Plan:
 
 
 def reduce(items: Iterable[Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1) -> Part:
-    """Return the sum of neighbours; items come one after the other, and few parts are alive at once.
+    """Return the sum of neighbours, few of which are alive at once; `at_once`: 1 where items are sums of lanes already.
 
-    The shape of the sum, and so its bits, depend on the number of lanes only: `LANES_COMBINED` neighbours are combined
-    at once, and their sums by pairs, level by level. A task may map or merge any aligned power of two of them, since
-    `combine` is never called for one part alone. `at_once`: 1 where items are sums of lanes already.
+    Its shape, and so its bits, depend on the number of lanes only: `LANES_COMBINED` neighbours are combined at once,
+    their sums by pairs. A task may have any aligned power of two of them: one part alone is never combined.
     """
     # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and whole states
     # that it refers to would be kept until the garbage collector runs.

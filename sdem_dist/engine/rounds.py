@@ -218,11 +218,10 @@ def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], A
 
 
 class TaskSizes:
-    """How many lanes make a task, and how many rounds; neither changes a bit.
+    """How many lanes, by powers of two, make a task, and how many rounds; neither changes a bit.
 
-    A round is `TASKS_A_WORKER` tasks for each worker, of lanes bundled by powers of two. Where all work of a round,
-    reading and preparing its documents too, takes one worker less than the round took all of them, most of that was
-    messages: then one task runs whole rounds, as many as fit into `SHORT_TASK` seconds.
+    Where all work of a round, reading and preparing too, takes one worker less than the round took all of them, most of
+    that was messages: then one task runs whole rounds, as many as fit into `SHORT_TASK` seconds.
     """
 
     def __init__(self, plan: Plan, executor: Executor) -> None:
@@ -259,12 +258,11 @@ class TaskSizes:
 def submit_rounds(
     inputs: TaskInput, plan: Plan, executor: Executor, blocks: Blocks, rounds: Sequence[Sequence[Lane]], bundle: int
 ) -> Blocks:
-    """Submit the tasks of a round and return the handles of the state's blocks after it.
+    """Submit the tasks of a round, or of several that are one task each; return the state's blocks after it.
 
-    Where one bundle has all lanes, and the state is one block, one task does all; then there may be several rounds.
-    Otherwise ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b. Those of fewer than 4 lanes are not sums yet:
-    ``ceil(L / 4)`` tasks make them.  For each of B blocks, sums are merged by 4 while more than 4 are left (by 16 while
-    more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut first.
+    ``M = ceil(L / b)`` tasks map L lanes in bundles of b. Those of fewer than 4 lanes are not sums yet: ``ceil(L / 4)``
+    tasks make them.  For each of B blocks, sums are merged by 4 while more than 4 are left (by 16 while more than 64),
+    in a task each, and one task updates; with more than one block, ``M B`` tasks cut first.
     """
     lanes, learner, n, submit = rounds[0], inputs.learner, plan.n_blocks, executor.submit
     if len(lanes) <= bundle and n == 1:

@@ -31,9 +31,8 @@ TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 class Trainer:
     """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit.
 
-    A stage that an earlier run finished is not run again: its result is in the checkpoint folder, where it is left when
-    the next stage begins. Until then the stage's checkpoints stay, and a resumed run repeats a scoring after the stage.
-    `settings`: what must be equal for a resume, beside each stage's learner and its plan without `n_epochs`.
+    The result of a stage goes to the checkpoint folder when the next begins, so that no later run does it again. Until
+    then its checkpoints stay, and a resumed run repeats a scoring after it.
     """
 
     executor: Executor
@@ -41,7 +40,7 @@ class Trainer:
     _: KW_ONLY
     monitoring: Monitoring = NOT_EVALUATED
     checkpoints: Checkpoints | None = None
-    settings: Json = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)  # to be equal for a resume, with learners and plans but for `n_epochs`
     resume: bool = False
     callbacks: Sequence[Callback] = ()
 
