@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 class Plan:
     """Epochs cut into rounds, rounds into lanes.
 
-    The corpus is cut into ``n_lanes`` strips, a lane each, and every strip into ``n_rounds`` ranges, visited in an order
+    The corpus is cut into ``n_lanes`` strips, a lane each, and a strip into ``n_rounds`` ranges, visited in an order
     drawn with the seed and the epoch. So what a worker has read and prepared for a lane serves again. Rounds of the
     first epoch may grow: its first is halved `growth` times (3: into ``1/8, 1/8, 1/4, 1/2`` of it), and ranges are
     visited as they are stored: lanes that begin at the prior learn much, and the same, of few documents.
