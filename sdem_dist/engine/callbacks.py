@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -26,6 +27,7 @@ from sdem_dist.storage.publish import free_space
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
+PAUSE = 0.1  # seconds between two pictures of bars in a notebook: each is a message to the browser
 PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
 
 
@@ -74,14 +76,15 @@ class LogLines:
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """Show a bar for each stage, by `rich`; of a monitored one it stays, with its metrics."""
+    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        columns = TextColumn("{task.description}", markup=False), BarColumn()
-        self._bars, self._stage = Progress(*columns, console=Console(stderr=True)), cast(StageStarted | None, None)
+        columns, screen = (TextColumn("{task.description}", markup=False), BarColumn()), Console(stderr=True)
+        self._bars = Progress(*columns, console=screen, disable=in_notebook())
+        self._drawn, self._stage, self._cell = 0.0, cast(StageStarted | None, None), cast(Any, None)
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -97,21 +100,38 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
                 self._bars.remove_task(self._bars.task_ids[-1])  # the next bar takes its place
             self._stage = event
             self._bars.add_task(event.stage, completed=event.done, total=max(1, event.total))
-        elif isinstance(event, RoundEnded):
-            self._bars.advance(self._bars.task_ids[-1])
-        elif isinstance(event, EpochEnded) and self._stage is not None and self._stage.monitored:
-            text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
-            self._bars.update(self._bars.task_ids[-1], description=text)
+        if self._stage is None:
+            return
+        bar = self._bars.tasks[-1]
+        if isinstance(event, RoundEnded):
+            self._bars.advance(bar.id)
+        elif isinstance(event, EpochEnded) and self._stage.monitored:
+            self._bars.update(bar.id, description=f"{event.stage}  {brief(event, self._stage.main_metrics)}")
         elif isinstance(event, StageEnded):
-            bar = self._bars.tasks[-1]
             text = bar.description + (f"  stopped, {event.then}" if event.then else "")
             self._bars.update(bar.id, description=text, total=max(1, bar.completed))
+        is_due = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
+        if in_notebook() and (is_due or isinstance(event, StageStarted | StageEnded)):
+            self._drawn, display, rows = time.monotonic(), import_module("IPython.display"), list[str]()
+            for bar in self._bars.tasks:
+                progress = f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress>'
+                rows.append(f"{progress} {html.escape(bar.description)}")
+            picture = display.HTML("<br>".join(rows))
+            if self._cell is None:
+                self._cell = display.display(picture, display_id=True)
+            else:
+                self._cell.update(picture)
+
+
+def in_notebook() -> bool:
+    """Say whether code runs in the kernel of a notebook, without importing IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def progress_callback() -> AbstractContextManager[Callback]:
-    """Return bars for a terminal, or for a notebook that has the widgets with which rich draws them; else lines."""
-    in_notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
-    return ProgressBar() if in_notebook or sys.stderr.isatty() else nullcontext(LogLines())
+    """Return a progress bar for a notebook's cell or a terminal; else plain lines."""
+    return ProgressBar() if in_notebook() or sys.stderr.isatty() else nullcontext(LogLines())
 
 
 class JsonLines:
