@@ -192,17 +192,38 @@ def batch_jobs(
 
         with ended_by_signals():
             cluster = cluster_class(job_cls=Job, **options)
-            monitor = JobMonitor(cluster, system, settings, say)
+            monitor, wait, why = JobMonitor(cluster, system, settings.jobs, say), float(settings.wait_for_workers), ""
             try:
                 cluster.scale(jobs=settings.jobs)
-                waits = f"waiting up to {settings.wait_for_workers:g} s for a worker"
-                say(f"{settings.jobs} jobs of {system} submitted; {waits}")
-                monitor.wait_for_worker(path)
+                say(f"{settings.jobs} jobs of {system} submitted; waiting up to {wait:g} s for a worker")
+                began = looked = time.monotonic()
+                while not (cluster.scheduler.workers or why):
+                    time.sleep(0.1)
+                    if time.monotonic() >= began + wait:
+                        why = (
+                            f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this time). "
+                        )
+                        why += f"The scheduler listens at {cluster.scheduler_address}"
+                        if LOOPBACK in cluster.scheduler_address:
+                            why += ", where only this machine reaches it: others need interface below jobqueue"
+                    elif time.monotonic() >= looked + LOOK:
+                        over = [monitor.status(job)[1] for job in list(cluster.workers.values())]
+                        why = "no job is left that could bring a worker" if over and all(over) else ""
+                        looked = time.monotonic()
+                if not cluster.scheduler.workers:
+                    raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
                 cluster.loop.add_callback(monitor.watch)
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
-                raise ClusterError(f"{error}\nWhat {system} says:\n{monitor.states()}") from error
+                config, texts = dask.config.get(f"jobqueue.{system}"), dict[str, None]()  # each text once
+                for job in list(cluster.workers.values()):
+                    text, is_over = monitor.status(job)
+                    texts[text] = None
+                    if is_over and job.job_id is not None:
+                        texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
+                said = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
+                raise ClusterError(f"{error}\nWhat {system} says:\n{said}") from error
             finally:
                 monitor.stopped = True
                 cluster.close()
@@ -236,51 +257,20 @@ def _first_lines(text: str) -> str:
 
 
 class JobMonitor:
-    """Waits for the first worker of a cluster; then replaces lost jobs, in the cluster's event loop, until `stopped`.
+    """Replaces lost jobs of a cluster, in its event loop, until `stopped`.
 
-    Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
-    has come.
+    Adaptive scaling does so for jobs of one process only, and never where they end before they have a worker.
     """
 
-    def __init__(self, cluster: Any, system: str, settings: JobSettings, say: Callable[[str], None]) -> None:
-        self._cluster, self._system, self._settings, self._say = cluster, system, settings, say
+    def __init__(self, cluster: Any, system: str, n_jobs: int, say: Callable[[str], None]) -> None:
+        self._cluster, self._system, self._n_jobs, self._say = cluster, system, n_jobs, say
         self._failures, self.stopped = 0, False
 
-    def _status(self, job: Any) -> tuple[str, bool | None]:
+    def status(self, job: Any) -> tuple[str, bool | None]:
         """Return what is known of a job, and whether it is over: refused, not submitted yet, or see `job_status`."""
         if job.refusal:
             return f"the job was refused: {job.refusal}", True
         return ("", False) if job.job_id is None else job_status(self._system, job.job_id)
-
-    def states(self) -> str:
-        """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
-        config, texts = dask.config.get(f"jobqueue.{self._system}"), dict[str, None]()
-        for job in list(self._cluster.workers.values()):
-            text, over = self._status(job)
-            texts[text] = None
-            if over and job.job_id is not None:
-                texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
-        return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
-
-    def wait_for_worker(self, path: str | Path) -> None:
-        """Raise ClusterError if none comes in time, or no job is left that could bring one."""
-        cluster, wait, began = self._cluster, float(self._settings.wait_for_workers), time.monotonic()
-        next_look, script = began + LOOK, f"The script of each job:\n{cluster.job_script()}"
-        while not cluster.scheduler.workers:
-            now = time.monotonic()
-            if now >= began + wait:
-                address = cluster.scheduler_address
-                note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
-                raise ClusterError(
-                    f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this time). The scheduler "
-                    f"listens at {address}{note if LOOPBACK in address else ''}.\n{script}"
-                )
-            if now >= next_look:
-                hopeless = [self._status(job)[1] for job in list(cluster.workers.values())]
-                if hopeless and all(hopeless) and not cluster.scheduler.workers:
-                    raise ClusterError(f"no job is left that could bring a worker.\n{script}")
-                next_look = time.monotonic() + LOOK
-            time.sleep(0.1)
 
     async def watch(self) -> None:
         cluster = self._cluster
@@ -292,7 +282,7 @@ class JobMonitor:
                 if lost and not self.stopped:
                     await cluster.scale_down(lost)
                 if (lost or set(cluster.worker_spec) != set(cluster.workers)) and not self.stopped:
-                    cluster.scale(jobs=self._settings.jobs)
+                    cluster.scale(jobs=self._n_jobs)
             except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
                 self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
 
@@ -305,7 +295,7 @@ class JobMonitor:
         if self._has_worker(name):
             self._failures, job.worker_seen = 0 if first else self._failures, now
             return False
-        text, over = await asyncio.to_thread(self._status, job)
+        text, over = await asyncio.to_thread(self.status, job)
         if self._has_worker(name):
             return False
         text = ", ".join(text.splitlines())
