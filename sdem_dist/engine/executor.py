@@ -86,17 +86,20 @@ class Executor(Protocol):
     max_pending_rounds: int = 0  # rounds submitted before the current one ends, so that workers do not wait
     n_remembered: int = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
 
-    def memory_bytes(self) -> int: ...  # how much memory the process with the least may use
+    def memory_bytes(self) -> int:
+        return of_this_process()  # of several processes: of that with the least
+
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``, of a module-level pure function; a handle stands for its result.
 
         `affinity`: place of its documents in the corpus, from 0 to 1: a hint to run near what has run there.
         """
 
-    def result(self, handle: Handle[Value]) -> Value: ...  # wait for it; raise what its task raised
+    def result(self, handle: Handle[Value]) -> Value:
+        return handle.result()  # waits for it, and raises what its task raised
+
     def wait(self, handle: Handle[Any]) -> None:
-        """Do the same, leaving the value where it is."""
-        self.result(handle)
+        self.result(handle)  # elsewhere the value stays where it is
 
     def drain_events(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last called."""
@@ -117,15 +120,11 @@ class Executor(Protocol):
 class InProcess(Executor, AbstractContextManager["InProcess"]):
     """Threads of this process, by default one a core; the kernels release the GIL.  Imports no dask or distributed."""
 
-    def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
-        self.n_workers = n_threads or len(os.sched_getaffinity(0))
-        self._memory_bytes, self._stop = memory_bytes, threading.Event()
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_workers, self._stop = n_threads or len(os.sched_getaffinity(0)), threading.Event()
         self._pool: ThreadPoolExecutor | None = None
         if self.n_workers > 1:
             self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
-
-    def memory_bytes(self) -> int:
-        return of_this_process() if self._memory_bytes is None else self._memory_bytes
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
@@ -145,9 +144,6 @@ class InProcess(Executor, AbstractContextManager["InProcess"]):
         except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
             future.set_exception(error)
         return future
-
-    def result(self, handle: Handle[Value]) -> Value:
-        return handle.result()
 
     def __exit__(self, *error: object) -> None:
         """End the threads; a task that runs as soon as it checks."""

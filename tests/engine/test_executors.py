@@ -156,7 +156,8 @@ def test_the_formula():
 def test_a_run_is_refused_before_its_first_task():
     learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
-    with InProcess(1, memory_bytes=1000) as small:
+    with InProcess(1) as small:
+        small.memory_bytes = lambda: 1000
         small.submit = None  # whatever is submitted would fail otherwise
         with pytest.raises(ModelError, match="give each worker"):
             Trainer(small, corpus).run(Stage("train", learner, Plan(40, 1, 1, 2, 0)))
@@ -167,7 +168,8 @@ def test_a_small_budget_changes_no_bit(memory):
     learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
-    with InProcess(2, memory_bytes=memory) as executor:
+    with InProcess(2) as executor:
+        executor.memory_bytes = lambda: memory
         result = Trainer(executor, corpus).run(stage)
     with InProcess(1) as reference:
         expected = Trainer(reference, corpus).run(stage)
