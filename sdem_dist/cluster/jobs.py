@@ -67,8 +67,21 @@ class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
                 setattr(self, name, seconds)
 
 
-def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings, str, dict[str, Any]]:
-    """Return our section of a cluster file, its batch system, and all of it as Dask's configuration."""
+def jobqueue() -> ModuleType:
+    """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
+
+
+@contextmanager
+def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
+    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters, its arguments."""
     try:
         content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
@@ -82,12 +95,12 @@ def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings,
     system = next(iter(sections), "")
     if len(sections) != 1 or system not in SYSTEMS:
         raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
-    jobqueue()
+    cluster_class = getattr(jobqueue(), SYSTEMS[system][0])
     options = {str(name).replace("_", "-"): value for name, value in (sections[system] or {}).items()}
-    names = {name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")}
-    if unknown := options.keys() - names:  # jobqueue would pass over them in silence
-        names_text = ", ".join(sorted(names))
-        raise ClusterError(f"{path}: jobqueue: {system}: there is no option {unknown.pop()}; there are {names_text}")
+    names = sorted({name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")})
+    if unknown := options.keys() - set(names):  # jobqueue would pass over them in silence
+        options_there = f"there is no option {unknown.pop()}; there are {', '.join(names)}"
+        raise ClusterError(f"{path}: jobqueue: {system}: {options_there}")
     for name, value in options.items():  # a line of a job's script could be an order to the batch system
         texts = value if isinstance(value, list) else [value]
         is_script = name in ("job-script-prologue", "job-script-epilogue")
@@ -102,34 +115,12 @@ def read_settings(path: Path, lifetime: str | None = None) -> tuple[JobSettings,
             raise ClusterError(f"{path}: certificates: {tls} does not exist: name {where}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
-    return settings, system, content
-
-
-def jobqueue() -> ModuleType:
-    """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        import dask_jobqueue
-    except ImportError as error:
-        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
-    return dask_jobqueue
-
-
-@contextmanager
-def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
-    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters, its arguments."""
-    settings, system, content = read_settings(path, lifetime)
     # A worker that its nanny restarts must not cost the whole job.
     usual = {"distributed.deploy.lost-worker-timeout": "60s", **CONFIGURATION}
     with dask.config.set(usual), dask.config.set(dask.config.merge(dask.config.config, content)):
         config = dask.config.get(f"jobqueue.{system}")
-        arguments = [
-            "--dashboard-address",
-            f"{LOOPBACK}:0",
-            *map(str, config["worker-extra-args"]),
-        ]  # the last one wins
+        # Of two arguments, or lines of the prologue, that set the same, the file's come later and win.
+        arguments = ["--dashboard-address", f"{LOOPBACK}:0", *map(str, config["worker-extra-args"])]
         named = {argument.partition("=")[0] for argument in arguments}
         scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
         if config["interface"] is None and not named & {"--host", "--interface"}:
@@ -139,18 +130,17 @@ def _configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings,
         if isinstance(settings.lifetime, float):
             arguments += ["--lifetime", f"{settings.lifetime:g}s"]
             arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
-        prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's come later and win
-        options: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
-        options["job_script_prologue"] = prologue + config["job-script-prologue"]
+        prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()] + config["job-script-prologue"]
+        how: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
         if dask.config.get("distributed.comm.tls.ca-file"):
-            options |= {"security": Security(), "protocol": "tls://"}
-            options["job_script_prologue"].append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
-        yield settings, system, getattr(jobqueue(), SYSTEMS[system][0]), options
+            how |= {"security": Security(), "protocol": "tls://"}
+            prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
+        yield settings, system, cluster_class, how | {"job_script_prologue": prologue}
 
 
 def job_script(path: str | Path, lifetime: str | None = None) -> str:
     """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
-    with _configured(Path(path), lifetime) as (_, _, cluster_class, options):
+    with configured(Path(path), lifetime) as (_, _, cluster_class, options):
         del options["scheduler_options"]
         address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
         return str(cluster_class.job_cls(address, name="WORKER", **options).job_script())
@@ -166,7 +156,7 @@ def batch_jobs(
     cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
     Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
     """
-    with _configured(Path(path), lifetime) as (settings, system, cluster_class, options):
+    with configured(Path(path), lifetime) as (settings, system, cluster_class, options):
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
             whoever = "whoever reaches the scheduler or a worker over the network can run code as you"
             say(f"{path}: no certificates: {whoever} (sdem cluster certificates makes some)")

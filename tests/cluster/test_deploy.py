@@ -14,7 +14,7 @@ from cli.commands import ok, refused
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import ENVIRONMENT, job_script
-from sdem_dist.cluster.jobs import LINES, job_status, jobqueue, log_of_job, read_settings
+from sdem_dist.cluster.jobs import LINES, configured, job_status, jobqueue, log_of_job
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
 
@@ -68,8 +68,8 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     path = written(tmp_path, text)
     script = job_script(path, lifetime)
     assert all(part in script for part in present) and not any(part in script for part in absent)
-    settings, *_ = read_settings(path)
-    assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
+    with configured(path, None) as (settings, *_):
+        assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
 
 
 @pytest.mark.parametrize(
