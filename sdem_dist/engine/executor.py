@@ -67,12 +67,11 @@ def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> i
     """Return the bytes of documents a process may keep beside a run's states; ModelError if these are too large."""
     needed = needed_bytes(state, n_blocks)
     if needed > REFUSED * memory:
+        takes, trained, has, enough = (f"{n / 2**30:.2f} GiB" for n in (state, needed, memory, needed / REFUSED))
+        what = f"the model takes {takes}, and a worker that trains it {trained}, but has {has} in all"
         advice = "; of thousands of classes take ManyClassNB" if n_classes >= MANY_CLASSES else ""
-        raise ModelError(
-            f"the model takes {state / 2**30:.2f} GiB, and a worker that trains it {needed / 2**30:.2f} GiB, but has "
-            f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
-            f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
-        )
+        hint = "(fewer workers on each machine), cut the vocabulary into more blocks (n_blocks), or prune it"
+        raise ModelError(f"{what}: give each worker {enough} or more {hint}{advice}")
     return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 
 

@@ -147,13 +147,12 @@ class StageRun:
             started, here = time.perf_counter(), compile_target()
             targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
             for other in set() if trainer.compiled else {*targets} - {here}:
-                warnings.warn(
-                    "a worker compiles its kernels for another processor than this process "
-                    f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
-                    "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
-                    "them the same, and slower",
-                    stacklevel=2,
+                what = f"a worker compiles its kernels for another processor than this process ({target_difference(other, here)})"
+                bits = (
+                    "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers"
                 )
+                hint = "NUMBA_CPU_NAME=generic in the environment of all makes them the same, and slower"
+                warnings.warn(f"{what}: {bits}; {hint}", stacklevel=2)
             trainer.compiled.add(kernels)
             trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
         ended = self._run_rounds(saved, first_round, end)
