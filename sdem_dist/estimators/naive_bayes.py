@@ -219,7 +219,7 @@ class LaneNB(WordNB):
 
         def classes_overlap(first: HoldoutResult) -> bool:
             enough = n_classes > 2 and n >= defaults.DOCUMENTS_A_CLASS * n_classes
-            return enough and 1.0 - first.draws[0].accuracy.item() > defaults.MANY_WRONG
+            return enough and 1.0 - first.accuracy.item() > defaults.MANY_WRONG
 
         n_draws = 1 if share * n >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
         patience = (self.patience or 1) if chooses_epochs else None

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -44,39 +43,32 @@ class Candidate:
     view: Source | None = None  # how documents are weighed, and of which words are known, if not as the policy's are
 
 
-class Draws(NamedTuple):
-    """What held-out documents say of a candidate, shape (n_draws,) each."""
-
-    log_loss: np.ndarray  # or another metric that has to be low
-    accuracy: np.ndarray
-    temperature: np.ndarray
-
-    @classmethod
-    def joined(cls, draws: Sequence["Draws"]) -> "Draws":
-        """Return those that held out a document, one after another."""
-        finite = [one for one in draws if np.isfinite(one).all()] or draws[:1]
-        return cls(*map(np.concatenate, zip(*finite, strict=True)))
-
-    def means(self, which: str) -> dict[str, float]:
-        return {f"{which}_accuracy": float(self.accuracy.mean()), f"{which}_log_loss": float(self.log_loss.mean())}
-
-
 class HoldoutResult(NamedTuple):
-    """The candidate that held-out documents chose."""
+    """What held-out documents say of a candidate."""
 
     candidate: Candidate
+    log_loss: np.ndarray  # of each draw, folds being one, shape (n_draws,); or another metric that has to be low
+    accuracy: np.ndarray
+    temperatures: np.ndarray
     n_epochs: int  # for the training with all documents: one more than were worth it, as they bear more steps
-    temperature: float  # of the last of these: longer training makes a model surer
     history: list[dict[str, float]]  # figures of each of these epochs; of folds one entry, of the whole training
-    state: Any  # the model trained without them; None: several were
+    state: Any  # the model of the first draw, trained without them; None: several were
     figures: dict[str, float]  # all metrics of the epoch that was kept
-    draws: list[Draws]  # of each candidate that was tried, in their order
     scored: Sequence[Scored] = ()  # held-out documents of folds
+    tried: Sequence[Any] = ()  # such results of all candidates, in their order
 
     @property
     def known(self) -> bool:
         """Whether any held-out document has a weight above 0."""
-        return bool(np.isfinite(self.draws[0].log_loss).any())
+        return bool(np.isfinite(self.log_loss).any())
+
+    @property
+    def temperature(self) -> float:
+        """Of the last of the epochs: longer training makes a model surer."""
+        return float(self.temperatures[0])
+
+    def means(self, which: str) -> dict[str, float]:
+        return {f"{which}_accuracy": float(self.accuracy.mean()), f"{which}_log_loss": float(self.log_loss.mean())}
 
 
 @dataclass(frozen=True)
@@ -100,30 +92,29 @@ class HoldoutPolicy:
         With a `share` of 0 a draw is a fold of documents that are few: trainings without one each, until enough are
         scored, give the temperature, and no training time.
         """
-        score, n_draws = (self._without_share, self.n_draws) if self.share else (self._without_fold, defaults.N_FOLDS)
-        scored = [[score(next(candidates), 0)]]
-        first = scored[0]
-        if self.doubt is None or (first[0].known and self.doubt(first[0])):
-            scored += [[score(candidate, 0)] for candidate in candidates]
+        run, n_draws = (self._without_share, self.n_draws) if self.share else (self._without_fold, defaults.N_FOLDS)
+        pooled = _joined if self.share else self._pooled
+        draws = [[run(next(candidates), 0)]]
+        first = draws[0][0]
+        if self.doubt is None or (first.known and self.doubt(first)):
+            draws += [[run(candidate, 0)] for candidate in candidates]
         for draw in range(1, n_draws):
-            earlier, later = (self._pooled(of_one).draws[0] for of_one in (first, scored[-1]))
-            if self.doubt is not None and not gain_of(earlier, later)[0] > 0.0:  # not lower: no second look
-                break
-            for of_one in scored:
-                of_one.append(score(of_one[0].candidate, draw))
-        draws, best = [Draws.joined([result.draws[0] for result in of_one]) for of_one in scored], 0
-        for number in range(1, len(draws)):
-            if is_better(draws[best], draws[number], gate=self.gate):
+            if self.doubt is not None and not gain_of(pooled(draws[0]), pooled(draws[-1]))[0] > 0.0:
+                break  # not lower: no second look
+            for of_one in draws:
+                of_one.append(run(of_one[0].candidate, draw))
+        tried, best = list(map(_joined, draws)), 0
+        for number in range(1, len(tried)):
+            if is_better(tried[best], tried[number], gate=self.gate):
                 best = number
-        chosen = scored[best]
-        if len(scored) > 1:
-            _log.info("held-out documents chose %r", chosen[0].candidate.stage)
+        if len(tried) > 1:
+            _log.info("held-out documents chose %r", tried[best].candidate.stage)
         if self.share:
-            return chosen[0]._replace(draws=draws)
+            return tried[best]._replace(tried=tried)
         folds = list[HoldoutResult]()
         while len(folds) < n_draws and sum(len(fold.scored[0].labels) for fold in folds) < defaults.FOLDS_HELD_OUT:
             draw = len(folds)
-            folds.append(chosen[draw] if draw < len(chosen) else score(chosen[0].candidate, draw))
+            folds.append(draws[best][draw] if draw < len(draws[best]) else run(tried[best].candidate, draw))
         return self._pooled(folds)
 
     def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
@@ -160,34 +151,30 @@ class HoldoutPolicy:
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
-        log_loss, accuracy = best.get(watched, np.nan), best.get(f"{VALIDATION}accuracy", 1.0)
-        draws = Draws(*np.array([[log_loss], [accuracy], [temperature]]))
-        return HoldoutResult(candidate, n_epochs, temperature, history, result.state, best, [draws])
+        figures = best.get(watched, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
+        return HoldoutResult(candidate, *np.array(figures)[:, None], n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         """Run a training without a fold, and score that."""
         source, n_folds = self.source, defaults.N_FOLDS
         folds, weighed = _folds(source.corpus, n_folds, candidate.learner.seed), source
-        rest = folds.train(number)
+        rest: Any = folds.train(number)
         if source.weighting is not None:  # words that the fold alone has are unknown
-            documents = cast(Documents, source.corpus.read(0, source.n_documents))
-            entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
+            documents: Any = source.corpus.read(0, source.n_documents)
+            entries = np.repeat(rest.mask, np.diff(documents.indptr)) & (documents.data != 0)
             frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-            weighed = source.weighed_by(frequency, int(cast(np.ndarray, rest.mask).sum()))
+            weighed = source.weighed_by(frequency, int(rest.mask.sum()))
         learner = replace(candidate.learner, n_documents=rest.weight)
         name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
-        stage = Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))
-        state = self.trainer.run(stage).state
-        documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
-        local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
-        scored = [learner.model.scored(state, local, 1.0, 0)]
-        return self._pooled([HoldoutResult(candidate, candidate.plan.n_epochs, 1.0, [], None, {}, [], scored)])
+        state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))).state
+        documents = weighed.seen(folds.test(number)).read(0, rest.n_documents)
+        local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
+        scored, none = [learner.model.scored(state, local, 1.0, 0)], np.empty(0)
+        return self._pooled([HoldoutResult(candidate, none, none, none, candidate.plan.n_epochs, [], None, {}, scored)])
 
-    def _pooled(self, results: Sequence[HoldoutResult]) -> HoldoutResult:
-        """Return what the draws of a candidate say, one after another; of folds as one draw, at one temperature."""
-        first, parts = results[0], [part for result in results for part in result.scored]
-        if not parts:
-            return first._replace(draws=[Draws.joined([result.draws[0] for result in results])])
+    def _pooled(self, folds: Sequence[HoldoutResult]) -> HoldoutResult:
+        """Return what the folds of a candidate say as one draw, at one temperature."""
+        parts = [part for fold in folds for part in fold.scored]
         scores, labels, weights = joined(parts)[:3]
         accuracy = log_loss = np.nan  # as of a fold whose documents all have weight 0
         temperature = 1.0
@@ -205,8 +192,9 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-        draws = Draws(*np.array([[log_loss], [accuracy], [temperature]]))
-        return first._replace(temperature=temperature, history=[figures], figures=figures, draws=[draws], scored=parts)
+        drawn = np.array([log_loss, accuracy, temperature])[:, None]
+        candidate, n_epochs = folds[0].candidate, folds[0].n_epochs
+        return HoldoutResult(candidate, *drawn, n_epochs, [figures], None, figures, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
@@ -227,6 +215,13 @@ class HoldoutPolicy:
         return end._replace(history=history)
 
 
+def _joined(draws: Sequence[HoldoutResult]) -> HoldoutResult:
+    """Return the draws of a candidate that held out a document, one after another."""
+    finite = [draw for draw in draws if np.isfinite(draw[1:4]).all()] or draws[:1]
+    log_loss, accuracy, temperatures = map(np.concatenate, zip(*(draw[1:4] for draw in finite), strict=True))
+    return draws[0]._replace(log_loss=log_loss, accuracy=accuracy, temperatures=temperatures)
+
+
 def _folds(corpus: Any, k: int, seed: int) -> Folds[Any]:
     """Return folds of a corpus; documents of groups that are too few for these are not kept together."""
     names = corpus.all_groups()
@@ -234,13 +229,13 @@ def _folds(corpus: Any, k: int, seed: int) -> Folds[Any]:
     return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
 
 
-def is_better(first: Draws, second: Draws, *, gate: bool = True) -> bool:
+def is_better(first: HoldoutResult, second: HoldoutResult, *, gate: bool = True) -> bool:
     """Whether the second is lower in log-loss, in the mean by more than its standard error, and as accurate."""
     gain, error = gain_of(first, second)
     return bool(gain > error and (not gate or second.accuracy.mean() >= first.accuracy.mean()))
 
 
-def gain_of(first: Draws, second: Draws) -> tuple[float, float]:
+def gain_of(first: HoldoutResult, second: HoldoutResult) -> tuple[float, float]:
     """Return by how much the second lowers log-loss, the mean over the draws, and its standard error; 0 of one draw."""
     gain = first.log_loss - second.log_loss
     return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
@@ -296,8 +291,8 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = apart.transformed(HoldOut(source.corpus.document_frequency))
-    trained = None if estimator.patience is None else estimator._train(trainer, source)
     # With patience the training with all comes first, and the other one is as long.
+    trained = None if estimator.patience is None else estimator._train(trainer, source)
     n_epochs = 0 if trained is None else int(estimator._best_entry(trained.history)["epoch"])
 
     def without(stage: AnyStage) -> AnyStage:
@@ -393,12 +388,6 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
             used = plans.weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN)
         return partial(plans.start_at, initial, generative, used), f"weight {used:g}{which}"
 
-    def candidates() -> Iterator[Candidate]:
-        # Both read the whole corpus, so that the same documents are held out; no label, no step.
-        yield Candidate(learner, plan, stage="all documents", start=begin)
-        alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
-        yield replace(alone, plan=plan, stage="labelled documents alone", view=labelled)
-
     figures, calibrate = dict[str, float](), nb.calibrate and nb.holds_out
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
         if weight != 0.0 and calibrate and labelled.n_documents >= 2 * defaults.N_FOLDS:
@@ -407,18 +396,23 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
             by_folds = policy.choose(iter([nb._candidate(labelled, learner.loss)]))
             learner = replace(learner, temperature=by_folds.temperature)
     elif nb.holds_out and (weight is None or (weight and calibrate)):
+        # All candidates read the whole corpus, so that the same documents are held out; no label, no step.
+        candidates = [Candidate(learner, plan, stage="all documents", start=begin)]
+        if weight is None:
+            alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
+            candidates.append(replace(alone, plan=plan, stage="labelled documents alone", view=labelled))
         share, n_draws = defaults.UNLABELLED_SHARE, defaults.UNLABELLED_DRAWS
         policy = HoldoutPolicy(trainer, source, share, every=plan.n_epochs, n_draws=n_draws)
-        result = policy.choose(islice(candidates(), 2 if weight is None else 1))
-        helped = result.draws[0]
-        if weight is None:
-            gain, error = gain_of(result.draws[1], helped)
-            figures = helped.means("with_unlabelled") | result.draws[1].means("without_unlabelled")
+        result = policy.choose(iter(candidates))
+        helped, *without = result.tried
+        if without:
+            gain, error = gain_of(without[0], helped)
+            figures = helped.means("with_unlabelled") | without[0].means("without_unlabelled")
             figures |= {"with_unlabelled_gain": gain, "with_unlabelled_gain_error": error}
         if result.candidate.view is not None:
             weight = used = 0.0
         else:
-            learner = replace(learner, temperature=float(helped.temperature.mean()) if calibrate else 1.0)
+            learner = replace(learner, temperature=float(helped.temperatures.mean()) if calibrate else 1.0)
             figures |= helped.means("held_out")
     if weight == 0.0:
         end, source = nb.train(labelled_trainer, labelled), labelled

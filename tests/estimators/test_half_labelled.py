@@ -1,6 +1,7 @@
 """Documents whose class is hidden: who takes them, where training starts, who is helped, and by what weight."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import sdem_dist as sd
 from sdem_dist import MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegressor
 from sdem_dist.errors import CorpusError, OtherRunError
 from sdem_dist.fitting import holdout
-from sdem_dist.fitting.holdout import Draws, is_better
+from sdem_dist.fitting.holdout import is_better
 from sdem_dist.fitting.plans import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
@@ -241,7 +242,7 @@ def test_where_they_mislead_they_hardly_count():
 
 def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(monkeypatch):
     def of(losses, hits):
-        return Draws(np.array(losses), np.array(hits), np.ones(len(losses)))
+        return SimpleNamespace(log_loss=np.array(losses), accuracy=np.array(hits))
 
     helped = of([0.5, 0.6, 0.7], [0.8, 0.8, 0.8])
     assert is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.8, 0.8]))
