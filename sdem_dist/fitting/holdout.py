@@ -13,7 +13,6 @@ from scipy.special import log_softmax
 from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import VALIDATION, AnyStage, MadeByWorkers, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
