@@ -5,7 +5,6 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
@@ -34,9 +33,8 @@ class Reliability(NamedTuple):
         return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
 
 
-def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
-    weights = np.ones(len(confidence)) if weights is None else weights
     bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
     columns = weights * confidence, weights * right, weights
     return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
@@ -52,27 +50,6 @@ def reliability(sums: np.ndarray) -> Reliability:
 def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
     return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
-
-
-def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool) -> np.ndarray:
-    """Return the sum of Brier scores, `bin_sums` and, if `tempered`, `tempered_sums`, of ln p(y | d), for `finish`."""
-    used = weights > 0
-    scores, labels, weights = possible(scores[used]), labels[used], weights[used]
-    log_p = log_softmax(scores, axis=1) if len(labels) else scores
-    p = np.exp(log_p)
-    brier = np.atleast_1d((weights * brier_scores(p, labels)).sum())
-    sums = [brier, bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)]
-    return np.concatenate([*sums, tempered_sums(log_p, labels, weights)] if tempered else sums)
-
-
-def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
-    """Return Brier score and calibration error; with sums by temperature `cautious_temperature`, and its log-loss."""
-    n_binned = 1 + 3 * N_BINS
-    metrics = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
-    if len(sums) == n_binned:
-        return metrics
-    temperature, loss = cautious_temperature(sums[n_binned:], weight)
-    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -158,19 +135,13 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
     """
     if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
-    own = np.array([_quantile(of_class, coverage) for of_class in scores])
-    few = np.isinf(own) | (np.array([len(of_class) for of_class in scores]) < FEW_OF_CLASS)
+
+    def threshold(of_class: np.ndarray) -> float:
+        rank = int(np.ceil((len(of_class) + 1) * coverage - 1e-9))
+        return float(of_class[rank - 1]) if 1 <= rank <= len(of_class) else np.inf
+
+    own = np.array(list(map(threshold, scores)))
+    few = np.isinf(own) | (np.array(list(map(len, scores))) < FEW_OF_CLASS)
     if few.any():
-        own[few] = _quantile(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])), coverage)
+        own[few] = threshold(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])))
     return own
-
-
-def _quantile(scores: np.ndarray, coverage: float) -> float:
-    """Return the least of sorted scores that covers a new one with this probability; infinite if none does."""
-    rank = int(np.ceil((len(scores) + 1) * coverage - 1e-9))
-    return float(scores[rank - 1]) if 1 <= rank <= len(scores) else np.inf
-
-
-def conformal_sets(probabilities: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return which classes are in the set of each document, bool of shape (n_documents, n_classes)."""
-    return np.asarray(1.0 - probabilities <= most)

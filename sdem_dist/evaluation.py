@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 
 from sdem_dist import calibration, losses
 
@@ -38,10 +39,15 @@ def joined(batches: Iterable[Scored]) -> Scored:
 
 
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
-    """Return what each classifier has: `evaluation_sums`, `class_sums`, calibration, if `tempered` by temperature."""
+    """Return what each classifier has: `evaluation_sums`, `class_sums`, Brier scores, bins, if `tempered` losses, too."""
     scores, labels, weights = documents.scores, documents.labels, documents.weights
-    calibrated = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
-    return np.concatenate([evaluation_sums(documents), class_sums(scores, labels, weights), calibrated])
+    sums, used = [evaluation_sums(documents), class_sums(scores, labels, weights)], weights > 0
+    scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
+    log_p = log_softmax(scores, axis=1) if len(labels) else scores
+    p = np.exp(log_p)
+    sums.append(np.atleast_1d((weights * calibration.brier_scores(p, labels)).sum()))
+    sums.append(calibration.bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights))
+    return np.concatenate([*sums, calibration.tempered_sums(log_p, labels, weights)] if tempered else sums)
 
 
 def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
@@ -50,8 +56,13 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
     With sums by temperature, the best one and its log-loss, too. Without any document all are NaN.
     """
     of_classes = len(SUMS) + 3 * n_classes
+    binned = of_classes + 1 + 3 * calibration.N_BINS
     with np.errstate(invalid="ignore", divide="ignore"):
-        calibrated = calibration.finish(sums[of_classes:], float(sums[0]))
+        calibrated = {"brier": float(sums[of_classes] / sums[0])}
+        calibrated["ece"] = calibration.reliability(sums[of_classes + 1 : binned]).ece
+        if len(sums) > binned:
+            best = calibration.cautious_temperature(sums[binned:], float(sums[0]))
+            calibrated["temperature"], calibrated["tempered_log_loss"] = best
     if sums[0] == 0.0:
         calibrated = dict.fromkeys(calibrated, float("nan"))
     return finish(sums[: len(SUMS)]) | calibrated | {"macro_f1": macro_f1(sums[len(SUMS) : of_classes])}

@@ -22,14 +22,6 @@ class Decisions(NamedTuple):
     thresholds: np.ndarray  # shape (n_labels,): probability from which on a document gets the label
 
 
-def decisions_of(n_labels: int, thresholds: tuple[float, ...] = (), temperatures: tuple[float, ...] = ()) -> Decisions:
-    """Return what settings hold as arrays; nothing is 0.5 and 1."""
-    return Decisions(
-        np.array(temperatures) if temperatures else np.ones(n_labels),
-        np.array(thresholds) if thresholds else np.full(n_labels, 0.5),
-    )
-
-
 def probabilities(odds: np.ndarray) -> np.ndarray:
     """Return the probabilities of log-odds, between 0 and 1: nothing is certain."""
     return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)

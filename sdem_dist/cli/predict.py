@@ -43,7 +43,7 @@ class PredictionFormatter:
     top: int | None = None  # how many of the best names are shown, the best first; None: all, in the model's order
     best_only: bool = False  # the best name without its share
     threshold: float = 0.0  # a smaller best share makes the name `UNSURE`
-    set_thresholds: np.ndarray | None = None  # of `conformal_sets`, which are then shown
+    set_thresholds: np.ndarray | None = None  # of `predict_sets`, which are then shown
     label_thresholds: np.ndarray | None = None
     """Shape (n_names,): a document gets every name whose share is at least this, perhaps none. None: the best one."""
 
@@ -93,9 +93,7 @@ class PredictionFormatter:
         return "".join([f"{line}\n" for line in map("\t".join, zip(*cells, strict=True))])
 
     def _sets(self, rows: np.ndarray) -> np.ndarray:
-        from sdem_dist.calibration import conformal_sets
-
-        return conformal_sets(rows, np.asarray(self.set_thresholds))
+        return np.asarray(1.0 - rows <= np.asarray(self.set_thresholds))
 
     def _best(self, rows: np.ndarray) -> np.ndarray:
         """Return the columns of each row that are shown, the best first."""

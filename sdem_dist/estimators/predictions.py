@@ -18,7 +18,7 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags
 
-from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds, possible
+from sdem_dist.calibration import conformal_scores, conformal_thresholds, possible
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
@@ -147,7 +147,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
         """
-        return conformal_sets(self.predict_proba(X), self.set_thresholds(coverage))
+        return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""

@@ -15,7 +15,6 @@ from sdem_dist.estimators.topic_model import TopicModel
 from sdem_dist.fitting.running import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
-from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.topics import outputs
@@ -116,7 +115,7 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     @property
     def thresholds_(self) -> np.ndarray:
         """Lowest probability with which a document gets a label, of the largest F1 in training, shape (n_labels,)."""
-        return decisions_of(len(self.classes_), self.learner_.head.thresholds).thresholds
+        return np.array(self.learner_.head.thresholds or (0.5,) * len(self.classes_))
 
     def _topic_labels(self) -> list[object]:
         return self.classes_[self._scores_of_topics(np.eye(self._n_features_out)).argmax(axis=1)].tolist()

@@ -142,7 +142,8 @@ class Labels:
 
     @property
     def decisions(self) -> label_scores.Decisions:
-        return label_scores.decisions_of(self.n_classes, self.thresholds, self.temperatures)
+        ones, halves = (1.0,) * self.n_classes, (0.5,) * self.n_classes
+        return label_scores.Decisions(np.array(self.temperatures or ones), np.array(self.thresholds or halves))
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Return minus the gradient of each label's own loss by the scores of its two columns."""

@@ -11,7 +11,7 @@ from scipy.special import log_expit, logit, xlogy
 
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_steps as kernel
-from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
+from sdem_dist.label_scores import OF_THRESHOLDS, Decisions, best_thresholds, finish, fitting_sums, label_sums
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
@@ -157,7 +157,8 @@ class SigmoidLabels(TopicHead):
             raise ValueError(f"there are {len(self.thresholds)} thresholds for {self.n_classes} labels")
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        return label_sums(*_odds(self.gamma, batches), decisions_of(self.n_classes, self.thresholds))
+        thresholds = np.array(self.thresholds or (0.5,) * self.n_classes)
+        return label_sums(*_odds(self.gamma, batches), Decisions(np.ones(self.n_classes), thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how well labels are predicted; before thresholds are known, without what depends on them."""

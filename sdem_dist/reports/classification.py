@@ -107,7 +107,7 @@ class ClassificationReport(ByClassReport):
         self.labels, log_p = labels[labelled], log_p[labelled]
         self.probabilities, self.predictions = np.exp(log_p), log_p.argmax(axis=1)
         self.confidence, self.right = self.probabilities.max(axis=1), self.predictions == self.labels
-        self.reliability = reliability(bin_sums(self.confidence, self.right))
+        self.reliability = reliability(bin_sums(self.confidence, self.right, np.ones(len(self.right))))
         columns = self.labels, self.predictions, self.labels[self.right]
         counts = np.array([np.bincount(column, minlength=len(classes)) for column in columns])
         self.accuracy, self.macro_f1 = float(self.right.mean()), macro_f1(counts.ravel())
