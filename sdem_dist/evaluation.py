@@ -39,7 +39,7 @@ def joined(batches: Iterable[Scored]) -> Scored:
 
 
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
-    """Return what each classifier has: `evaluation_sums`, `class_sums`, Brier scores, bins, if `tempered` losses, too."""
+    """Return what each classifier has: `evaluation_sums`, `class_sums`, Brier scores, bins; `tempered`: losses, too."""
     scores, labels, weights = documents.scores, documents.labels, documents.weights
     sums, used = [evaluation_sums(documents), class_sums(scores, labels, weights)], weights > 0
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]

@@ -46,18 +46,16 @@ def finish(sums: np.ndarray) -> dict[str, float]:
     """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
     weight, exact, *hits = sums[: len(COUNTS)].tolist()
     present, predicted, right, losses = sums[len(COUNTS) :].reshape(4, -1)
-    if weight == 0.0:
-        names = (*OF_THRESHOLDS, *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
-        return dict.fromkeys(names, float("nan"))
-    either = present + predicted
+    either, total = present + predicted, weight or 1.0
     f1 = 2.0 * right[either > 0] / either[either > 0]
-    return {
-        "accuracy": exact / weight,
+    figures = {
+        "accuracy": exact / total,
         "micro_f1": float(2.0 * right.sum() / either.sum()) if len(f1) else 0.0,
         "macro_f1": float(f1.mean()) if len(f1) else 0.0,
-        **{f"precision_at_{k}": n / weight for k, n in zip(PLACES, hits, strict=True) if k <= max(1, len(present))},
-        "label_log_loss": float(losses.sum()) / (weight * len(losses)),
+        **{f"precision_at_{k}": n / total for k, n in zip(PLACES, hits, strict=True) if k <= max(1, len(present))},
+        "label_log_loss": float(losses.sum()) / (total * len(losses)),
     }
+    return figures if weight else dict.fromkeys(figures, float("nan"))
 
 
 def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
