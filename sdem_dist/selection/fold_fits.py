@@ -52,6 +52,8 @@ class FoldFits:
     groups: ArrayLike | None = None  # in the order of `X`
     client: Client | None = None
     n_jobs: int | None = None
+    metrics: Sequence[Metric] = ()  # of `fold_scores`; the first decides
+    deadline: float = np.inf  # of a search, as `time.perf_counter` has it
     retrain: bool = True  # train anew with the documents that a model held out, as `fit` does: half of the time
     source: Source = None  # type: ignore[assignment]  # read at once
     folds: Folds[Any] | None = None  # of `source`; None: settings are scored on `held_out`
@@ -134,9 +136,7 @@ class FoldFits:
             self.others[key] = replace(self, template=template, folds=None, held_out=None, others={})
         return self.others[key]
 
-    def fold_scores(
-        self, params: dict[str, Any], fold: int, metrics: Sequence[Metric], callbacks: Sequence[Callback] = ()
-    ) -> FoldScores:
+    def fold_scores(self, params: dict[str, Any], fold: int, callbacks: Sequence[Callback] = ()) -> FoldScores:
         """Fit a setting without a fold and return its scores there; raises as `fit`."""
         started = time.perf_counter()
         model, fits = cast(Any, self.fitted(params, fold, callbacks)), self._as_read_for(params)
@@ -159,7 +159,7 @@ class FoldFits:
             return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
 
         values = {}
-        for metric in metrics:
+        for metric in self.metrics:
             if metric == "R2":
                 numbers = over_corpus(model, corpus, targets_and_numbers, client)
                 values[metric] = float(r2_score(*np.split(numbers, 2, axis=1), sample_weight=weights))

@@ -28,6 +28,7 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import trials
 from sdem_dist.selection.fold_fits import Checkpoints, FoldFits
 from sdem_dist.selection.spaces import Sampler, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.trials import FoldScores, Metric, Trial
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,9 +44,9 @@ class SearchEvent(NamedTuple):
     # from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`).
     what: str
     done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
-    trials: list[trials.Trial]
+    trials: list[Trial]
     seconds: float  # since the search began
-    metric: trials.Metric
+    metric: Metric
     n_trials: int  # settings that are tried in all, at most
     n_folds: int
 
@@ -118,7 +119,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     estimator: EngineEstimator = field(kw_only=False)
     space: Space | None = p.positional(None)
     cv: Any = 5
-    metric: trials.Metric | None = None
+    metric: Metric | None = None
     n_trials: int | None = 17
     sampler: Literal["random", "optuna"] = "random"
     seconds: float | None = None
@@ -168,10 +169,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             checkpoints.documents = fits.name
         new_sampler = partial(sampler_of, self.sampler, self.estimator, space, self.n_trials, seed)
         sampler = new_sampler()
-        self.trials_, self.n_settings_, self.n_splits_ = list[trials.Trial](), sampler.n_trials, fits.n_folds
+        self.trials_, self.n_settings_, self.n_splits_ = list[Trial](), sampler.n_trials, fits.n_folds
         self.classes_, fits.retrain = source.classes, sampler.n_trials == 1
         shown = ["log-loss", "accuracy"] if source.class_counts else []
-        metrics = list(dict.fromkeys([self.metric_, *shown, *(["micro-F1"] if several else [])]))
+        fits.metrics = list(dict.fromkeys([self.metric_, *shown, *(["micro-F1"] if several else [])]))
+        fits.deadline = started + (np.inf if self.seconds is None else self.seconds)
 
         def emit(what: str, done: int) -> None:
             seconds = time.perf_counter() - started
@@ -180,12 +182,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                 callback(event)
 
         with one_blas_thread(), forgetting(source):
-            best = self._try_all(fits, sampler, self.trials_, metrics, started, checkpoints, emit)
+            best = self._try_all(fits, sampler, self.trials_, emit, checkpoints)
             if self.nested:
                 scores = list[float]()
                 for fold in range(fits.n_folds):
-                    winner = self._try_all(fits.without(fold), new_sampler(), [], metrics, started)
-                    of_winner = fits.fold_scores(winner.params, fold, [self.metric_]).scores
+                    winner = self._try_all(fits.without(fold), new_sampler(), [], lambda what, done: None)
+                    of_winner = fits.fold_scores(winner.params, fold).scores
                     scores.append(trials.sign_of(self.metric_) * of_winner[trials.name_of(self.metric_)])
                     emit(NESTED, len(scores))
                 self.nested_scores_ = np.array(scores)
@@ -208,39 +210,32 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _try_all(
-        self,
-        fits: FoldFits,
-        sampler: Sampler,
-        tried: list[trials.Trial],
-        metrics: Sequence[trials.Metric],
-        started: float,
-        checkpoints: Checkpoints | None = None,
-        emit: Callable[[str, int], None] = lambda what, done: None,
-    ) -> trials.Trial:
+        self, fits: FoldFits, sampler: Sampler, tried: list[Trial], emit: Any, checkpoints: Checkpoints | None = None
+    ) -> Trial:
         """Try the settings of a sampler, turn by turn and fold by fold, add them to `tried`, and return the best.
 
-        The first of `metrics` decides. Raises ValueError where the default cannot be trained.
+        Raises ValueError: the default cannot be trained.
         """
 
         def check_time(_: object = None) -> None:
-            if self.seconds is not None and time.perf_counter() - started > self.seconds and tried[0].folds:
+            if time.perf_counter() > fits.deadline and tried[0].folds:
                 raise TimeOver
 
-        def scores_of(trial: trials.Trial) -> trials.FoldScores:
+        def scores_of(trial: Trial) -> FoldScores:
             check_time()
             try:
-                return fits.fold_scores(trial.params, fold, metrics, [check_time])
+                return fits.fold_scores(trial.params, fold, [check_time])
             except ValueError as error:
                 if isinstance(error, SdemError):
                     raise
-                return trials.FoldScores({}, None, 0.0, str(error))
+                return FoldScores({}, None, 0.0, str(error))
 
         def n_fits() -> int:
             return sum(trial.n_fits for trial in tried)
 
         try:
             while settings := sampler.ask():
-                turn = [trials.Trial(len(tried) + i, params) for i, params in enumerate(settings)]
+                turn = [Trial(len(tried) + i, params) for i, params in enumerate(settings)]
                 tried += turn
                 for fold in range(fits.n_folds):
                     going_on = [trial for trial in turn if trial.goes_on]
@@ -262,15 +257,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                         finally:
                             threads.shutdown(cancel_futures=True)
                     if self.halving and fold < fits.n_folds - 1:
-                        trials.drop_worse_half([*tried[:1], *turn[not turn[0].number :]], metrics[0])
+                        trials.drop_worse_half([*tried[:1], *turn[not turn[0].number :]], self.metric_)
                     emit(FOLD, fold + 1)
-                sampler.tell(turn, metrics[0])
+                sampler.tell(turn, self.metric_)
         except TimeOver:
             _log.warning("the search ends after %d fits: its time is over", n_fits())
             for trial in tried:
                 if not trial.n_fits:
                     trial.error = trials.LATE
-        return trials.best_of(tried, metrics[0])
+        return trials.best_of(tried, self.metric_)
 
     def check(self) -> None:
         """Raise TypeError or ValueError where settings do not go together, before documents are read."""
