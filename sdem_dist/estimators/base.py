@@ -22,7 +22,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.export import to_sklearn
 from sdem_dist.fitting import running
-from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, LazyParameters, with_callbacks
+from sdem_dist.fitting.running import LazyParameters
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
 from sdem_dist.inputs.validation import are_texts, is_dask
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(eq_default=False)
-class EngineEstimator(CallbackSupportMixin, Estimator):
+class EngineEstimator(Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
     evaluate_every: int = 1
@@ -113,8 +113,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             corpus must have none.
         callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. A method
             `fitted` of a callback is called with this estimator at the end, a method `failed` when the fit fails, see
-            ``examples/mlflow_runs.py``. Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go to
-            `set_callbacks`.
+            ``examples/mlflow_runs.py``.
         Raises ValueError -- Settings contradict each other, the model cannot take a value, or labels are missing or all
             of one class.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a checkpoint that does
@@ -130,7 +129,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                 targets = weights = None
             source = source_of(self, documents, targets, weights, client=client)
             self.damaged_shards_ = []
-            callbacks = stack.enter_context(running.notifying(self, callbacks, X, y))
+            stack.enter_context(running.notifying(self, callbacks))
             with running.executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):
                     corpus, self.damaged_shards_ = running.undamaged_part(source.corpus, executor, callbacks)
@@ -146,11 +145,8 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):  # as scikit-learn's clusterers
                 self.labels_ = np.asarray(self.predict(X))  # type: ignore[attr-defined]
             for message in end.warnings:
-                warnings.warn(message, stacklevel=CALLER)
+                warnings.warn(message, stacklevel=2)
         return self
-
-    if with_callbacks and not TYPE_CHECKING:
-        fit = with_callbacks(fit)
 
     def _look_at(self, X: object) -> None:
         """Take note of what is to be trained on, before it is read."""

@@ -16,7 +16,7 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult
-from sdem_dist.fitting.running import CALLER, executor_for
+from sdem_dist.fitting.running import executor_for
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -295,7 +295,7 @@ class MultinomialNB(LaneNB, JointClassifier):
             warnings.warn(
                 f"there are {n_classes:,} classes, and MultinomialNB keeps a number for each of them and each of the "
                 f"{source.n_features:,} words: ManyClassNB is as accurate, and takes a fraction of the time and memory",
-                stacklevel=CALLER,
+                stacklevel=3,
             )
         return super()._weighed(source)
 

@@ -40,17 +40,6 @@ from sdem_dist.storage import buckets
 if TYPE_CHECKING:
     from distributed import Client
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-
-    CALLER = 3  # stack level of who called `fit`, for warnings: scikit-learn's wrapper stands between
-except ImportError:  # scikit-learn before 1.9 has none
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing."""
-
-    with_callbacks, CALLER = None, 2
-
 BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
 BATCH_ENTRIES = 1 << 22  # about the most entries that are read at a time, where documents are long
 AnyCorpus = Corpus | MemoryCorpus
@@ -58,16 +47,10 @@ OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents,
 
 
 @contextmanager
-def notifying(estimator: Estimator, callbacks: Sequence[Callback], X: object, y: object) -> Iterator[list[Callback]]:
-    """Yield callbacks, with one for those of scikit-learn that are set for an estimator, or for what it is a part of.
-
-    At the end their methods `fitted` are called; `failed` where the fit fails or is interrupted.
-    """
-    callbacks = list(callbacks)
-    if hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx"):
-        callbacks.append(Tasks(estimator, X, y))
+def notifying(estimator: Estimator, callbacks: Sequence[Callback]) -> Iterator[None]:
+    """Call methods `fitted` of callbacks at the end, or `failed` where the fit fails or is interrupted."""
     try:
-        yield callbacks
+        yield
     except BaseException:
         for callback in callbacks:
             getattr(callback, "failed", lambda: None)()
@@ -178,7 +161,7 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
         warnings.warn(
             f"{corpus.path}: {event.n_shards} of {n} shards are damaged, and training leaves out their "
             f"{event.n_documents:,} documents of {header.n_documents:,}: " + "; ".join(problems),
-            stacklevel=CALLER + 1,
+            stacklevel=3,
         )
     return undamaged, problems
 
@@ -206,36 +189,6 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
         how = {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state), "client": client}
         yield write_corpus(f"{folder}/corpus", X, **columns, **how, dense=dense)
-
-
-class Tasks:
-    """Tells scikit-learn's callbacks of a fit: its tasks are the stages, and theirs the epochs."""
-
-    may_stop = True  # a callback that returns True when an epoch ends, ends its stage
-
-    def __init__(self, estimator: Any, X: object, y: object) -> None:
-        self._fit = estimator._init_callback_context(max_subtasks=None)
-        self._stage, self._epoch = cast(Any, None), cast(Any, None)
-        self._of, self._data = {"estimator": estimator}, {"X": X, "y": y}
-        self._fit.call_on_fit_task_begin(**self._of, **self._data)
-
-    def __call__(self, event: events.Event) -> bool:
-        match event:
-            case events.StageStarted():
-                stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
-                self._stage = stage.call_on_fit_task_begin(**self._of)
-            case events.EpochEnded():
-                epoch, self._epoch = self._epoch, None
-                return bool(epoch.call_on_fit_task_end(**self._of))
-            case events.StageEnded():
-                self._stage.call_on_fit_task_end(**self._of)
-            case events.LanesEnded() | events.RoundEnded() if self._epoch is None:
-                self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**self._of)
-        return False
-
-    def fitted(self, estimator: object) -> None:
-        """Tell that the fit is over; callbacks that score get a copy of the model."""
-        self._fit.call_on_fit_task_end(estimator=estimator, **self._data, reconstruction_attributes=dict)
 
 
 def over_blocks(
