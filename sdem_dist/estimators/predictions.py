@@ -23,10 +23,10 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.evaluation import probabilities
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
-from sdem_dist.label_scores import probabilities
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.reports.explaining import (
     DocumentParts,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdem_dist import evaluation, label_scores
+from sdem_dist import evaluation
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored
 from sdem_dist.kernels.csr import row_sums, weighed_squares
@@ -125,7 +125,7 @@ class Labels:
     """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``."""
 
     n_classes: int  # labels
-    temperatures: tuple[float, ...] = ()  # of each label, see `sdem_dist.label_scores.Decisions`; empty: 1
+    temperatures: tuple[float, ...] = ()  # of each label, see `sdem_dist.evaluation.Decisions`; empty: 1
     thresholds: tuple[float, ...] = ()  # empty: 0.5
     exclusive: bool = False  # each document has one label: labels are classes, and the strongest one is predicted
     component_class = ()
@@ -141,9 +141,9 @@ class Labels:
         return 2 * self.n_classes
 
     @property
-    def decisions(self) -> label_scores.Decisions:
+    def decisions(self) -> evaluation.Decisions:
         ones, halves = (1.0,) * self.n_classes, (0.5,) * self.n_classes
-        return label_scores.Decisions(np.array(self.temperatures or ones), np.array(self.thresholds or halves))
+        return evaluation.Decisions(np.array(self.temperatures or ones), np.array(self.thresholds or halves))
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Return minus the gradient of each label's own loss by the scores of its two columns."""
@@ -154,25 +154,25 @@ class Labels:
         return weights
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `sdem_dist.label_scores` over batches; held-out documents have those to fit to, too.
+        """Return the sums of `sdem_dist.evaluation` over batches; held-out documents have those to fit to, too.
 
         A batch is log-odds and members, shape (n_documents, n_labels), and weights; exclusive labels are as `Classes`.
         """
         if self.exclusive:
             return Classes(self.n_classes).sums(batches, held_out=held_out)
         odds, members, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
-        sums = label_scores.label_sums(odds, members, weights, self.decisions)
-        return np.concatenate([sums, label_scores.fitting_sums(odds, members, weights)]) if held_out else sums
+        sums = evaluation.label_sums(odds, members, weights, self.decisions)
+        return np.concatenate([sums, evaluation.fitting_sums(odds, members, weights)]) if held_out else sums
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how well labels are predicted; with documents held out, also what these choose."""
         if self.exclusive:
             return Classes(self.n_classes).metrics(sums, held_out=held_out)
-        n_sums = len(label_scores.COUNTS) + 4 * self.n_classes
-        means = label_scores.finish(sums[:n_sums])
+        n_sums = len(evaluation.COUNTS) + 4 * self.n_classes
+        means = evaluation.label_metrics(sums[:n_sums])
         if not held_out or sums[0] == 0.0:
             return means
-        decisions, fit = label_scores.fitted(sums[n_sums:], self.n_classes)
+        decisions, fit = evaluation.fitted_decisions(sums[n_sums:], self.n_classes)
         chosen = {f"{TEMPERATURE}{i}": t for i, t in enumerate(decisions.temperatures.tolist())}
         chosen |= {f"{THRESHOLD}{i}": t for i, t in enumerate(decisions.thresholds.tolist())}
         return means | fit | chosen

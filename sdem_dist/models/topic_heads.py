@@ -9,9 +9,19 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import log_expit, logit, xlogy
 
-from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
+from sdem_dist.evaluation import (
+    OF_THRESHOLDS,
+    Decisions,
+    best_thresholds,
+    classifier_metrics,
+    classifier_sums,
+    fitting_sums,
+    joined,
+    label_metrics,
+    label_sums,
+    scored,
+)
 from sdem_dist.kernels import topic_steps as kernel
-from sdem_dist.label_scores import OF_THRESHOLDS, Decisions, best_thresholds, finish, fitting_sums, label_sums
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
@@ -162,7 +172,7 @@ class SigmoidLabels(TopicHead):
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how well labels are predicted; before thresholds are known, without what depends on them."""
-        means = finish(sums)
+        means = label_metrics(sums)
         return means if self.thresholds else {name: means[name] for name in means if name not in OF_THRESHOLDS}
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from sdem_dist.calibration import bin_sums, brier_scores, reliability
 from sdem_dist.counted import counted, one_line
-from sdem_dist.evaluation import macro_f1
-from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
+from sdem_dist.evaluation import COUNTS, Decisions, label_metrics, label_sums, macro_f1, probabilities
 from sdem_dist.reports.report import NAME_WIDTH, Columns, ErrorReport
 from sdem_dist.table import Table
 
@@ -210,7 +209,7 @@ class LabelReport(ByClassReport):
         self.losses = np.logaddexp(0.0, np.where(members, -odds, odds))
         sums = label_sums(odds, members, np.ones(len(members)), Decisions(np.ones(len(classes)), thresholds))
         counts = sums[len(COUNTS) :].reshape(4, -1)[:3].astype(np.int64)
-        super().__init__(positions, finish(sums), classes, counts)
+        super().__init__(positions, label_metrics(sums), classes, counts)
         self.columns = {**self.columns, "threshold": thresholds}
         rows = np.flatnonzero((self.predictions != members).any(axis=1))
         self.errors = rows[np.argsort(-self.losses[rows].sum(axis=1), kind="stable")]

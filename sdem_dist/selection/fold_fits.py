@@ -23,11 +23,11 @@ from sdem_dist.engine.checkpoint import Json, check_run, checkpoint_folder, iden
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.evaluation import probabilities
 from sdem_dist.fitting.running import evaluate_source, over_corpus, validation_source
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import some
-from sdem_dist.label_scores import probabilities
 from sdem_dist.selection.trials import BY_MODEL, FoldScores, Metric, Predictions, Trial, measure, name_of
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from sdem_dist.counted import counted
-from sdem_dist.label_scores import probabilities
+from sdem_dist.evaluation import probabilities
 from sdem_dist.table import Table, cell
 
 if TYPE_CHECKING:

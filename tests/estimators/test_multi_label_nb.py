@@ -7,7 +7,7 @@ from reference.random_documents import documents_of
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import sdem_dist as sd
-from sdem_dist.label_scores import best_thresholds, fitting_sums
+from sdem_dist.evaluation import best_thresholds, fitting_sums
 from sdem_dist.losses import NAMED, Blend, CostSensitiveHinge, Hinge
 from sdem_dist.models.heads import Classes, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes
