@@ -27,7 +27,6 @@ from sdem_dist.evaluation import probabilities
 from sdem_dist.fitting.running import evaluate_source, over_corpus, validation_source
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
-from sdem_dist.inputs.validation import some
 from sdem_dist.selection.trials import BY_MODEL, FoldScores, Metric, Predictions, Trial, measure, name_of
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
@@ -166,10 +165,7 @@ class FoldFits:
             elif metric in BY_MODEL:
                 results = evaluate_source(model, source_of(model, held_out, use="score"), self.client)
                 if metric not in results:
-                    raise ValueError(
-                        f"{type(model).__name__} has no {metric}, only {some(np.array(list(results)))}: folds cannot score "
-                        "it; compare models by evaluate on held-out documents"
-                    )
+                    raise ValueError(f"{type(model).__name__} has no {metric}, only {', '.join(results)}")
                 values[str(metric)] = results[str(metric)]
             else:
                 values[name_of(metric)] = measure(metric, cast(Predictions, predictions))
@@ -211,7 +207,7 @@ class Checkpoints:
     def save(self, trial: Trial, fold: int, of: FoldScores) -> None:
         columns = {} if of.predictions is None else of.predictions._asdict()
         arrays = {name: column for name, column in columns.items() if column is not None}
-        saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error, "arrays": list(arrays)}
+        saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error}
         if not self._search_file.exists():
             write_archive(self._search_file, KIND, {}, self._early)
         path, run = self._file(trial, fold)

@@ -300,8 +300,9 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     names = list(dict.fromkeys([name_of(metric), *(n for n in ("log-loss", "accuracy") if n in scored)]))
     for trial in shown:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
-        n_folds = f"{len(trial.folds)}{' ' if trial.dropped is None else '*'}"
+        n_folds = f"{len(trial.folds)}{'*' if trial.dropped else ''}"
         rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
+    table = Table([*names, "folds", "setting"], rows, left=(len(names) + 1,))
     lines = [f"  and {len(trials) - len(rows)} more (cv_results_ in Python, --table here)"] * (len(trials) > len(rows))
     if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
         lines += ["", f"The time was over: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
@@ -350,13 +351,11 @@ def summary_of(search: Any, *, html: bool = False) -> str:
             f"comes from documents that took no part (sdem evaluate){nested}."
         )
     lines += _wrapped("", advice)
-    table = Table([*names, "folds", "setting"], rows)
     if html:
         return f"<p>{cell(title)}</p>{table.html()}<pre>{cell(chr(10).join(lines))}</pre>"
-    of_table = list[str]()
-    for *cells, setting in [table.heads, *table.rows]:
-        before = "".join(f"  {text:>{max(8, len(head))}}" for text, head in zip(cells, table.heads, strict=False))
-        of_table += _wrapped(f"{before}  ", str(setting))
+    of_table = table.text().splitlines()
+    start = of_table[0].index("setting")
+    of_table = [part for line in of_table for part in _wrapped(line[:start], line[start:])]
     return "\n".join([title, *of_table, *lines])
 
 
