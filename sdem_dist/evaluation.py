@@ -60,10 +60,7 @@ def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
 
 
 def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
-    """Return what people read from `classifier_sums`: `finish`, macro-F1, Brier score and calibration error.
-
-    With sums by temperature, the best one and its log-loss, too. Without any document all are NaN.
-    """
+    """Return what people read from `classifier_sums`; by temperature the best one, too. Of no document all are NaN."""
     of_classes = len(SUMS) + 3 * n_classes
     binned = of_classes + 1 + 3 * calibration.N_BINS
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -78,10 +75,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 
 
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return sums that held-out documents choose by: weights, log-loss at each temperature, `class_sums`.
-
-    A quarter of the time of `classifier_sums`. Scores are ln p(y | d), up to a constant of each document.
-    """
+    """Return sums that held-out documents choose by, in a quarter of the time: of ln p(y | d) up to constants."""
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
     counts = np.array([weights.sum(), weights[scores.argmax(axis=1) == labels].sum()])

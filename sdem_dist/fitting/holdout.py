@@ -345,11 +345,9 @@ def held_out_of(
 def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:
     """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
-    Return the documents, too, as the model weighs them. `nb`: the `MultinomialNB`, which trains labelled ones alone.
-
-    EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight.
-    The weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step, so that
-    discriminative training would keep its errors. So it is in units of the margin, as steps are.
+    Return the documents, too, as the model weighs them. Training starts at the log-odds of EM (Nigam et al. 2000) times
+    a weight. It is small, in units of the margin as steps are: naive Bayes is far too sure, and where it is sure no
+    document asks for a step, so that discriminative training would keep its errors.
     """
     weight = None if nb.unlabelled_weight == "auto" else float(nb.unlabelled_weight)
     corpus = source.corpus.labelled()

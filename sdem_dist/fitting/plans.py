@@ -45,10 +45,7 @@ def one_pass(estimator: Any, source: Source) -> Plan:
 def sequential(
     n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None, least: int = 1
 ) -> Plan:
-    """Return the plan of lanes that each run through their documents and are merged, in rounds that grow.
-
-    `least`: lanes of few documents, where their number is not given.
-    """
+    """Return the plan of lanes that run through their documents and are merged, in rounds that grow; `least` lanes."""
     if lanes is None and n_documents > defaults.ONE_LANE_DOCUMENTS:
         lanes = defaults.STEP_LANES  # doubled, so that lanes can be dealt out evenly: tasks have powers of two of them
         while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // defaults.ROUNDS:
@@ -235,10 +232,7 @@ def drawn_documents(corpus: Any, survey: SurveyResult) -> list[Any]:
 def mixture(
     trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], kind: Kind, form: EmForm = EXACT, **how: Any
 ) -> SdEM[Any]:
-    """Return EM's learner of a mixture, for columns of a table after a pass over these.
-
-    `numbers`: components of each class; a mixture without labels is one class. `how`: of `SdEM`.
-    """
+    """Return EM's learner of a mixture with so many components a class; a mixture without labels is one class."""
     head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
     of_words = kind.name == "multinomial"
     model: Any = NaiveBayes(source.n_features, head, kind.alpha)
@@ -253,8 +247,7 @@ def start_of_em(
 ) -> Callable[[], Any]:
     """Run the survey, and the generative fit where it is needed; return what makes the start of a mixture.
 
-    The start is half way from the generative fit to random examples; with `n_drawn`, of a mixture without classes, at
-    clusters of k-means of so many documents.
+    It is half way from the fit to random examples; with `n_drawn`, without classes, at k-means of so many documents.
     """
     labelled, of_words = len(source.classes) > 0, isinstance(em.model, NaiveBayes)
     numbers = np.bincount(em.model.head.component_class).tolist()

@@ -194,10 +194,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
 def over_blocks(
     estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None = None
 ) -> Any:
-    """Return ``function(X)``, lazily for a dask array or DataFrame, piece by piece for a corpus, see `over_corpus`.
-
-    `n_columns`: columns of the result; None for one value per row.
-    """
+    """Return ``function(X)``, lazily for Dask collections; `n_columns`: those of the result, None: one value a row."""
     check_is_fitted(estimator)
     if not is_dask(X):
         with reraise_interrupt():

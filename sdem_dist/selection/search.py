@@ -212,10 +212,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _try_all(
         self, fits: FoldFits, sampler: Sampler, tried: list[Trial], emit: Any, checkpoints: Checkpoints | None = None
     ) -> Trial:
-        """Try the settings of a sampler, turn by turn and fold by fold, add them to `tried`, and return the best.
-
-        Raises ValueError: the default cannot be trained.
-        """
+        """Try the settings of a sampler, turn by turn and fold by fold, add them to `tried`, and return the best."""
 
         def check_time(_: object = None) -> None:
             if time.perf_counter() > fits.deadline and tried[0].folds:

@@ -188,14 +188,11 @@ def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
 
 
 def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
-    """Return settings, the best first: those with more folds, then by the mean over the folds that all of these have.
-
-    Of equals the default is first, then those with the lowest log-loss.
-    """
+    """Return settings, the best first: those with more folds, then by the mean over the folds that all have."""
     n_common = min((len(trial.folds) for trial in trials if trial.goes_on and trial.folds), default=0)
 
     def key(trial: Trial) -> tuple[float, ...]:
-        n = min(n_common, len(trial.folds))
+        n = min(n_common, len(trial.folds))  # of equals the default is first, then that of the lowest log-loss
         return -n, -trial.score(metric, n), trial.number > 0, -trial.score("log-loss", n), trial.number
 
     return sorted(trials, key=key)
@@ -210,15 +207,13 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
 
 
 def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
-    """Whether a setting is better than the default by more than a standard error, and by log-loss as accurate.
-
-    A few documents, such as those of rare classes, decide a log-loss.
-    """
+    """Whether a setting is better than the default by more than a standard error, and by log-loss as accurate."""
     if default.score(metric) == -np.inf:
         return trial.score(metric) > -np.inf
     gain, error = gain_of(trial, default, metric)
     if not gain > np.nan_to_num(error):
         return False
+    # A few documents, such as those of rare classes, decide a log-loss.
     return metric != "log-loss" or trial.predictions is None or gain_of(trial, default, "accuracy")[0] >= 0.0
 
 
