@@ -153,8 +153,6 @@ class Monitoring:
     training: bool = True  # evaluate the training documents too
     main_metrics: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
     scorer: Callable[[AnyLearner], AnyLearner] = lambda learner: learner  # makes what scores the validation corpus
-    # What follows where the stage is stopped, for people: `best_epoch` counts from 1, and `after` is the next.
-    then: str = "epoch {best_epoch} is kept"
 
     def should_evaluate(self, epoch: int, n_epochs: int) -> bool:
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)

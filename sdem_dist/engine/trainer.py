@@ -211,7 +211,7 @@ class StageRun:
         if monitoring.is_exhausted(self._history, self._best_epoch):
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"
-        then = monitoring.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs)) if why else ""
+        then = f"epoch {best_epoch} is kept" if why else ""
         trainer.emit(events.StageEnded(name, self._record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(self._best if self._best is not None else self._state(last=True), self._history)
 

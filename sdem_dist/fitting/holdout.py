@@ -24,7 +24,6 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.word_counts import SdemState
 
 MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
-THEN = "with this loss all documents get {after} epochs: more documents bear more steps"
 CURVE_POINTS = 10  # evaluations of held-out documents in the training of a mixture, about
 _log = logging.getLogger(__name__)
 
@@ -125,17 +124,10 @@ class HoldoutPolicy:
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
         frequency = corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
-        others, refit = ("accuracy", "macro_f1")[: 1 + has_rare_classes(view)], self.share > defaults.NO_REFIT
-        monitoring = Monitoring(
-            self.every,
-            view.seen(corpus.transformed(HoldOut(frequency, seed, self.share))),
-            monitor,
-            self.patience,
-            defaults.IMPROVEMENT,
-            training=False,
-            main_metrics=(*others, monitor) if monitor == MONITOR else (monitor,),
-            then=THEN if refit else Monitoring.then,
-        )
+        held_out = view.seen(corpus.transformed(HoldOut(frequency, seed, self.share)))
+        shown = ("accuracy", "macro_f1")[: 1 + has_rare_classes(view)] if monitor == MONITOR else ()
+        how: dict[str, Any] = {"training": False, "main_metrics": (*shown, monitor)}
+        monitoring = Monitoring(self.every, held_out, monitor, self.patience, defaults.IMPROVEMENT, **how)
         watched, monitored = VALIDATION + monitor, candidate.start is None and candidate.view is None
         stage = Stage(name, learner, candidate.plan, initial, view.seen(corpus), monitored, monitoring)
         result = self.trainer.run(stage)
@@ -146,7 +138,8 @@ class HoldoutPolicy:
             for entry in scored[1:]:
                 if entry[watched] < (1.0 - defaults.IMPROVEMENT) * best[watched]:
                     best = entry
-            last = next((entry for entry in scored if refit and entry["epoch"] > best["epoch"]), best)
+            later = (entry for entry in scored if entry["epoch"] > best["epoch"])
+            last = next(later, best) if self.share > defaults.NO_REFIT else best
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)

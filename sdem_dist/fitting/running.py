@@ -97,7 +97,7 @@ def run_fit(
 ) -> Trained:
     """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`."""
     folder, n_rounds, n_seconds, resume = checkpointing
-    patience, every, checkpoints, held_out = estimator.patience, estimator.evaluate_every, None, None
+    patience, every, checkpoints, documents, stopping = estimator.patience, estimator.evaluate_every, None, None, None
     if folder is None and (resume or n_rounds or n_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
     if folder is not None:
@@ -109,29 +109,16 @@ def run_fit(
     with ExitStack() as stack:
         if validation is not None:
             held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
+            documents, uid = held_out.documents, held_out.corpus.header.uid
+            stopping = None if patience is None else (patience, every, uid)  # without it evaluation decides nothing
         if estimator.verbose:
             callbacks = [*callbacks, stack.enter_context(progress_callback())]
-        patience = None if held_out is None else patience
-        monitoring = Monitoring(
-            every or int(held_out is not None),  # given validation documents are always evaluated
-            None if held_out is None else held_out.documents,
-            estimator._monitor,
-            patience,
-            training=every > 0,
-            main_metrics=estimator.spec.shown,
-            scorer=estimator.scorer,
-        )
-        # Without patience evaluation decides nothing.
-        stopping = None if held_out is None or patience is None else (patience, every, held_out.corpus.header.uid)
-        trainer = Trainer(
-            executor,
-            source.documents,
-            monitoring=monitoring,
-            checkpoints=checkpoints,
-            settings=identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping),
-            resume=resume,
-            callbacks=callbacks,
-        )
+        how: dict[str, Any] = {"main_metrics": estimator.spec.shown, "scorer": estimator.scorer, "training": every > 0}
+        evaluate_every = every or int(documents is not None)  # given validation documents are always evaluated
+        monitoring = Monitoring(evaluate_every, documents, estimator._monitor, patience, **how)
+        settings = identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping)
+        how = {"settings": settings, "resume": resume, "callbacks": callbacks}
+        trainer = Trainer(executor, source.documents, monitoring=monitoring, checkpoints=checkpoints, **how)
         return estimator.train(stack.enter_context(trainer), source)
 
 
