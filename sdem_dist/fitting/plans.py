@@ -53,9 +53,8 @@ def sequential(
     lanes = lanes or least
     if rounds is None:
         rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
-    growth = 0
-    while lanes > 1 and (n_documents // rounds) >> (growth + 1) >= max(defaults.FIRST_ROUND_DOCUMENTS, lanes):
-        growth += 1
+    n_first = n_documents // rounds // max(defaults.FIRST_ROUND_DOCUMENTS, lanes)  # rounds that the first would be
+    growth = max(0, n_first.bit_length() - 1) if lanes > 1 else 0
     return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
 

@@ -310,10 +310,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Checkpoints(folder, search, resume=resume)
 
     def summary(self) -> str:
-        """Return what was tried, the best score with each value, and the winner beside the default.
-
-        Returns : str -- Lines of at most 80 columns.
-        """
+        """Return what was tried, the best score with each value, and the winner, in lines of at most 80 columns."""
         check_is_fitted(self, "best_index_")
         return trials.summary_of(self)
 
@@ -334,9 +331,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def score(self, X: object, y: object = None) -> float:
         """Return the best estimator's score: accuracy, R2, or the mean log-likelihood."""
         return float(self._best().score(X, y))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "best_index_")
 
     def _html_repr(self) -> str:  # of scikit-learn 1.7 and newer; before it notebooks show the diagram
         return trials.summary_of(self, html=True) if hasattr(self, "best_index_") else str(super()._html_repr())

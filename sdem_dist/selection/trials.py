@@ -130,13 +130,13 @@ class FoldScores(NamedTuple):
     error: str = ""  # why the model cannot be trained
 
 
-@dataclass(repr=False)
+@dataclass
 class Trial:
     """One setting, and its scores on the folds."""
 
     number: int  # 0 is the default
     params: dict[str, Any]  # what differs from the estimator that is tuned
-    folds: list[FoldScores] = field(default_factory=list)  # those that it was trained without, in their order
+    folds: list[FoldScores] = field(default_factory=list, repr=False)  # that it was trained without, in order
     dropped: int | None = None  # after how many folds other settings were better; None: it went on
     error: str = ""  # why it cannot be trained
     n_fits: int = 0
@@ -146,10 +146,6 @@ class Trial:
         self.error = scores.error
         if not self.error:
             self.folds.append(scores)
-
-    def __repr__(self) -> str:
-        scores = ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items())
-        return f"Trial({self.number}, {self.params}: {scores or self.error or 'no score yet'})"
 
     @property
     def goes_on(self) -> bool:
