@@ -66,10 +66,8 @@ class FoldFits:
         self.template._look_at(self.X)
         self.source = source_of(self.template, self.X, self.y, client=self.client)
         if isinstance(self.cv, Corpus | tuple):
-            described = clone(self.template)
-            described._look_at(self.X)
-            described._describe(self.source)
-            self.held_out = validation_source(described, self.cv, self.client)
+            self.template._describe(self.source)
+            self.held_out = validation_source(self.template, self.cv, self.client)
         else:
             order = getattr(self.source.corpus, "order", None)
             groups = self.groups if self.groups is None or order is None else np.asarray(self.groups)[order]
