@@ -18,7 +18,7 @@ class Enough:
         self.epochs, self.told = epochs, []
 
     def __call__(self, event):
-        return isinstance(event, EpochEnded) and event.epoch == self.epochs
+        return isinstance(event, EpochEnded) and event.epoch == self.epochs - 1
 
     def fitted(self, estimator):
         self.told.append(estimator)
