@@ -143,8 +143,9 @@ class HoldoutPolicy:
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
-        figures = best.get(watched, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
-        return HoldoutResult(candidate, *np.array(figures)[:, None], n_epochs, history, result.state, best)
+        columns = [[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)], [temperature]]
+        log_loss, accuracy, temperatures = np.array(columns)
+        return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         """Run a training without a fold, and score that."""
@@ -184,9 +185,9 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-        drawn = np.array([log_loss, accuracy, temperature])[:, None]
+        losses, accuracies, temperatures = np.array([[log_loss], [accuracy], [temperature]])
         candidate, n_epochs = folds[0].candidate, folds[0].n_epochs
-        return HoldoutResult(candidate, *drawn, n_epochs, [figures], None, figures, parts)
+        return HoldoutResult(candidate, losses, accuracies, temperatures, n_epochs, [figures], None, figures, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
