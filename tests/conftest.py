@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from hypothesis import settings
+from reference.trained_bits import local_cluster
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster.jobs import jobqueue
@@ -24,12 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(scope="module")
 def client():
     """A Dask cluster of two workers within this process, whose scheduler tests can look into."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_cluster(2, processes=False) as (_, client):
         yield client
 
 
@@ -38,5 +34,5 @@ def scheduler():
     """The address of a scheduler of one worker process, for commands."""
     from distributed import LocalCluster
 
-    with LocalCluster(1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         yield cluster.scheduler_address

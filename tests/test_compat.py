@@ -14,20 +14,15 @@ import time
 
 import numpy as np
 import pytest
+from reference.trained_bits import local_cluster
 
 from sdem_dist import compat
 
 
 @pytest.fixture(scope="module")
 def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    where = {"processes": False, "protocol": "tcp", "host": "127.0.0.1"}
+    with local_cluster(1, threads_per_worker=2, **where) as (_, client):
         yield client
 
 

@@ -10,17 +10,12 @@ ERRORS = [
     (SdemError("something is wrong"), "something is wrong", "something is wrong"),
     (IngestError("it is empty", path="a.csv"), "a.csv: it is empty", "a.csv: it is empty"),
     (IngestError("no TAB", path="-", record=3), "standard input, line 3: no TAB", "standard input, line 3: no TAB"),
-    (
-        CorpusError("a.zarr exists already", hint="replace it: {overwrite=True}"),
-        "a.zarr exists already (replace it: overwrite=True)",
-        "a.zarr exists already (replace it: --overwrite)",
-    ),
-    (
-        IngestError("no text", path="d", record=2, unit="file", hint="{on_error='skip'} leaves such files out"),
-        "d, file 2: no text (on_error='skip' leaves such files out)",
-        "d, file 2: no text (--on-error skip leaves such files out)",
-    ),
-]
+    (CorpusError("a.zarr exists already", hint="replace it: {overwrite=True}"),
+     "a.zarr exists already (replace it: overwrite=True)", "a.zarr exists already (replace it: --overwrite)"),
+    (IngestError("no text", path="d", record=2, unit="file", hint="{on_error='skip'} leaves such files out"),
+     "d, file 2: no text (on_error='skip' leaves such files out)",
+     "d, file 2: no text (--on-error skip leaves such files out)"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("error", "python", "shell"), ERRORS)

@@ -154,9 +154,7 @@ def lanes(
 def numbered_part(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return counts and numbers of classes of a training part, or of a file."""
     if Path(name).is_file():
-        labels, _, texts = zip(
-            *(line.partition("\t") for line in Path(name).read_text("utf-8").splitlines()), strict=True
-        )
+        labels, _, texts = zip(*(r.partition("\t") for r in Path(name).read_text("utf-8").splitlines()), strict=True)
         X, y = CountVectorizer().fit_transform(texts), np.array(labels)
     else:
         X, y = corpora.splits_of(name)[0][:2]
@@ -173,12 +171,6 @@ def drawn(y: np.ndarray, kind: str, size: int, seed: int) -> tuple[np.ndarray, n
         rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:n] for k, n in enumerate(sizes)])
     others = np.setdiff1d(np.arange(len(y)), rows)
     return np.sort(rows), np.sort(rng.permutation(others)[:4_000])
-
-
-def of_loss(loss: str, X: sp.csr_matrix, y: np.ndarray, X_test: sp.csr_matrix, y_test: np.ndarray) -> tuple[float, ...]:
-    model = MultinomialNB(loss=loss, n_jobs=1).fit(X, y)
-    accuracy, value = harness.scores_of(model, X_test, y_test)
-    return accuracy, f1_score(y_test, model.predict(X_test), average="macro", zero_division=0), value
 
 
 def regret(results: np.ndarray, ncll: np.ndarray) -> np.ndarray:
@@ -212,7 +204,10 @@ def few(
                 several.append(len(counts) > 2)
                 words = np.ones(X.shape[1], bool) if all_words else np.asarray((X[train] > 0).sum(axis=0))[0] > 0
                 parts = X[train][:, words], y[train], X[test][:, words], y[test]
-                results.append([of_loss(loss, *parts) for loss in ("ncll", "hinge")])
+                models = [MultinomialNB(loss=loss, n_jobs=1).fit(*parts[:2]) for loss in ("ncll", "hinge")]
+                f1 = [f1_score(parts[3], m.predict(parts[2]), average="macro", zero_division=0) for m in models]
+                scores = [harness.scores_of(model, *parts[2:]) for model in models]
+                results.append([(a, f, value) for (a, value), f in zip(scores, f1, strict=True)])
             a, f, v = np.mean(results[first:], axis=0).T
             title = f"{Path(name).stem}, {size} a class, {kind}"
             figures = f"{a[0]:.4f} {a[1]:.4f}   {f[0]:.3f} {f[1]:.3f}   {v[0]:.3f} {v[1]:.3f}"

@@ -18,18 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from sdem_dist import open_corpus, write_corpus
 
 STEMMED = ("r8", "r52", "webkb", "20ng")
-NAMES = (
-    "webkb",
-    "r8",
-    "r52",
-    "r52 unstemmed",
-    "20ng",
-    "20ng unstemmed",
-    "imdb words",
-    "imdb bigrams",
-    "blitzer",
-    "nsmc",
-)
+NAMES = (*STEMMED, "r52 unstemmed", "20ng unstemmed", "imdb words", "imdb bigrams", "blitzer", "nsmc")
 CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)} | {
     f"{corpus} {n} a class": n for corpus in ("r8", "r52", "webkb") for n in (5, 10, 20)
 }
@@ -184,14 +173,6 @@ def blitzer() -> tuple[list[str], np.ndarray, np.ndarray]:
     return [f"{row[3]} {row[4]}" for row in rows], y, np.array([float(row[1]) for row in rows])
 
 
-def blitzer_fold(train: np.ndarray, test: np.ndarray, n_words: int = 1000) -> tuple[Reviews, Reviews]:
-    """Return two parts of the multi-domain reviews, with the first one's most frequent words."""
-    texts, y, stars = blitzer()
-    vectorizer = CountVectorizer(max_features=n_words).fit([texts[i] for i in train])
-    a, b = (Reviews(vectorizer.transform([texts[i] for i in rows]), y[rows], stars[rows]) for rows in (train, test))
-    return a, b
-
-
 def part_of(movie: str) -> str:
     """Return the part that a movie's reviews go to: a tenth of the movies each to validation and test."""
     return {0: "test", 1: "validation"}.get(crc32(movie.encode()) % 10, "train")
@@ -200,22 +181,6 @@ def part_of(movie: str) -> str:
 def _ratings() -> Iterator[tuple[int, str, str]]:
     for rating, movie, _, text in rows_of("nsmc/nsmc-raw-ratings.tsv.xz", 3):
         yield int(rating), movie, text
-
-
-@cache
-def nsmc(n_words: int = 5000) -> tuple[Reviews, Reviews]:
-    """Return Korean film reviews as 1- and 2-grams of characters, with ratings as stars, other films for testing."""
-    parts: tuple[list[tuple[int, str]], ...] = ([], [])
-    for rating, movie, text in _ratings():
-        parts[part_of(movie) == "test"].append((rating, text))
-    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, max_features=n_words)
-    vectorizer.fit([text for _, text in parts[0][::4]])
-    stars = [np.array([float(rating) for rating, _ in part]) for part in parts]
-    a, b = (
-        Reviews(vectorizer.transform([text for _, text in part]), (s > 5).astype(int), s)
-        for part, s in zip(parts, stars, strict=True)
-    )
-    return a, b
 
 
 @cache
@@ -262,6 +227,4 @@ def corpus_of(where: Path, n_documents: int) -> Any:
     """Return the corpus of so many reviews in a folder, written where it is absent."""
     where.mkdir(parents=True, exist_ok=True)
     path = where / f"nsmc-{n_documents}.zarr"
-    if not path.exists():
-        write_corpus(path, batches(where, n_documents))
-    return open_corpus(path)
+    return open_corpus(path) if path.exists() else write_corpus(path, batches(where, n_documents))

@@ -29,24 +29,11 @@ def run(doc: str | None, *parts: Callable[..., None]) -> None:
     parser = ArgumentParser(description=doc, epilog=usage, formatter_class=RawDescriptionHelpFormatter)
     parameters = inspect.signature(part).parameters
     for name, parameter in parameters.items():
-        default, annotation = parameter.default, str(parameter.annotation)
-        flag = name if name == "names" else f"--{name.replace('_', '-')}"
-        if default is False:
-            parser.add_argument(flag, action="store_true")
-        elif isinstance(default, tuple):
-            parser.add_argument(flag, nargs="*")
-        else:
-            kind = (
-                Path
-                if "Path" in annotation
-                else float
-                if "float" in annotation
-                else int
-                if "int" in annotation
-                else str
-            )
-            required = {"required": True} if default is inspect.Parameter.empty else {}
-            parser.add_argument(flag, type=kind, default=default, **required)
+        default, flag = parameter.default, name if name == "names" else f"--{name.replace('_', '-')}"
+        kind = next((kind for kind in (Path, float, int) if kind.__name__ in str(parameter.annotation)), str)
+        how = {"action": "store_true"} if default is False else {"type": kind, "default": default}
+        how |= {"required": True} if default is inspect.Parameter.empty else {}
+        parser.add_argument(flag, **({"nargs": "*"} if isinstance(default, tuple) else how))
     options = vars(parser.parse_args(arguments))
     for name, value in options.items():
         if isinstance(default := parameters[name].default, tuple):
@@ -90,16 +77,6 @@ def scores_of(model: Any, X: Any, y: np.ndarray) -> tuple[float, float]:
     p, known = model.predict_proba(X), np.isin(y, model.classes_)
     accuracy = float((model.classes_[p.argmax(axis=1)] == y).mean())
     return accuracy, float(log_loss(y[known], np.clip(p[known], 1e-15, 1.0), labels=model.classes_))
-
-
-def fasttext_probabilities(model: Any, lines: list[str], n_classes: int) -> np.ndarray:
-    """Return fastText's probabilities of labels that are numbers, shape (n_lines, n_classes)."""
-    p = np.full((len(lines), n_classes), 1e-9)
-    # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
-    for d, line in enumerate(lines):
-        for share, label in model.f.predict(f"{line}\n", n_classes, 0.0, "strict"):
-            p[d, int(label.removeprefix("__label__"))] = max(share, 1e-9)
-    return p / p.sum(axis=1, keepdims=True)
 
 
 def row(*cells: object) -> None:

@@ -31,7 +31,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[sp.csr_matrix, np.ndarray]:
+def drawn(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return counts of documents, and their classes: all occur as often, if `n_classes` divides `n`."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % n_classes)
@@ -45,32 +45,11 @@ def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[
     return counts, y
 
 
-def measured(name: str, n: int, n_classes: int) -> dict[str, float]:
-    X, y = documents(n, n_classes, 1)
-    X_test, y_test = documents(max(TESTED, n_classes), n_classes, 2)
-    X_test, y_test = X_test[:TESTED], y_test[:TESTED]
-    model = MODELS[name]()
-    warm = documents(300, 3, 3)
-    MODELS[name]().fit(*warm).predict(warm[0])  # compiles
-    fit = harness.seconds(lambda: model.fit(X, y), time.process_time)
-    return {
-        "fit": fit,
-        "predict": harness.seconds(lambda: model.predict(X_test), time.process_time),
-        "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "accuracy": float((model.predict(X_test) == y_test).mean()),
-    }
-
-
-def fits(name: str, n_classes: int) -> bool:
-    """Say whether a model's tables fit: two or three of float64."""
-    return "ManyClass" in name or n_classes * WORDS * 8 <= 1 << 30
-
-
 def compare(classes: tuple = (1_000, 10_000, 100_000), documents: int = 100_000, only: tuple = tuple(MODELS)) -> None:
     print(f"{'classes':>9} {'model':24} {'fit s':>8} {'predict s':>9} {'GiB':>6} {'accuracy':>8}")
     for n_classes in classes:
         for name in only:
-            if not fits(name, n_classes):
+            if "ManyClass" not in name and n_classes * WORDS * 8 > 1 << 30:  # two or three tables of float64
                 print(f"{n_classes:>9,} {name:24} its tables do not fit")
                 continue
             command = [sys.executable, __file__, "one", "--model", name, "--classes", str(n_classes)]
@@ -82,7 +61,13 @@ def compare(classes: tuple = (1_000, 10_000, 100_000), documents: int = 100_000,
 
 def one(model: str, classes: int = 1_000, documents: int = 100_000) -> None:
     """Print what one model does, as JSON."""
-    print(json.dumps(measured(model, documents, classes)))
+    (X, y), (X_test, y_test) = drawn(documents, classes, 1), drawn(max(TESTED, classes), classes, 2)
+    estimator, warm = MODELS[model](), drawn(300, 3, 3)
+    MODELS[model]().fit(*warm).predict(warm[0])  # compiles
+    fit = harness.seconds(lambda: estimator.fit(X, y), time.process_time)
+    predict = harness.seconds(lambda: estimator.predict(X_test[:TESTED]), time.process_time)
+    memory, right = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, estimator.predict(X_test) == y_test
+    print(json.dumps({"fit": fit, "predict": predict, "GiB": memory, "accuracy": float(right[:TESTED].mean())}))
 
 
 if __name__ == "__main__":

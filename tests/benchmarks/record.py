@@ -39,7 +39,6 @@ def with_section(text: str, command: list[str], made: str) -> str:
 
 
 def main() -> None:
-    """Run the script, show what it prints, and keep it."""
     command = sys.argv[1:]
     if not command or not (FOLDER / command[0]).is_file():
         raise SystemExit(f"name a script of {FOLDER}, and its arguments")

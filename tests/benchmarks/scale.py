@@ -54,7 +54,6 @@ def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -
 
 
 def forget() -> None:
-    """Empty the caches of this process."""
     from sdem_dist import byte_cache  # here: a function of a script travels with the globals it names
 
     byte_cache.prepared_cache.clear()
@@ -62,7 +61,6 @@ def forget() -> None:
 
 
 def forget_pages(path: str | Path) -> None:
-    """Ask the system to drop the files of a folder from its page cache."""
     for file in filter(Path.is_file, Path(path).rglob("*")):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -118,11 +116,6 @@ def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int
     print(f"peak memory of the workers: {peaks} MiB")
 
 
-def decoded_bytes(header: Any) -> int:
-    dtypes = header.shards[0].data_dtype, "uint16" if header.n_features <= 1 << 16 else "uint32"
-    return header.n_nonzeros * sum(np.dtype(d).itemsize for d in dtypes) + 12 * header.n_documents
-
-
 def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int = 2, epochs: int = 2) -> None:
     import dask
     from distributed import Client, LocalCluster
@@ -139,7 +132,9 @@ def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int
             model = MultinomialNB(n_epochs=epochs, validation_fraction=0.0).fit(corpus, client=client)
             peaks = peaks_of(client)
             lost = len(before - set(client.scheduler_info(n_workers=-1)["workers"]))
-        size = decoded_bytes(corpus.header) / 2**20
+        h, indices = corpus.header, "uint16" if corpus.header.n_features <= 1 << 16 else "uint32"
+        entry = sum(np.dtype(d).itemsize for d in (h.shards[0].data_dtype, indices))
+        size = (h.n_nonzeros * entry + 12 * h.n_documents) / 2**20
         print(
             f"{times:2d}x: {corpus.n_documents:9,} documents, {size:6,.0f} MiB decoded ({size / limit:.1f} times the limit of "
             f"{limit} MiB); peaks {peaks} MiB; {lost} workers lost; "

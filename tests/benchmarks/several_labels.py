@@ -32,7 +32,6 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def newsgroups() -> list[corpora.Split]:
-    """Return 20 Newsgroups with two labels per document: its group, and the part of the hierarchy."""
     split = corpora.load("20ng")
     labels = [[[str(group), str(group).split(".")[0]] for group in part] for part in (split.y, split.y_test)]
     encoder = MultiLabelBinarizer().fit(labels[0])
@@ -40,7 +39,6 @@ def newsgroups() -> list[corpora.Split]:
 
 
 def reviews() -> list[corpora.Split]:
-    """Return five folds of blitzer's reviews, with the domain and the sentiment as labels."""
     rows = list(corpora.rows_of("blitzer/blitzer-mds-labeled.tsv.xz"))
     texts, y = [f"{row[3]} {row[4]}" for row in rows], MultiLabelBinarizer().fit_transform([(r[0], r[2]) for r in rows])
     splits = []

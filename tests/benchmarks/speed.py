@@ -51,18 +51,6 @@ def against(name: str, peer: Any, split: Split, repeats: int, most: int = 10) ->
     return f"{name}: {seconds:.3f} s, test accuracy {accuracy:.4f}; {reached}"
 
 
-def sequential_epoch(split: Split, repeats: int) -> str:
-    """Return a line on one epoch of the sequential algorithm with NCLL against one of SGDClassifier."""
-    sgd = SGDClassifier(loss="log_loss", max_iter=10, tol=None, random_state=0)
-    ours = MultinomialNB(loss="ncll", n_epochs=10, **ONE_STAGE)
-    peer, epoch = [], []
-    for _ in range(repeats):
-        peer.append(harness.seconds(lambda: sgd.fit(split.X, split.y)) / 10)
-        epoch.append(fmean(h["seconds"] for h in ours.fit(split.X, split.y).history_))
-    a, b = median(epoch), median(peer)
-    return f"one sequential NCLL epoch {a:.4f} s, one SGDClassifier epoch {b:.4f} s: ratio {a / b:.2f}"
-
-
 def training(names: tuple = ("20ng",), repeats: int = 7) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in names:
@@ -74,11 +62,15 @@ def training(names: tuple = ("20ng",), repeats: int = 7) -> None:
         print(against("LinearSVC", LinearSVC(), split, max(repeats // 2, 1)), flush=True)
         sgd = SGDClassifier(loss="log_loss", max_iter=10, tol=None, random_state=0)
         print(against("SGDClassifier, 10 epochs", sgd, split, repeats), flush=True)
-        print(sequential_epoch(split, repeats), flush=True)
+        ours, epoch, peer = MultinomialNB(loss="ncll", n_epochs=10, **ONE_STAGE), list[float](), list[float]()
+        for _ in range(repeats):
+            peer.append(harness.seconds(lambda sgd=sgd, split=split: sgd.fit(split.X, split.y)) / 10)
+            epoch.append(fmean(h["seconds"] for h in ours.fit(split.X, split.y).history_))
+        a, b = median(epoch), median(peer)
+        print(f"one sequential NCLL epoch {a:.4f} s, one SGDClassifier epoch {b:.4f} s: ratio {a / b:.2f}", flush=True)
 
 
 def drawn(n_documents: int, n_words: int, n_classes: int, length: int) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return documents of words that are a little more frequent in one class than in others."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, n_documents)
     usual = rng.zipf(1.3, (n_documents, length)) % n_words
@@ -88,14 +80,7 @@ def drawn(n_documents: int, n_words: int, n_classes: int, length: int) -> tuple[
     return sp.csr_matrix((np.ones(rows.size), (rows, words.ravel())), shape=(n_documents, n_words)), y
 
 
-def losses_of(n_classes: int) -> dict[str, str | Loss]:
-    costs = tuple(tuple(float(k != y) for k in range(n_classes)) for y in range(n_classes))
-    named = {"Hinge(0)": Hinge(0.0), "Hinge(2)": Hinge(2.0), "CostSensitiveHinge": CostSensitiveHinge(costs)}
-    return {"hinge": "hinge", **named, "Blend(Hinge(), 0.1)": Blend(Hinge(), 0.1)}
-
-
 def second_pass(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[], object]:
-    """Return the second pass of one lane over all documents, to be run again and again."""
     model = MultinomialNB(loss=loss)
     source = model._weighed(source_of(model, X, y))
     learner, start = model._learner(source, model.loss)
@@ -107,20 +92,18 @@ def second_pass(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[
     return partial(learner.map, state, documents, second)
 
 
-def loss_ratios(X: sp.csr_matrix, y: np.ndarray, n_classes: int, runs: int) -> dict[str, float]:
-    """Return the time of each loss over that of plain hinge."""
-    passes = {name: second_pass(X, y, loss) for name, loss in losses_of(n_classes).items()}
-    least = {name: min(times) for name, times in harness.in_turns(passes, runs, time.process_time).items()}
-    return {name: value / least["hinge"] for name, value in least.items()}
-
-
-def losses(
-    documents: int = 10_000, words: int = 20_000, length: int = 80, classes: tuple = (2, 20), runs: int = 15
-) -> None:
+def losses(documents: int = 10_000, words: int = 20_000, length: int = 80, classes: tuple = (2, 20), runs: int = 15):
+    """Print the time of each loss over that of plain hinge."""
     for n_classes in classes:
         X, y = drawn(documents, words, n_classes, length)
+        costs = tuple(tuple(float(k != y) for k in range(n_classes)) for y in range(n_classes))
+        kinds: dict[str, str | Loss] = {"hinge": "hinge", "Hinge(0)": Hinge(0.0), "Hinge(2)": Hinge(2.0)}
+        kinds |= {"CostSensitiveHinge": CostSensitiveHinge(costs), "Blend(Hinge(), 0.1)": Blend(Hinge(), 0.1)}
+        passes = {name: second_pass(X, y, loss) for name, loss in kinds.items()}
+        least = {name: min(times) for name, times in harness.in_turns(passes, runs, time.process_time).items()}
         print(f"{n_classes} classes, {documents:,} documents")
-        for name, ratio in loss_ratios(X, y, n_classes, runs).items():
+        for name, value in least.items():
+            ratio = value / least["hinge"]
             print(f"  {name:<22}{ratio:6.2f}{'  over' if ratio > 1.3 else ''}", flush=True)
 
 

@@ -27,7 +27,6 @@ TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_can
 
 
 def folds(name: str, repeats: int, standardised: bool = False) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield training rows and labels, test rows and labels."""
     X, y = TABLES[name](return_X_y=True)
     for train, test in RepeatedStratifiedKFold(n_splits=5, n_repeats=repeats, random_state=0).split(X, y):
         A, B = X[train], X[test]
@@ -38,7 +37,6 @@ def folds(name: str, repeats: int, standardised: bool = False) -> Iterator[tuple
 
 
 def compare(name: str, standardised: bool, loss: str, merge: str, repeats: int) -> tuple[list[object], bool]:
-    """Return a row of the table, and whether the defaults were safe."""
     theirs, ours, start, end, seconds = [], [], [], [], []
     for A, a, B, b in folds(name, repeats, standardised):
         model = GaussianNB(loss=loss, merge=merge, n_jobs=1)
@@ -65,7 +63,6 @@ def steps(names: tuple = tuple(TABLES), merges: tuple = ("sum", "mean"), repeats
 
 
 def regression_parts(table: str, components: int = 50) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield training rows with their targets, and test rows."""
     if table == "reviews":
         from corpora import imdb
 
@@ -99,9 +96,7 @@ def explained(parts: list[tuple[np.ndarray, ...]], shares: Sequence[float]) -> t
     return scores / len(parts), seconds / len(parts)
 
 
-def regression(
-    names: tuple = ("diabetes", "digits", "reviews"), components: int = 50, removed: tuple = (0.0, 0.3)
-) -> None:
+def regression(names: tuple = ("diabetes", "digits", "reviews"), components: int = 50, removed: tuple = (0.0, 0.3)):
     harness.head("table", "removed", *regressors())
     for name in names:
         parts = list(regression_parts(name, components))

@@ -3,6 +3,8 @@
 They do not count among the tests: ``pytest -m benchmark`` runs them.
 """
 
+import json
+
 import choose
 import choose_defaults
 import corpora
@@ -40,7 +42,6 @@ REVIEWS = tuple(WHOLE.take(rows) for rows in corpora.halves(300))
 
 @pytest.fixture
 def small_corpora(monkeypatch):
-    """Put the small documents in the place of all corpora."""
     small = {"load": SPLIT, "training_part": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
     for module in (corpora, choose, scale, topics, speed):
         for name, value in small.items():
@@ -53,10 +54,12 @@ SCRIPTS = [
     (choose_defaults.indifferent, {"names": ("r8",)}, "apart 0.0"),
     (choose_defaults.few, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
     (choose_defaults.lanes, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
-    (mixtures.text, {"components": (2,)}, "hinge, 2"),
+    (mixtures.text, {"components": (2,), "seeds": 1}, "hinge, 2"),
+    (mixtures.clusters, {"n_clusters": 3, "n_init": 2, "seeds": 1}, "from examples: NMI, ARI, purity"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
     (speed.losses, {"documents": 200, "words": 50, "length": 10, "runs": 1}, "hinge                   1.00"),
     (speed.training, {"repeats": 1}, "ratio"),
+    (supervised_lda.both, {"train": REVIEWS[0], "test": REVIEWS[1], "seeds": 1}, "stars R2, log1p: ours "),
     (tables.regression, {"names": ("diabetes",)}, "s a fit"),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
@@ -88,17 +91,14 @@ def test_options_are_the_parameters_of_the_part(monkeypatch):
     assert taken[2:] == [((), 4), (("ours", "LinearSVC, C = 1"), None)]
 
 
-def test_a_search_has_a_cost_and_peers_that_go_on_from_their_file(tmp_path, monkeypatch):
+def test_a_search_has_a_cost_and_peers():
     costs = choose.costs(SPLIT, {"step": [0.1, 0.5]}, cv=2)
     assert costs["settings"] == 3 and min(costs.values()) > 0
-    methods = dict(choose.gains(SPLIT, c=(1.0,), cv=2))
+    methods = dict(choose.gains(SPLIT, c=(0.1, 1.0), cv=2))
     assert set(methods) == {"default", "search", "LinearSVC", "LogisticRegression"}
     assert all(of["accuracy"] > 0.5 for of in methods.values())
-    grid = {"peer": "LogisticRegression", "name": "toy", "cs": (0.1, 1.0), "cv": 2}
-    figures = choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid)
+    figures = methods["LogisticRegression"]
     assert figures["C"] in (0.1, 1.0) and figures["seconds"] > 0 and figures["log-loss by log-loss"] > 0
-    monkeypatch.setattr(choose, "cross_validate", None)
-    assert choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid) == figures
 
 
 def test_wrong_labels_are_found():
@@ -147,10 +147,10 @@ def test_the_corpora_are_named_by_the_environment(monkeypatch):
         corpora.folder()
 
 
-def test_many_classes(monkeypatch):
+def test_many_classes(monkeypatch, capsys):
     monkeypatch.setattr(many_classes, "TESTED", 20)
-    assert many_classes.measured("ManyClassNB", 600, 30)["accuracy"] > 0.5
-    assert not many_classes.fits("MultinomialNB hinge", 100_000)
+    many_classes.one("ManyClassNB", 30, 600)
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.5
 
 
 def test_tables():
@@ -160,32 +160,19 @@ def test_tables():
     assert scores.shape == (2, len(seconds)) == (2, len(tables.regressors())) and scores.min() > 0.2
 
 
-def test_mixtures():
-    lines = mixtures.cluster_lines(SPLIT, 3, n_init=2, seeds=1)
-    assert len(lines) == 4 and all("NMI, ARI, purity" in line for line in lines)
-
-
-def test_supervised_topics(capsys):
-    supervised_lda.both(*REVIEWS, seeds=1)
-    lines = capsys.readouterr().out.splitlines()
-    named = ["polarity AUC, raw", "stars R2, raw", "polarity AUC, log1p", "stars R2, log1p"]
-    assert [line.split(":")[0] for line in lines] == named
-
-
 def test_topics():
     model = LatentDirichletAllocation(n_components=3, n_epochs=2)
     assert topics.likelihood_line("ours", model, model.alpha, *REVIEWS, REVIEWS[1].X[:5]).startswith("ours: -")
     assert topics.epoch_seconds(REVIEWS[0]) > 0
 
 
-def test_text_speed_counts_ingests_and_predicts(tmp_path):
+def test_text_speed_counts_ingests_and_predicts(tmp_path, monkeypatch, capsys):
     texts = [f"good film number {i}" if i % 2 else f"bad film, bad end {i}" for i in range(60)]
-    for options in text_speed.ORDERS.values():
-        assert min(text_speed.against_count_vectorizer(texts, options, 1)) > 0
-    buffer = text_speed.texts_of_strings(texts)
-    assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
-    assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0
+    monkeypatch.setattr(text_speed, "reviews", lambda n: (texts, lines))
+    text_speed.compare(repeats=1)
+    printed = capsys.readouterr().out
+    assert printed.count("bytes to CSR") == printed.count("two threads against one") == 3 and "predict" in printed
     few, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
     split = text_speed.Split(few, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
     for run in text_speed.CONTENDERS.values():

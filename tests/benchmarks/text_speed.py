@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
@@ -40,35 +40,17 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
+from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.cli import main as sdem
-from sdem_dist.cli.predict import formatter_of
-from sdem_dist.cli.streaming import predictions, transformer_of
 from sdem_dist.cluster import connected
 from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
-from sdem_dist.text.splits import predict_splits
 from sdem_dist.text.texts import Texts, pieces, texts_of_strings
 from sdem_dist.text.tokens import NgramCounter
-from sdem_dist.text.validation import RowValidator
 
-ORDERS: dict[str, dict[str, Any]] = {
-    "words": {},
-    "1,2-grams": {"ngram_range": (1, 2)},
-    "char 1,2": {"analyzer": "char", "ngram_range": (1, 2)},
-}
-
-
-def against_count_vectorizer(texts: list[str], options: dict[str, Any], repeats: int) -> tuple[float, float, float]:
-    """Return the median seconds of us and of scikit-learn, and the median of their ratios."""
-    settings = VectorizerSettings(**options)
-    count_texts(texts[:10], settings)  # compiles
-    calls = {
-        "ours": lambda: count_texts(texts, settings),
-        "theirs": lambda: CountVectorizer(**options).fit_transform(texts),
-    }
-    ours, theirs = harness.in_turns(calls, repeats).values()
-    return median(ours), median(theirs), harness.median_ratio(theirs, ours)
+PAIRS, OF_CHARACTERS = {"ngram_range": (1, 2)}, {"analyzer": "char", "ngram_range": (1, 2)}
+ORDERS: dict[str, dict[str, Any]] = {"words": {}, "1,2-grams": PAIRS, "char 1,2": OF_CHARACTERS}
+CHARACTERS = VectorizerSettings(**OF_CHARACTERS)
 
 
 def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
@@ -86,59 +68,47 @@ def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> in
     return sum(in_threads(work, blocks, n_jobs))
 
 
-def two_against_one(run: Callable[[int], object], repeats: int) -> float:
-    """Return the median, over repeats, of one thread's seconds by those of two."""
-    return median(seconds(lambda: run(1)) / seconds(lambda: run(2)) for _ in range(repeats))
+def ingested(source: Path, target: Path, settings: VectorizerSettings, **where: Any) -> float:
+    shutil.rmtree(target, ignore_errors=True)
+    return seconds(lambda: ingest(source, target, settings, reading=Reading(label=0, text=1), **where))
 
 
-def file_speeds(
-    lines: list[str], folder: Path, options: dict[str, Any], n_jobs: int, repeats: int
-) -> tuple[float, float]:
-    """Return the median MB/s of an ingest of ``label TAB text`` lines, and of predicting the same lines."""
-    source, corpus, model = folder / "documents.tsv", folder / "corpus.zarr", folder / "documents.model"
-    source.write_text("\n".join(lines), encoding="utf-8")
-    megabytes = source.stat().st_size / 1e6
-
-    def ingested() -> None:
-        shutil.rmtree(corpus, ignore_errors=True)
-        ingest(source, corpus, VectorizerSettings(**options), reading=Reading(label=0, text=1), n_jobs=n_jobs)
-
-    ingest_seconds = median(seconds(ingested) for _ in range(repeats))
-    MultinomialNB(n_epochs=1).fit(open_corpus(corpus)).save(model)
-
-    def predicted() -> int:
-        estimator = load_model(model)
-        counter, answers = transformer_of(estimator), replace(formatter_of(estimator, model), best_only=True)
-        splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
-        texts = predictions(splits, counter, lambda documents, *_: answers.lines(documents), RowValidator(), n_jobs)
-        return sum(map(len, texts))
-
-    return megabytes / ingest_seconds, megabytes / median(seconds(predicted) for _ in range(repeats))
+def predicted(model: Path, source: Path, target: Path, *where: str) -> float:
+    target.unlink(missing_ok=True)
+    command = ["predict", str(model), str(source), "--text", "1", "-o", str(target), *where]
+    return seconds(lambda: sdem(command, standalone_mode=False))
 
 
 def reviews(n: int | None) -> tuple[list[str], list[str]]:
-    """Return the raw texts of IMDB's training part, and ``label TAB text`` lines."""
     rows = list(islice(rows_of("imdb/imdb-train.tsv.xz"), n))
     return [row[3] for row in rows], [f"{row[0]}\t{row[3]}" for row in rows]
 
 
 def compare(repeats: int = 5, small: bool = False) -> None:
-    """Print the lines; of 2,000 reviews and two repeats, if small."""
     repeats = 2 if small else repeats
     texts, lines = reviews(2000 if small else None)
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     for name, options in ORDERS.items():
-        ours, theirs, ratio = against_count_vectorizer(texts, options, repeats)
-        rate = f"{ours:.3f} s, {megabytes / ours:.0f} MB/s"
-        print(f"bytes to CSR, {name}: {rate}; CountVectorizer {theirs:.2f} s; ratio {ratio:.1f}", flush=True)
+        ours, theirs = partial(count_texts, settings=VectorizerSettings(**options)), CountVectorizer(**options)
+        ours(texts[:10])  # compiles
+        calls = {"ours": lambda ours=ours: ours(texts), "theirs": lambda theirs=theirs: theirs.fit_transform(texts)}
+        a, b = harness.in_turns(calls, repeats).values()
+        rate = f"{median(a):.3f} s, {megabytes / median(a):.0f} MB/s; CountVectorizer {median(b):.2f} s"
+        print(f"bytes to CSR, {name}: {rate}; ratio {harness.median_ratio(b, a):.1f}", flush=True)
     buffer = texts_of_strings(texts)
     for name, options in ORDERS.items():
-        speedup = two_against_one(lambda n_jobs, o=options: counted_in_threads(buffer, n_jobs, o), repeats)
-        print(f"counting in two threads against one, {name}: {speedup:.2f}", flush=True)
+        jobs = {str(n): partial(counted_in_threads, buffer, n, options) for n in (1, 2)}
+        one, two = harness.in_turns(jobs, repeats).values()
+        print(f"counting in two threads against one, {name}: {harness.median_ratio(one, two):.2f}", flush=True)
     for name, n_jobs in product(("words", "1,2-grams"), (1, 2)):
         with tempfile.TemporaryDirectory() as folder:
-            written, read = file_speeds(lines, Path(folder), ORDERS[name], n_jobs, repeats)
-        print(f"{name}, {n_jobs} thread(s): ingest {written:.0f} MB/s, predict {read:.0f} MB/s", flush=True)
+            source, corpus, model, answers = (Path(folder, each) for each in ("s.tsv", "c", "m", "a.tsv"))
+            source.write_text("\n".join(lines), encoding="utf-8")
+            settings, size = VectorizerSettings(**ORDERS[name]), source.stat().st_size / 1e6
+            write = median(ingested(source, corpus, settings, n_jobs=n_jobs) for _ in range(repeats))
+            MultinomialNB(n_epochs=1).fit(open_corpus(corpus)).save(model)
+            read = median(predicted(model, source, answers, "--jobs", str(n_jobs)) for _ in range(repeats))
+        print(f"{name}, {n_jobs} thread(s): ingest {size / write:.0f} MB/s, predict {size / read:.0f} MB/s", flush=True)
 
 
 class Split(NamedTuple):
@@ -229,10 +199,6 @@ def whole(small: bool = False, repeats: int = 3) -> None:
         print(f"{name:28}{accuracy[name]:>9.4f}{middle:>9.2f}{ratio:>9.2f}{files[name]:>9.2f}", flush=True)
 
 
-CHARACTERS = VectorizerSettings(analyzer="char", ngram_range=(1, 2))
-READING = Reading(label=0, text=1)
-
-
 def write_reviews(path: Path, n: int | None, times: int = 1) -> int:
     """Write lines of stars TAB text, the copies after the first without a tenth of their words; return how many."""
     rows = [(row[0], row[3]) for row in rows_of("nsmc/nsmc-raw-ratings.tsv.xz") if row[3].strip()][:n]
@@ -244,17 +210,6 @@ def write_reviews(path: Path, n: int | None, times: int = 1) -> int:
                 others = [word for word, drawn in zip(words, rng.random(len(words)), strict=True) if drawn > 0.1]
                 written.write(f"{stars}\t{' '.join(others) if copy and others else text}\n")
     return times * len(rows)
-
-
-def ingested(source: Path, target: Path, settings: VectorizerSettings, **where: Any) -> float:
-    shutil.rmtree(target, ignore_errors=True)
-    return seconds(lambda: ingest(source, target, settings, reading=READING, **where))
-
-
-def predicted(model: Path, source: Path, target: Path, *where: str) -> float:
-    target.unlink(missing_ok=True)
-    command = ["predict", str(model), str(source), "--text", "1", "-o", str(target), *where]
-    return seconds(lambda: sdem(command, standalone_mode=False))
 
 
 def by_workers(where: Path, n: int | None, repeats: int) -> None:
@@ -293,7 +248,6 @@ def _peaks(source: Path, target: Path, settings: VectorizerSettings) -> tuple[fl
 
 
 def measured(source: Path, target: Path, settings: VectorizerSettings) -> str:
-    """Ingest in a new process by two workers; return what it took, for a line."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         duration, driver, worker = process.submit(_peaks, source, target, settings).result()
     terms = open_corpus(target).header.n_features

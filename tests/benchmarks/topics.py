@@ -16,7 +16,7 @@ from typing import Any
 
 import harness
 import numpy as np
-from corpora import Reviews, Split, imdb, load
+from corpora import Reviews, imdb, load
 from sklearn.decomposition import LatentDirichletAllocation as Peer
 from sklearn.linear_model import RidgeCV, SGDClassifier
 from sklearn.svm import LinearSVC
@@ -39,29 +39,17 @@ ROWS: dict[str, Callable[[int], Any]] = {
     "naive Bayes, NLL": lambda s: MultinomialNB(loss="nll"),
     "LinearSVC": lambda s: LinearSVC(random_state=s),
 }
-
-
-def spread(values: list[float]) -> str:
-    """Return mean, smallest and largest."""
-    return f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
-
-
-def accuracies(split: Split, make: Callable[[int], Any], starts: int) -> list[float]:
-    return [float(make(s).fit(split.X, split.y).score(split.X_test, split.y_test)) for s in range(starts)]
-
-
-def accuracy(names: tuple = NAMES, rows: tuple = tuple(ROWS), starts: int = 10) -> None:
-    for name in names:
-        for title in rows:
-            n = 1 if title in ("LinearSVC", "naive Bayes, NLL") else starts
-            print(name, title, spread(accuracies(load(name), ROWS[title], n)), flush=True)
-
-
 ONE_LANE: dict[str, Any] = {"n_lanes": 1, "batch_size": 100, "n_jobs": 1, "evaluate_every": 0}
 
 
-def short_reviews(part: Reviews, most_words: int, n: int) -> Any:
-    return part.X[np.flatnonzero(np.asarray(part.X.sum(axis=1)).ravel() <= most_words)[:n]]
+def accuracy(names: tuple = NAMES, rows: tuple = tuple(ROWS), starts: int = 10) -> None:
+    """Print mean, smallest and largest over starts."""
+    for name in names:
+        X, y, X_test, y_test = load(name)
+        for title in rows:
+            n = 1 if title in ("LinearSVC", "naive Bayes, NLL") else starts
+            found = [float(ROWS[title](s).fit(X, y).score(X_test, y_test)) for s in range(n)]
+            print(name, title, f"{np.mean(found):.4f} ({min(found):.4f} to {max(found):.4f})", flush=True)
 
 
 def likelihood_line(name: str, model: Any, alpha: float, train: Reviews, test: Reviews, held_out: Any) -> str:
@@ -76,7 +64,7 @@ def likelihood_line(name: str, model: Any, alpha: float, train: Reviews, test: R
 
 def likelihood(documents: int = 200, topics: tuple = (20, 50)) -> None:
     train, test = imdb()
-    held_out = short_reviews(test, 300, documents)
+    held_out = test.X[np.flatnonzero(np.asarray(test.X.sum(axis=1)).ravel() <= 300)[:documents]]
     for k in topics:
         ours = LatentDirichletAllocation(n_components=k, evaluate_every=0, n_jobs=1)
         print(likelihood_line(f"BP-LDA, {k} topics", ours, ours.alpha, train, test, held_out), flush=True)

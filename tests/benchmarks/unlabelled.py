@@ -49,7 +49,6 @@ def discriminative(names: tuple = ("20ng",), labelled: tuple = (1, 5, 20), seeds
 
 
 def discriminative_trials(split: corpora.Split, n: int, seed: int) -> dict[str, tuple[Any, Any, np.ndarray]]:
-    """Return models, each with documents and labels to fit."""
     hidden = hide(split.y, n, seed)
     mixture: dict[str, Any] = {"n_components": 2, "components": "multinomial", "alpha": 0.1, "n_jobs": 1}
     logistic = LogisticRegression(C=10, max_iter=500)

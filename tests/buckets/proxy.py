@@ -63,9 +63,7 @@ class Proxy:
                 length = int(found.getheader("Content-Length") or 0) if self.command == "HEAD" else len(content)
                 self.reply(found.status, headers, content[: len(content) // 2] if what == CUT else content, length)
 
-            def reply(
-                self, status: int, headers: list[tuple[str, str]], content: bytes, length: int | None = None
-            ) -> None:
+            def reply(self, status: int, headers: list[tuple[str, str]], content: bytes, length: int | None = None):
                 self.send_response(status)
                 for name, value in headers:
                     self.send_header(name, value)
@@ -86,7 +84,6 @@ class Proxy:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def forward(self) -> None:
-        """Do no more than forward."""
         self.fault, self.latency = lambda method, path: None, 0.0
 
     def fall_silent_after(self, n_writes: int) -> list[str]:

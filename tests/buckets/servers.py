@@ -29,6 +29,9 @@ SECRET = "a-secret-that-nobody-may-see"
 Headers = list[tuple[str, str]]
 SCOPE = "Credential=AKIDSECRET/20260101/us-east-1/s3/aws4_request"
 SOMEBODY = ("Authorization", f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host, Signature=0")
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The account that every Azurite has, as its documentation says."""
 
 
 class Server(NamedTuple):
@@ -52,7 +55,6 @@ def s3() -> Iterator[Server]:
 
 
 def client_of(address: tuple[str, int]) -> Any:
-    """Return boto3's client of a server of S3."""
     import boto3
 
     keys = {"aws_access_key_id": "AKIDSECRET", "aws_secret_access_key": SECRET}
@@ -109,11 +111,8 @@ def gs() -> Iterator[Server]:
 def _of_tags(headers: Headers) -> Headers:
     """Return what is asked of Google's server as it is asked of S3, by somebody: moto asks for no more."""
     conditions = [_of_tag(value) for name, value in headers if name.lower() == "x-goog-if-generation-match"]
-    return (
-        [h for h in headers if h[0].lower() not in ("authorization", "x-goog-if-generation-match")]
-        + conditions
-        + [SOMEBODY]
-    )
+    others = [h for h in headers if h[0].lower() not in ("authorization", "x-goog-if-generation-match")]
+    return [*others, *conditions, SOMEBODY]
 
 
 def _of_tag(generation: str) -> tuple[str, str]:
@@ -145,11 +144,6 @@ def abfs() -> Iterator[Server]:
     finally:
         process.kill()
         process.wait()
-
-
-ACCOUNT = "devstoreaccount1"
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The account that every Azurite has, as its documentation says."""
 
 
 def _make_container(address: tuple[str, int]) -> None:

@@ -1,8 +1,13 @@
 """A corpus in a bucket is the corpus on disk, appears whole, and is replaced whole."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +20,7 @@ RNG = np.random.default_rng(0)
 X = sp.random(300, 40, density=0.2, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
 Y = RNG.integers(0, 3, 300)
 WORDS = [f"w{i}" for i in range(40)]
+only_s3 = pytest.mark.parametrize("scheme", ["s3"], indirect=True)
 
 
 @pytest.fixture(params=["s3", "gs", "abfs", "memory"])
@@ -48,8 +54,7 @@ def state(corpus):
 def test_same_corpus_same_bits(url, tmp_path, bucket, scheme):
     there = write_corpus(url, X, Y, vocabulary=WORDS, shard_documents=90)
     here = write_corpus(tmp_path / "c", X, Y, vocabulary=WORDS, shard_documents=90)
-    assert there.header.uid == here.header.uid
-    assert there.vocabulary() == WORDS
+    assert there.header.uid == here.header.uid and there.vocabulary() == WORDS
     assert list(there.ids(1)) == list(here.ids(1))
     np.testing.assert_array_equal(there.document_frequency, here.document_frequency)
     same_states(state(open_corpus(url)), state(here))
@@ -99,8 +104,7 @@ def test_of_two_writers_the_one_that_began_last_publishes(url):
 
     with pytest.raises(CorpusError, match="another process began to write there"):
         write_corpus(url, then(write_another, 9), overwrite=True)
-    assert open_corpus(url).read(0, 20).n_documents == 20
-    assert len(parts_of(url)) == 2
+    assert open_corpus(url).read(0, 20).n_documents == 20 and len(parts_of(url)) == 2
 
 
 def test_many_writers_at_once_leave_one_whole_corpus(url):
@@ -144,8 +148,7 @@ def test_a_folder_copied_into_a_bucket_is_a_corpus(url, tmp_path):
     for file in (tmp_path / "c").rglob("*"):
         if file.is_file():
             buckets.put(f"{url}/{file.relative_to(tmp_path / 'c')}", file.read_bytes())
-    assert open_corpus(url).header.uid == here.header.uid
-    assert open_corpus(url).read(0, 300).n_documents == 300
+    assert open_corpus(url).header.uid == here.header.uid and open_corpus(url).read(0, 300).n_documents == 300
     write_corpus(url, X[:9], Y[:9], overwrite=True)
     assert {name.split("-")[0] for name in parts_of(url)} == {"contents", "zarr.json"}
 
@@ -174,12 +177,23 @@ def test_a_missing_part_is_named(url):
         corpus.read(0, 300)
 
 
+def check_what_a_dead_writer_leaves(url, old, uid):
+    """It is the old corpus or the new one, whole; the next writer clears up."""
+    try:
+        found = open_corpus(url)
+    except CorpusError:
+        assert not old
+    else:
+        assert found.header.uid == uid or (old and found.n_documents == 300)
+        assert found.read(0, found.n_documents).n_documents == found.n_documents
+    write_corpus(url, X[:9], Y[:9], overwrite=True)
+    assert len(parts_of(url)) == 2 and open_corpus(url).n_documents == 9
+
+
+@only_s3
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("scheme", ["s3"], indirect=True)
-def test_a_writer_that_is_killed_leaves_the_old_corpus_or_the_new_one(
-    bucket, proxy, monkeypatch, old, step, tmp_path, scheme
-):
+def test_a_writer_that_says_no_more_leaves_the_old_corpus_or_the_new(bucket, proxy, monkeypatch, old, step, tmp_path):
     """For the bucket, a process that is killed is one that says no more; here that is tried at PUTs and DELETEs."""
     uid = write_corpus(tmp_path / "new", X[:200], Y[:200]).header.uid
     monkeypatch.setitem(buckets.SETTINGS, "retry_config", {"max_retries": 0})
@@ -196,14 +210,35 @@ def test_a_writer_that_is_killed_leaves_the_old_corpus_or_the_new_one(
         except CorpusError:
             pass
         proxy.forward()
-        try:
-            found = open_corpus(url)
-        except CorpusError:
-            assert not old
-        else:
-            assert found.header.uid == uid or (old and found.n_documents == 300)
-            assert found.read(0, found.n_documents).n_documents == found.n_documents
-        write_corpus(url, X[:9], Y[:9], overwrite=True)
-        assert len(parts_of(url)) == 2 and open_corpus(url).n_documents == 9, "the next writer clears up"
+        check_what_a_dead_writer_leaves(url, old, uid)
         last += step
     assert last > 10
+
+
+WRITER = """
+import sys
+from buckets.test_corpora import X, Y, write_corpus
+print(flush=True)
+write_corpus(sys.argv[1], X[:200], Y[:200], overwrite=True)
+"""
+
+
+@only_s3
+@pytest.mark.parametrize("puts", [9, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 13, 16))])
+def test_a_writer_that_is_killed_leaves_the_old_corpus_or_the_new_one(bucket, proxy, puts, tmp_path):
+    uid = write_corpus(tmp_path / "new", X[:200], Y[:200]).header.uid
+    write_corpus(f"{bucket}/c", X, Y)
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command, seen = [sys.executable, "-c", WRITER, f"{bucket}/c"], []
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+    assert writer.stdout.readline() == b"\n"
+
+    def kill(method, path):
+        seen.extend([path] if method == "PUT" else [])
+        if len(seen) == puts:
+            writer.kill()
+
+    proxy.fault = kill
+    assert writer.wait(120) == -signal.SIGKILL, "the writer got so far"
+    proxy.forward()
+    check_what_a_dead_writer_leaves(f"{bucket}/c", True, uid)

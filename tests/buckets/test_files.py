@@ -12,6 +12,7 @@ from buckets.proxy import CUT, LOST
 from buckets.servers import everywhere
 from buckets.test_corpora import X, Y, same_states
 from cli.commands import run as command
+from reference.trained_bits import Stop
 from text.sources import written
 
 from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
@@ -19,6 +20,9 @@ from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.errors import OtherRunError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.buckets import place
+
+ROWS = [("ab"[i % 2], f"word{i % 7} und\u00fc{i % 5} text{i}") for i in range(90)]
+FORMS = ["s.tsv", "s.tsv.gz", "s.tsv.xz", "s.tsv.zst", "s.parquet", "s.jsonl", "s.csv"]
 
 
 @everywhere
@@ -29,8 +33,7 @@ def test_a_model(bucket, tmp_path):
     assert buckets.get(f"{bucket}/m") == (tmp_path / "m").read_bytes()
     np.testing.assert_array_equal(load_model(f"{bucket}/m").predict_proba(X), model.predict_proba(X))
     MultinomialNB(n_epochs=1).fit(X, Y).save(f"{bucket}/m")
-    assert load_model(f"{bucket}/m").n_iter_ == 1
-    assert list(buckets.below(bucket)) == [f"{bucket}/m"]
+    assert load_model(f"{bucket}/m").n_iter_ == 1 and list(buckets.below(bucket)) == [f"{bucket}/m"]
 
 
 @everywhere
@@ -50,9 +53,6 @@ def test_models_never_replace_other_things(bucket):
 
 @everywhere
 def test_an_interrupted_run_goes_on(bucket):
-    class Stop(Exception):
-        pass
-
     def stop(event):
         if type(event).__name__ == "CheckpointWritten" and event.epoch == 2:
             raise Stop
@@ -102,10 +102,6 @@ def test_a_log(bucket, proxy):
     assert "the run goes on: " in str(said[0].message)
 
 
-ROWS = [("ab"[i % 2], f"word{i % 7} und\u00fc{i % 5} text{i}") for i in range(90)]
-FORMS = ["s.tsv", "s.tsv.gz", "s.tsv.xz", "s.tsv.zst", "s.parquet", "s.jsonl", "s.csv"]
-
-
 def write_sources(folder):
     for name in FORMS:
         written(folder / name, ROWS)
@@ -148,10 +144,8 @@ def test_ranges_of_an_object(bucket, monkeypatch):
         file.seek(block + 5)
         with pytest.raises(OSError, match="replaced while it was read"):
             file.read(block)
-    assert copy.deepcopy(url) == url
-    assert str(copy.deepcopy(url)) == str(url)
-    assert url.with_name("p").suffix == ""
-    assert not (url / "x").exists()
+    assert copy.deepcopy(url) == url and str(copy.deepcopy(url)) == str(url)
+    assert url.with_name("p").suffix == "" and not (url / "x").exists()
 
 
 RNG = np.random.default_rng(5)

@@ -9,17 +9,7 @@ from buckets.test_corpora import X, Y, parts_of, same_states
 from cli.commands import ok, run
 from sklearn.base import clone
 
-from sdem_dist import (
-    CorpusSearchCV,
-    IngestError,
-    MultinomialNB,
-    SdemMixtureClassifier,
-    SupervisedLDARegressor,
-    ingest,
-    load_model,
-    open_corpus,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.cli.ingest import documents_of
 from sdem_dist.cli.options import Source
 from sdem_dist.storage import buckets
@@ -47,10 +37,10 @@ def source(bucket, tmp_path, monkeypatch):
 def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path):
     settings = VectorizerSettings(min_df=2, max_features=250)
     options = {"held_out": 0.2, "shard_documents": 100}
-    ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
-    ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)
+    sd.ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
+    sd.ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)
     for name in "ch":
-        ours, theirs = open_corpus(f"{bucket}/{name}"), open_corpus(tmp_path / name)
+        ours, theirs = sd.open_corpus(f"{bucket}/{name}"), sd.open_corpus(tmp_path / name)
         assert ours.header.uid == theirs.header.uid
         assert ours.read(0, ours.n_documents).n_documents == theirs.n_documents
     assert parts_of(bucket) == {"s.tsv", "c", "h"}
@@ -59,14 +49,14 @@ def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path):
 
 def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
     buckets.put(f"{bucket}/bad.tsv", buckets.get(source) + b"no label\n")
-    with pytest.raises(IngestError, match="line 301"):
-        ingest(f"{bucket}/bad.tsv", f"{bucket}/c", client=client)
+    with pytest.raises(sd.IngestError, match="line 301"):
+        sd.ingest(f"{bucket}/bad.tsv", f"{bucket}/c", client=client)
     assert parts_of(bucket) == {"s.tsv", "bad.tsv"}
 
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
-    MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
-    model = load_model(f"{bucket}/m")
+    sd.MultinomialNB(n_epochs=1).fit(sd.open_corpus(sd.ingest(source, f"{bucket}/c").path)).save(f"{bucket}/m")
+    model = sd.load_model(f"{bucket}/m")
     given = [source], Source(Reading(), "raise"), model
     where = {"beside": place(f"{bucket}/m"), "client": client}
     with pytest.raises(KeyboardInterrupt), documents_of(*given, **where):
@@ -78,19 +68,19 @@ def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
 
 
 def test_dask_arrays_become_corpora_in_a_bucket_and_train(bucket, client, tmp_path):
-    here = write_corpus(tmp_path / "c", X, Y, shard_documents=90)
+    here = sd.write_corpus(tmp_path / "c", X, Y, shard_documents=90)
     parts, settings = dask_array.from_array(X.toarray(), chunks=(70, 40)), {"n_epochs": 2, "random_state": 0}
-    there = write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
+    there = sd.write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
     assert there.header.uid == here.header.uid
     assert {name.split("-")[0] for name in parts_of(f"{bucket}/c")} == {"contents", "zarr.json"}
     assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found]
-    model = MultinomialNB(**settings).fit(there, client=client, checkpoint=f"{bucket}/run")
-    same_states(model.state_, MultinomialNB(**settings).fit(here).state_)
+    model = sd.MultinomialNB(**settings).fit(there, client=client, checkpoint=f"{bucket}/run")
+    same_states(model.state_, sd.MultinomialNB(**settings).fit(here).state_)
     found = []
     (tmp_path / "scratch").mkdir()
     for scratch in (str(tmp_path / "scratch"), f"{bucket}/scratch"):
         with dask.config.set({"sdem-dist.scratch": scratch}):
-            found.append(MultinomialNB(**settings).fit(parts, Y, client=client).state_)
+            found.append(sd.MultinomialNB(**settings).fit(parts, Y, client=client).state_)
     same_states(*found)
     assert parts_of(bucket) == {"c", "run"} and not list((tmp_path / "scratch").iterdir())
 
@@ -121,15 +111,18 @@ def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_p
     text = "".join(f"{line}\n" for line in early + LINES + ["a\ta1 a2"]).encode()
     (tmp_path / "s.tsv").write_bytes(text)
     buckets.put(source, text)
-    ingest(tmp_path / "s.tsv", tmp_path / "c")
-    ingest(source, f"{bucket}/c", client=client)
-    assert open_corpus(f"{bucket}/c").header.uid == open_corpus(tmp_path / "c").header.uid
+    sd.ingest(tmp_path / "s.tsv", tmp_path / "c")
+    sd.ingest(source, f"{bucket}/c", client=client)
+    assert sd.open_corpus(f"{bucket}/c").header.uid == sd.open_corpus(tmp_path / "c").header.uid
 
 
 SEARCHES = {
-    "words": (MultinomialNB(), {"loss": ["nll"]}, {}),
-    "mixture": (SdemMixtureClassifier(1, n_epochs=2), {"loss": ["hinge"]}, {"dense": True}),
-    "numbers": (SupervisedLDARegressor(3, n_epochs=2), {"n_components": [2]}, {"targets": Y * 1.0}),
+    "words": (sd.MultinomialNB(), {"loss": ["nll"]}, {}),
+    "topics": (sd.LDAClassifier(n_components=2, n_epochs=2), {"n_components": [1]}, {}),
+    "table": (sd.GaussianNB(n_epochs=2), {"loss": ["nll"]}, {"dense": True}),
+    "clusters": (sd.KMeans(3, n_epochs=2), {"n_clusters": [2]}, {}),
+    "mixture": (sd.SdemMixtureClassifier(1, n_epochs=2), {"loss": ["hinge"]}, {"dense": True}),
+    "numbers": (sd.SupervisedLDARegressor(3, n_epochs=2), {"n_components": [2]}, {"targets": Y * 1.0}),
 }
 
 
@@ -137,12 +130,12 @@ SEARCHES = {
 def test_searches_with_corpus_and_checkpoints_in_a_bucket(name, bucket, client, tmp_path):
     estimator, space, how = SEARCHES[name]
     corpora = [
-        write_corpus(
+        sd.write_corpus(
             where, X.toarray() if "dense" in how else X, None if "targets" in how else Y, shard_documents=80, **how
         )
         for where in (tmp_path / "c", f"{bucket}/c")
     ]
-    search, run = CorpusSearchCV(estimator, space, cv=2, n_jobs=1, n_trials=None), f"{bucket}/run {name}"
+    search, run = sd.CorpusSearchCV(estimator, space, cv=2, n_jobs=1, n_trials=None), f"{bucket}/run {name}"
     here = clone(search).fit(corpora[0])
     for resume in (False, True):
         found = clone(search).fit(corpora[1], client=client, checkpoint=run, resume=resume)

@@ -13,11 +13,8 @@ import pytest
 from cli.commands import ok
 
 MARKUP = "<script>alert(1)</script>"
-TOPICS = {
-    "sport": ["goal", "match", "team", "score"],
-    MARKUP: ["bank", "share", "profit", "market"],
-    "=food": ["salt", "bread", "oven", "taste"],
-}
+WORDS = ["goal", "match", "team", "score", "bank", "share", "profit", "market", "salt", "bread", "oven", "taste"]
+TOPICS = {"sport": WORDS[:4], MARKUP: WORDS[4:8], "=food": WORDS[8:]}
 COMMON = ["the", "of", "and", "said", '"quoted"', "\x1b[31mred", "<img src=x onerror=alert(1)>", "it's"]
 NASTY = 'goal "team", <script>alert(1)</script>\tmatch\x1b[31m'
 TEXTS = ["goal team match", "bank share profit", NASTY, "bank goal", ""]
@@ -105,10 +102,9 @@ def write_rows(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def library(tmp_path_factory) -> Path:
     folder, rng = tmp_path_factory.mktemp("library"), np.random.default_rng(0)
-    every = [word for words in TOPICS.values() for word in words]
     for name, times in (("posts", 60), ("test", 40)):
         lines = [
-            f"{topic}\t{' '.join([*rng.choice(TOPICS[topic], 2), *rng.choice(every, 4), *rng.choice(COMMON, 4)])}\n"
+            f"{topic}\t{' '.join([*rng.choice(TOPICS[topic], 2), *rng.choice(WORDS, 4), *rng.choice(COMMON, 4)])}\n"
             for topic in list(TOPICS) * times
         ]
         (folder / f"{name}.tsv").write_text("".join(lines))

@@ -13,15 +13,19 @@ from cli.commands import ok, refused, rows_of, run
 from cli.conftest import MARKUP, TOPICS
 
 import sdem_dist as sd
-from sdem_dist import load_model, open_corpus, write_corpus
 from sdem_dist.cli.inspect import epochs
 from sdem_dist.counted import visible
 from sdem_dist.glossary import metric
 from sdem_dist.reports import reporting
 
+LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
+ROUND = {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5}
+EPOCH = {"wall": 5.0, "documents": 20, "worker_seconds": 15.0, "read": 2.0, "map": 8.0, "merge": 1.0,
+         "wait": 3.0}  # fmt: skip
+
 
 def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
-    expected = load_model("posts.model").evaluate(open_corpus("test.zarr"))
+    expected = sd.load_model("posts.model").evaluate(sd.open_corpus("test.zarr"))
     assert json.loads(ok("evaluate posts.model test.zarr --json")) == expected
     shown = ok("evaluate posts.model test.zarr")
     unsaid = {"temperature", "tempered_log_loss", "nll", "perplexity"}  # the last two mean little after the hinge loss
@@ -66,7 +70,7 @@ def test_topics_are_measured_by_particles(shelf):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_errors_are_written_in_every_format(desk, suffix):
-    model, test = load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
+    model, test = sd.load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
     predicted = model.predict([text for _, text in test])
     assert "their ids count the documents from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
     rows = rows_of(f"e.{suffix}")
@@ -113,14 +117,11 @@ def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
 
 def test_errors_of_several_labels(desk):
     rows = [
-        "money|sport\ta late goal wins",
-        "money\trates fall",
-        "money\tthe club buys shares",
-        "sport\tthe weather is fine",
-    ]
+        "money|sport\ta late goal wins", "money\trates fall", "money\tthe club buys shares", "sport\tthe weather is fine",
+    ]  # fmt: skip
     Path("wrong.tsv").write_text("\n".join(rows) + "\n")
     ok("evaluate several.model wrong.tsv --errors wrong.jsonl")
-    rows, clf = rows_of("wrong.jsonl"), load_model("several.model")
+    rows, clf = rows_of("wrong.jsonl"), sd.load_model("several.model")
     assert {row["text"]: (row["labels"], row["predictions"], row["wrong_label"]) for row in rows} == {
         "a late goal wins": ("money|sport", "sport", "money"),
         "the club buys shares": ("money", "money|sport", "sport"),
@@ -144,14 +145,8 @@ def test_reports_of_several_labels(desk):
     for source in ("wrong", "several"):
         ok(f"report several.model {source}.tsv -o {source}.html")
     page, right = (Path(f"{source}.html").read_text(encoding="utf-8") for source in ("wrong", "several"))
-    for words in (
-        "Examples of errors",
-        ", not sport ",
-        "sport is wrongly given",
-        "sport is missing",
-        "money is missing",
-    ):
-        assert words in page and words not in right
+    words = ["Examples of errors", ", not sport ", "sport is wrongly given", "sport is missing", "money is missing"]
+    assert all(one in page and one not in right for one in words)
     said = ok("evaluate several.model several.tsv --report")
     assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
     assert "By label" in said and "60 documents, 2 labels" not in said
@@ -193,7 +188,7 @@ def test_report(shelf, tmp_path, model, documents):
         assert f"<h2>{title}</h2>" in page
     assert ("<h2>Topics</h2>" in page) == (model == "lda")
     assert ("&lt;img src=x" in page) == (documents == "test.tsv")  # texts, where they are there
-    accuracy = load_model(f"{model}.model").score(open_corpus("test.zarr"))
+    accuracy = sd.load_model(f"{model}.model").score(sd.open_corpus("test.zarr"))
     assert f"<b>{accuracy:.4f}</b><span>accuracy</span>" in page
 
 
@@ -224,7 +219,7 @@ def test_explain(shelf, tmp_path):
 
 def test_models_that_explain_nothing_still_list_their_errors(desk):
     y = np.arange(60) % 2
-    write_corpus("c", np.random.default_rng(0).random(size=(60, 2)) + y[:, None], y, dense=True)
+    sd.write_corpus("c", np.random.default_rng(0).random(size=(60, 2)) + y[:, None], y, dense=True)
     ok("train c m --estimator MultiplicativeMixtureClassifier --set n_components=2")
     shown = ok("evaluate m c --errors e.jsonl")
     assert "macro-F1" in shown and "ROC" not in shown
@@ -246,28 +241,26 @@ def table(tmp_path):
     frame = pd.DataFrame(columns)
     frame.loc[:3, "size"], frame.loc[5:6, "colour"] = np.nan, None
     labels = np.array(["yes", "no", "?", "yes"] * 10)
-    return write_corpus(tmp_path / "c", frame, labels, dense=True, unlabelled="?", shard_documents=15)
+    return sd.write_corpus(tmp_path / "c", frame, labels, dense=True, unlabelled="?", shard_documents=15)
 
 
 def test_inspect_of_tables(table, tmp_path):
     shown = inspected(table.path)
-    assert shown["documents"] == "40, 10 without a label"
-    assert shown["features"] == "3, with names"
+    assert shown["documents"] == "40, 10 without a label" and shown["features"] == "3, with names"
     assert shown["values"].startswith("120 (float")
     assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
     assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
-    assert shown["yes"] == "20 50.0%"
-    assert not {"text", "nonzeros"} & set(shown)
+    assert shown["yes"] == "20 50.0%" and not {"text", "nonzeros"} & set(shown)
     assert "missing" not in inspected(table.path, "--no-check")
     shutil.rmtree(Path(table.path) / "vocabulary")
     shutil.rmtree(Path(table.path) / "shards" / "00001")
     shown = inspected(table.path, code=1)
     assert "column 0" in shown["missing"] and "damaged:" in shown
     X = np.eye(6)
-    shown = inspected(write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
+    shown = inspected(sd.write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
     assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
     assert not {"text", "categories"} & set(shown)
-    assert inspected(write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
+    assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
 
 
 COUNTS = np.random.default_rng(0).poisson(1.0 + 4.0 * (np.arange(60)[:, None] % 2 == np.arange(6) % 2))
@@ -286,8 +279,8 @@ TRAINED = {  # of which corpus, with which options, how its model is shown, and 
 def test_models_are_trained_inspected_and_measured(name, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, options, said, figure = TRAINED[name]
-    of_numbers = {"table": lambda: table, "numbers": lambda: write_corpus("d", np.eye(9)[:, :3], dense=True)}
-    corpus = of_numbers.get(kind, lambda: write_corpus("d", COUNTS, np.arange(60) % 2))()
+    of_numbers = {"table": lambda: table, "numbers": lambda: sd.write_corpus("d", np.eye(9)[:, :3], dense=True)}
+    corpus = of_numbers.get(kind, lambda: sd.write_corpus("d", COUNTS, np.arange(60) % 2))()
     ok(f"train {corpus.path} m --estimator {name} {options}")
     shown = inspected("m")
     assert said.items() <= {key: shown[key] for key in said}.items() and name in shown["model"]
@@ -295,7 +288,7 @@ def test_models_are_trained_inspected_and_measured(name, table, tmp_path, monkey
     scored = ok(f"evaluate m {corpus.path}")
     assert figure in scored and "(weighted)" not in scored and ("perplexity" in scored) == (figure == "purity")
     if figure == "purity":  # of clusters, where labels are known
-        model, documents = load_model("m"), corpus.read(0, 60).to_csr()
+        model, documents = sd.load_model("m"), corpus.read(0, 60).to_csr()
         known, found = model.report(corpus).figures, model.evaluate(corpus)
         assert {name: found[name] for name in ("purity", "nmi", "ari")} == known
         assert "purity" not in model.evaluate(documents)
@@ -322,7 +315,7 @@ def test_a_log_says_where_time_went(desk):
     assert names[0] == "RunStarted" and names[-1] == "RunEnded"
     assert names.count("RoundEnded") == 6 and names.count("EpochEnded") == 3 and names.count("CheckpointWritten") == 3
     lanes = [e for e in events if e["event"] == "LanesEnded"]
-    assert sum(e["n_documents"] for e in lanes) == 3 * len(open_corpus("posts.zarr"))
+    assert sum(e["n_documents"] for e in lanes) == 3 * len(sd.open_corpus("posts.zarr"))
     assert all(e["map"] > 0 and ":" in e["worker"] for e in lanes)
     assert events[-3]["path"].endswith(".sdem")
     shown = ok("log logs/run.jsonl")
@@ -340,12 +333,6 @@ def test_a_run_that_was_killed_while_it_wrote_its_log_goes_on_in_it(lost, desk):
     assert ok("log run.jsonl")
     names = re.findall(r'"event": ?"(\w+)"', Path("run.jsonl").read_text())
     assert names.count("RunStarted") == 2 and names[-1] == "RunEnded"
-
-
-LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
-ROUND = {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5}
-EPOCH = {"wall": 5.0, "documents": 20, "worker_seconds": 15.0, "read": 2.0, "map": 8.0, "merge": 1.0,
-         "wait": 3.0}  # fmt: skip
 
 
 def test_parts_of_an_epoch_add_up_and_a_stage_that_is_not_monitored_is_one_row():

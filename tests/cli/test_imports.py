@@ -1,14 +1,20 @@
-"""What is imported when: a light package, and no Dask where none is asked for."""
+"""What is imported when: a light package, no Dask where none is asked for, and no circles."""
 
 import json
 import subprocess
 import sys
 
 import pytest
+from benchmarks.house import ROOT, circles
 
 import sdem_dist
 
 HEAVY = ("dask", "distributed", "numba", "sklearn", "zarr", "scipy", "pandas", "matplotlib", "pyarrow")
+UNNEEDED = ["dask", "distributed", "zarr", "pandas", "pyarrow", "matplotlib", "scipy.stats", "numpy.f2py"]
+
+
+COMMANDS = ["predict plain.model latin.txt --on-error skip", "inspect plain.model", "evaluate plain.model plain.tsv",
+            "explain plain.model goal"]  # fmt: skip
 
 
 def modules_after(code: str) -> set[str]:
@@ -42,15 +48,7 @@ def test_training_in_this_process_needs_no_dask():
         "load_model(folder / 'm').predict_proba(X)\n"
         "MultinomialNB(merge='sum').fit(X, y).partial_fit(X, y)"
     )
-    assert "numba" in loaded and "sklearn" in loaded
-    assert not loaded & {"dask", "distributed"}
-
-
-UNNEEDED = ["dask", "distributed", "zarr", "pandas", "pyarrow", "matplotlib", "scipy.stats", "numpy.f2py"]
-
-
-COMMANDS = ["predict plain.model latin.txt --on-error skip", "inspect plain.model", "evaluate plain.model plain.tsv",
-            "explain plain.model goal"]  # fmt: skip
+    assert "numba" in loaded and "sklearn" in loaded and not loaded & {"dask", "distributed"}
 
 
 @pytest.mark.parametrize("commands", [COMMANDS[:1], COMMANDS], ids=["predict", "all"])
@@ -80,3 +78,18 @@ def test_names_that_modules_have_and_have_not():
     }.items():
         with pytest.raises(AttributeError, match=said):
             getattr(sdem_dist, name)
+
+
+def test_there_are_no_circles():
+    assert not [sorted(group) for group in circles(ROOT)]
+
+
+def test_a_circle_is_found(tmp_path):
+    package = tmp_path / "sdem_dist"
+    package.mkdir()
+    (package / "one.py").write_text("def f():\n    from sdem_dist.two import g\n")
+    (package / "two.py").write_text("from sdem_dist.three import h\n")
+    (package / "three.py").write_text("from sdem_dist import one\n")
+    (package / "four.py").write_text("from sdem_dist import one\n")
+    names = {"sdem_dist.one", "sdem_dist.two", "sdem_dist.three"}
+    assert circles(tmp_path) == {frozenset(names)}

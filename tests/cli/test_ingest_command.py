@@ -16,6 +16,8 @@ from sdem_dist.corpus import check_corpus
 from sdem_dist.text import VectorizerSettings
 
 LINES = "acq\tthe bank was bought\nearn\tthe banks earned more\nacq\tmerger called off\n" * 20
+TEXTS = [f"Goal {i} by the naïve team" if i % 2 else f"  bank, share\x1b[31m <b>{i}</b>" for i in range(50)] + [""]
+LABELS = ["sport" if i % 2 else "money" for i in range(51)]
 
 
 @pytest.fixture
@@ -34,25 +36,21 @@ def test_ingest_and_inspect(folder):
         assert fact in shown
 
 
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        (
-            "--token-pattern [a-z]+ --ngrams 1,2 --keep-case --strip-accents ascii --max-features 5",
-            {"token_pattern": "[a-z]+", "ngram_range": (1, 2), "lowercase": False, "strip_accents": "ascii",
-             "max_features": 5},
-        ),
-        (
-            "--stem english --stop-words stop --min-df 2 --max-df 0.9",
-            {"stem": "english", "stop_words": ("was", "off"), "min_df": 2, "max_df": 0.9},
-        ),
-        (
-            "--hashing 64 --analyzer char --ngrams 2",
-            {"kind": "hashing", "n_features": 64, "analyzer": "char", "ngram_range": (2, 2)},
-        ),
-    ],
-    ids=["words", "limits", "hashing"],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "settings"), [
+    (
+        "--token-pattern [a-z]+ --ngrams 1,2 --keep-case --strip-accents ascii --max-features 5",
+        {"token_pattern": "[a-z]+", "ngram_range": (1, 2), "lowercase": False, "strip_accents": "ascii",
+         "max_features": 5},
+    ),
+    (
+        "--stem english --stop-words stop --min-df 2 --max-df 0.9",
+        {"stem": "english", "stop_words": ("was", "off"), "min_df": 2, "max_df": 0.9},
+    ),
+    (
+        "--hashing 64 --analyzer char --ngrams 2",
+        {"kind": "hashing", "n_features": 64, "analyzer": "char", "ngram_range": (2, 2)},
+    ),
+], ids=["words", "limits", "hashing"])  # fmt: skip
 def test_every_option_reaches_the_settings(folder, options, settings):
     (folder / "stop").write_text("was off")
     ok(f"ingest docs.tsv c {options} --shard-documents 10")
@@ -95,10 +93,6 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, monkeypatch):
     assert os.listdir() == ["docs.tsv"]
 
 
-TEXTS = [f"Goal {i} by the naïve team" if i % 2 else f"  bank, share\x1b[31m <b>{i}</b>" for i in range(50)] + [""]
-LABELS = ["sport" if i % 2 else "money" for i in range(51)]
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
@@ -116,8 +110,7 @@ def test_texts_stand_beside_their_counts(corpus, tmp_path):
         ids = part.ids_of(0, len(part))
         assert [part.text(i) for i in range(len(part))] == [TEXTS[id_] for id_ in ids]
         assert [part[i].label for i in range(len(part))] == [LABELS[id_] for id_ in ids]
-        assert part.text(-1) == TEXTS[ids[-1]]
-        assert list(check_corpus(part)) == []
+        assert part.text(-1) == TEXTS[ids[-1]] and list(check_corpus(part)) == []
     assert corpus.ids_of(0, len(corpus)) != sorted(corpus.ids_of(0, len(corpus)))
     plain = open_corpus(Path(corpus.path).with_name("plain"))
     assert not plain.has_texts and corpus.has_texts
@@ -145,14 +138,11 @@ def test_a_document_is_words_and_counts(corpus):
     assert len(list(corpus)) == len(corpus)
 
 
-@pytest.mark.parametrize(
-    ("X", "settings", "shown"),
-    [
-        ([[3, 1]], {"vocabulary": ["a\x1b[31m", "b\n"], "ids": ["x\x07"]}, r"<document: id x\x07; a\x1b[31m 3, b 1>"),
-        ([[0.5, np.nan]], {"dense": True}, "<document: id 0; 0 0.5, 1 nan>"),
-        ([[1, 0]], {"targets": np.array([1.5])}, "<document: id 0; targets 1.5; 0 1>"),
-    ],
-)
+@pytest.mark.parametrize(("X", "settings", "shown"), [
+    ([[3, 1]], {"vocabulary": ["a\x1b[31m", "b\n"], "ids": ["x\x07"]}, r"<document: id x\x07; a\x1b[31m 3, b 1>"),
+    ([[0.5, np.nan]], {"dense": True}, "<document: id 0; 0 0.5, 1 nan>"),
+    ([[1, 0]], {"targets": np.array([1.5])}, "<document: id 0; targets 1.5; 0 1>"),
+])  # fmt: skip
 def test_nothing_in_a_document_steers_a_terminal(tmp_path, X, settings, shown):
     assert repr(write_corpus(tmp_path / "c", np.array(X), shuffle=False, **settings)[0]) == shown
 
@@ -171,9 +161,7 @@ def test_ids_of_a_column_are_stored(folder, name):
     ok(f"ingest {name} d {columns}")
     parts = [(part, i) for part in (open_corpus("c"), open_corpus("c-held-out")) for i in range(len(part))]
     found = {(part[i].label, part.text(i), part[i].id) for part, i in parts}
-    assert found == {tuple(row.values()) for row in rows} and all(
-        part[i].counts["goal\u00e9"] == 1 for part, i in parts
-    )
+    assert found == {tuple(row.values()) for row in rows} and all(part[i].counts["goalé"] == 1 for part, i in parts)
     assert sorted(open_corpus("d").ids_of()) == [row["key"] for row in rows] and not open_corpus("d").has_texts
     Path("same.csv").write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
     ok("ingest same.csv e --id key --keep-text")

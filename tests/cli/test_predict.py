@@ -19,6 +19,7 @@ from sdem_dist.cli import predict
 from sdem_dist.counted import visible
 
 PREDICT = "predict posts.model"
+LETTERS = [*'ab ,"\\\t\n\r\x00\x1b\x7f\x85é한\u2028\u200e\U0001f600\ufeff/=', "\r\n"]
 
 
 @pytest.fixture
@@ -257,9 +258,6 @@ def test_columns_are_kept_and_predictions_follow(shelf, tmp_path, source, output
     assert [path.name for path in tmp_path.iterdir()] == [output]
 
 
-LETTERS = [*'ab ,"\\\t\n\r\x00\x1b\x7f\x85é한\u2028\u200e\U0001f600\ufeff/=', "\r\n"]
-
-
 @pytest.mark.parametrize("block", [2, 1000])
 def test_tables_of_every_format_read_back(desk, monkeypatch, block):
     monkeypatch.setattr(predict, "BLOCK", block)
@@ -392,15 +390,12 @@ def test_integers_of_any_size_become_text_in_parquet(desk):
     assert pq.read_table("x.parquet").column("n").to_pylist() == [str(n) for n in numbers]
 
 
-@pytest.mark.parametrize(
-    ("values", "kind", "expected"),
-    [
-        ([None, None, 3, 0.5], "double", [None, None, 3.0, 0.5]),
-        ([None, None, None, "a"], "string", [None, None, None, "a"]),
-        ([None, None, None, None], "string", [None] * 4),
-        ([1, 2, "a", None], None, None),
-    ],
-)
+@pytest.mark.parametrize(("values", "kind", "expected"), [
+    ([None, None, 3, 0.5], "double", [None, None, 3.0, 0.5]),
+    ([None, None, None, "a"], "string", [None, None, None, "a"]),
+    ([None, None, None, None], "string", [None] * 4),
+    ([1, 2, "a", None], None, None),
+])  # fmt: skip
 def test_columns_of_nulls_take_the_type_that_comes_later(desk, monkeypatch, values, kind, expected):
     monkeypatch.setattr(predict, "BLOCK", 2)
     Path("s.jsonl").write_text("".join(json.dumps({"text": "goal", "x": value}) + "\n" for value in values))

@@ -278,8 +278,7 @@ def test_what_is_there_is_replaced_only_with_overwrite(shelf, tmp_path, command,
     words = command.replace("FILE", str(tmp_path / name)).replace("MODEL", str(tmp_path / "model"))
     ok(words)
     (tmp_path / "model").unlink(missing_ok=True)
-    assert f"{tmp_path / name} exists already" in refused(words)
-    assert not (tmp_path / "model").exists()
+    assert f"{tmp_path / name} exists already" in refused(words) and not (tmp_path / "model").exists()
     ok(words, "--overwrite")
 
 

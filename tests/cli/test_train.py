@@ -12,41 +12,36 @@ from cli.conftest import PLAIN, SEVERAL
 from sdem_dist import load_model, open_corpus
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 
+LOSSES = {
+    "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
+    "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
+}  # fmt: skip
+
 
 def equal_states(a, b) -> None:
     for one, other in zip(load_model(a).state_, load_model(b).state_, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --patience 2 --seed 9 --validation test.zarr",
-            {"loss": "hinge", "alpha": 0.5, "n_epochs": 4, "n_lanes": 2, "rounds_per_epoch": 3, "patience": 2,
-             "random_state": 9, "merge": "mean", "verbose": False},
-        ),
-        ("--merge sum --alpha log --batch-size 2", {"alpha": "log", "batch_size": 2, "merge": "sum"}),
-        (
-            "--estimator LDAClassifier --epochs 2 --set n_components=3 --set inference=gibbs --set verbose=false",
-            {"n_components": 3, "inference": "gibbs", "n_epochs": 2, "loss": "ncll", "verbose": False},
-        ),
-        ("--set patience=None --set alpha=.5 --set fit_prior=False", {"patience": None, "alpha": 0.5, "fit_prior": False}),
-        ("--set class_prior=[.5,.3,.2] --set n_jobs=null", {"class_prior": (0.5, 0.3, 0.2), "n_jobs": None}),
-    ],
-    ids=lambda value: value[:12] if isinstance(value, str) else "",
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "expected"), [
+    (
+        "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --patience 2 --seed 9 --validation test.zarr",
+        {"loss": "hinge", "alpha": 0.5, "n_epochs": 4, "n_lanes": 2, "rounds_per_epoch": 3, "patience": 2,
+         "random_state": 9, "merge": "mean", "verbose": False},
+    ),
+    ("--merge sum --alpha log --batch-size 2", {"alpha": "log", "batch_size": 2, "merge": "sum"}),
+    (
+        "--estimator LDAClassifier --epochs 2 --set n_components=3 --set inference=gibbs --set verbose=false",
+        {"n_components": 3, "inference": "gibbs", "n_epochs": 2, "loss": "ncll", "verbose": False},
+    ),
+    ("--set patience=None --set alpha=.5 --set fit_prior=False", {"patience": None, "alpha": 0.5, "fit_prior": False}),
+    ("--set class_prior=[.5,.3,.2] --set n_jobs=null", {"class_prior": (0.5, 0.3, 0.2), "n_jobs": None}),
+], ids=lambda value: value[:12] if isinstance(value, str) else "")  # fmt: skip
 def test_every_option_reaches_the_estimator(desk, options, expected):
     ok(f"train posts.zarr m --quiet {options}")
     model = load_model("m")
     assert {name: model.get_params()[name] for name in expected} == expected
     assert ("validation_accuracy" in model.history_[0]) == ("--validation" in options)
-
-
-LOSSES = {
-    "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
-    "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
-}  # fmt: skip
 
 
 def test_a_loss_has_its_numbers_in_its_name_and_costs_are_of_classes_by_name(desk):
@@ -85,8 +80,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
     result = run(f"train posts.zarr m {options}")
     history = load_model("m").history_
     kept = min(history, key=lambda h: h["validation_hinge"])
-    assert kept["epoch"] < len(history)
-    assert f"epoch {kept['epoch']} is kept" in result.stderr
+    assert kept["epoch"] < len(history) and f"epoch {kept['epoch']} is kept" in result.stderr
     assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training documents: accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     evaluated = json.loads(ok("evaluate m posts.zarr-held-out --json"))
@@ -172,9 +166,7 @@ def test_clusters_and_topics_need_no_labels(name, tmp_path, monkeypatch):
 def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kinds = ["bad dull", "good bright"]
-    Path("stars.tsv").write_text(
-        "\n".join(f"{1 + 4 * (i % 2)}\t{kinds[i % 2]} film number {i % 7}" for i in range(120))
-    )
+    Path("stars.tsv").write_text("\n".join(f"{1 + 4 * (i % 2)}\t{kinds[i % 2]} film no {i % 7}" for i in range(120)))
     assert "120 documents, targets" in ok("ingest stars.tsv stars.zarr --targets")
     assert "targets" in ok("inspect stars.zarr")
     ok("ingest stars.tsv test.zarr --vocabulary-from stars.zarr")

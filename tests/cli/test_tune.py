@@ -29,9 +29,7 @@ def sources(tmp_path_factory):
     write_corpus(path / "sets.zarr", X, [(label,) if i % 3 else (label, "more") for i, label in enumerate(y)])
     rows = [f"{label}\t{' '.join(f'w{w}' for w in row.indices)}" for label, row in zip(y, X, strict=True)]
     (path / "posts.tsv").write_text("\n".join(rows) + "\n")
-    (path / "half.tsv").write_text(
-        "\n".join("\t" + row.partition("\t")[2] if i < 100 else row for i, row in enumerate(rows))
-    )
+    (path / "half.tsv").write_text("\n".join("\t" + r.partition("\t")[2] if i < 100 else r for i, r in enumerate(rows)))
     return path
 
 
@@ -87,14 +85,11 @@ def test_a_search_is_kept(folder):
     assert "(folds: 4, before 5; parameters.alpha: 2, before 'laplace')" in other.stderr
 
 
-@pytest.mark.parametrize(
-    ("settings", "other", "message"),
-    [
-        ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
-        ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "takes dense ones"),
-        ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "other", "message"), [
+    ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
+    ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "takes dense ones"),
+    ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
+])  # fmt: skip
 def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, settings, other, message):
     command = ["tune", "half.tsv", "m", "--folds", "2", "--unlabelled", "", "--checkpoint", "run", "--estimator"]
     command += settings.split()
@@ -123,13 +118,10 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, monkeypatch)
     assert len(rows_of("t.csv")) == 2
 
 
-@pytest.mark.parametrize(
-    ("space", "params"),
-    [
-        ("ngram_range=(1,1),(1,2) --space class_weight=balanced,null", {"ngram_range", "class_weight"}),
-        ("s.json --space min_df=2", {"loss", "alpha", "min_df", "ngram_range"}),
-    ],
-)
+@pytest.mark.parametrize(("space", "params"), [
+    ("ngram_range=(1,1),(1,2) --space class_weight=balanced,null", {"ngram_range", "class_weight"}),
+    ("s.json --space min_df=2", {"loss", "alpha", "min_df", "ngram_range"}),
+])  # fmt: skip
 def test_spaces(folder, space, params):
     Path("s.json").write_text('[{"loss": ["nll"], "alpha": [1, 0.5]}, {"ngram_range": [[1, 1]]}]')
     run(f"tune posts.tsv m --space {space} --folds 2 --quiet --table t.csv")

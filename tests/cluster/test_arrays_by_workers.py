@@ -18,20 +18,16 @@ from reference.catalogue_cases import CASES as CATALOGUE
 from reference.catalogue_cases import write_corpora
 from sklearn.base import clone
 
-from sdem_dist import (
-    CorpusError,
-    EMMixtureClassifier,
-    GaussianNB,
-    MixedNB,
-    MultinomialNB,
-    SupervisedLDARegressor,
-    open_corpus,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.reader import check_corpus
 from sdem_dist.fitting import running
 from sdem_dist.text import splits
+
+CLASSIFIERS = (
+    "classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean",
+    "sdem of counts", "sdem of numbers",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -61,26 +57,25 @@ def test_the_same_corpus_as_in_this_process(case, lazy_labels, tmp_path, client)
     if case == "counts":
         blocks = da.from_array(X, chunks=(70, 12)).map_blocks(sp.csr_matrix)
     labels = da.from_array(y, chunks=70) if lazy_labels and y is not None else y
-    write_corpus(tmp_path / "here", X, y, **more)
+    sd.write_corpus(tmp_path / "here", X, y, **more)
     if lazy_labels and "targets" in more:
         more = {**more, "targets": da.from_array(more["targets"], chunks=(70, 1))}
-    write_corpus(tmp_path / "there", blocks, labels, client=client, **more)
-    here, there = open_corpus(tmp_path / "here"), open_corpus(tmp_path / "there")
-    assert here.header.uid == there.header.uid
-    assert not list(check_corpus(there))
+    sd.write_corpus(tmp_path / "there", blocks, labels, client=client, **more)
+    here, there = sd.open_corpus(tmp_path / "here"), sd.open_corpus(tmp_path / "there")
+    assert here.header.uid == there.header.uid and not list(check_corpus(there))
     assert sorted(os.listdir(tmp_path)) == ["here", "there"]
 
 
 def test_what_does_not_fit_is_named(tmp_path, client):
     X = da.from_array(COUNTS, chunks=(70, 12))
-    with pytest.raises(CorpusError, match=r"part 2 of X .* holds the entry -1"):
-        write_corpus(tmp_path / "c", da.where(da.arange(300, chunks=70)[:, None] == 150, -1, X), client=client)
-    with pytest.raises(CorpusError, match="cut both alike"):
-        write_corpus(tmp_path / "c", X, da.from_array(LABELS, chunks=100), client=client)
-    with pytest.raises(CorpusError, match="X has 300 documents and y has 3"):
-        write_corpus(tmp_path / "c", X, LABELS[:3], client=client)
-    with pytest.raises(CorpusError, match="leave client out"):
-        write_corpus(tmp_path / "c", COUNTS, LABELS, client=client)
+    with pytest.raises(sd.CorpusError, match=r"part 2 of X .* holds the entry -1"):
+        sd.write_corpus(tmp_path / "c", da.where(da.arange(300, chunks=70)[:, None] == 150, -1, X), client=client)
+    with pytest.raises(sd.CorpusError, match="cut both alike"):
+        sd.write_corpus(tmp_path / "c", X, da.from_array(LABELS, chunks=100), client=client)
+    with pytest.raises(sd.CorpusError, match="X has 300 documents and y has 3"):
+        sd.write_corpus(tmp_path / "c", X, LABELS[:3], client=client)
+    with pytest.raises(sd.CorpusError, match="leave client out"):
+        sd.write_corpus(tmp_path / "c", COUNTS, LABELS, client=client)
     assert os.listdir(tmp_path) == []
 
 
@@ -90,12 +85,12 @@ HALF = {"unlabelled_weight": 0.01, "validation_fraction": 0.0, **SETTINGS}
 MIXTURE = {"components": "multinomial", "n_components": 1, **SETTINGS}
 NUMBERS, NAMES = np.where(np.arange(300) % 2, LABELS == "a", -1), np.where(np.arange(300) % 2, LABELS, "?")
 TRAINED = {
-    "labels": (MultinomialNB(**SETTINGS), LABELS, None),
-    "weights": (MultinomialNB(**SETTINGS), LABELS, WEIGHTS),
-    "numbers, some missing": (MultinomialNB(unlabelled=-1, **HALF), NUMBERS, None),
-    "names, some missing": (MultinomialNB(unlabelled="?", **HALF), NAMES, None),
-    "a mixture, some missing": (EMMixtureClassifier(unlabelled="?", **MIXTURE), NAMES, None),
-    "targets": (SupervisedLDARegressor(2, **SETTINGS), COUNTS[:, 0].astype(float), None),
+    "labels": (sd.MultinomialNB(**SETTINGS), LABELS, None),
+    "weights": (sd.MultinomialNB(**SETTINGS), LABELS, WEIGHTS),
+    "numbers, some missing": (sd.MultinomialNB(unlabelled=-1, **HALF), NUMBERS, None),
+    "names, some missing": (sd.MultinomialNB(unlabelled="?", **HALF), NAMES, None),
+    "a mixture, some missing": (sd.EMMixtureClassifier(unlabelled="?", **MIXTURE), NAMES, None),
+    "targets": (sd.SupervisedLDARegressor(2, **SETTINGS), COUNTS[:, 0].astype(float), None),
 }
 
 
@@ -108,7 +103,9 @@ def test_training_is_that_of_the_corpus(name, tmp_path, client):
         there = clone(estimator).fit(X, labels, *given, client=client)
         assert os.listdir(tmp_path) == []
     beside = {"targets": y} if name == "targets" else {"y": y, "unlabelled": getattr(estimator, "unlabelled", None)}
-    here = clone(estimator).fit(write_corpus(tmp_path / "c", COUNTS, sample_weight=weights, random_state=3, **beside))
+    here = clone(estimator).fit(
+        sd.write_corpus(tmp_path / "c", COUNTS, sample_weight=weights, random_state=3, **beside)
+    )
     method = "predict" if name == "targets" else "predict_proba"
     np.testing.assert_array_equal(getattr(there, method)(COUNTS), getattr(here, method)(COUNTS))
     if "missing" in name:
@@ -118,14 +115,14 @@ def test_training_is_that_of_the_corpus(name, tmp_path, client):
 def test_a_bag_of_batches(tmp_path, client):
     cuts = [0, 10, 10, 150, 290, 300]
     batches = [(sp.csr_matrix(COUNTS[a:b]), LABELS[a:b], np.arange(1000 + a, 1000 + b)) for a, b in pairwise(cuts)]
-    write_corpus(tmp_path / "here", batches)
+    sd.write_corpus(tmp_path / "here", batches)
     bag = db.from_sequence(batches, npartitions=3)
-    there = write_corpus(tmp_path / "there", bag, client=client)
-    assert there.header.uid == open_corpus(tmp_path / "here").header.uid
-    with pytest.raises(CorpusError, match="bring labels"):
-        write_corpus(tmp_path / "c", bag, LABELS, client=client)
-    with pytest.raises(CorpusError, match="in ids: positions, not integers"):
-        write_corpus(tmp_path / "c", db.from_sequence([batches[0], batches[2][:2]]), client=client)
+    there = sd.write_corpus(tmp_path / "there", bag, client=client)
+    assert there.header.uid == sd.open_corpus(tmp_path / "here").header.uid
+    with pytest.raises(sd.CorpusError, match="bring labels"):
+        sd.write_corpus(tmp_path / "c", bag, LABELS, client=client)
+    with pytest.raises(sd.CorpusError, match="in ids: positions, not integers"):
+        sd.write_corpus(tmp_path / "c", db.from_sequence([batches[0], batches[2][:2]]), client=client)
 
 
 def table() -> tuple[pd.DataFrame, pd.Series]:
@@ -139,29 +136,28 @@ def table() -> tuple[pd.DataFrame, pd.Series]:
 
 def test_a_table_in_parts(tmp_path, client):
     frame, labels = table()
-    here = write_corpus(tmp_path / "here", frame, labels, dense=True, unlabelled="?")
+    here = sd.write_corpus(tmp_path / "here", frame, labels, dense=True, unlabelled="?")
     X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
-    there = write_corpus(tmp_path / "there", X, y, dense=True, unlabelled="?", client=client)
-    assert there.header.uid == here.header.uid
-    assert there.vocabulary() == list(frame.columns)
-    test = write_corpus(
+    there = sd.write_corpus(tmp_path / "there", X, y, dense=True, unlabelled="?", client=client)
+    assert there.header.uid == here.header.uid and there.vocabulary() == list(frame.columns)
+    test = sd.write_corpus(
         tmp_path / "test", X, y, dense=True, vectorizer=here.header.vectorizer, unlabelled="?", client=client
     )
     assert test.header.uid == here.header.uid
-    with pytest.raises(CorpusError, match="stored with dense=True"):
-        write_corpus(tmp_path / "c", X, y, client=client)
-    with pytest.raises(CorpusError, match="cut into 2 parts and X into 3"):
-        write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)
+    with pytest.raises(sd.CorpusError, match="stored with dense=True"):
+        sd.write_corpus(tmp_path / "c", X, y, client=client)
+    with pytest.raises(sd.CorpusError, match="cut into 2 parts and X into 3"):
+        sd.write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)
 
 
 def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
     frame, labels = table()
     X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
     with dask.config.set({"temporary-directory": str(tmp_path)}):
-        model = MixedNB(n_epochs=2, random_state=1).fit(X, y, client=client)
+        model = sd.MixedNB(n_epochs=2, random_state=1).fit(X, y, client=client)
         assert os.listdir(tmp_path) == []
-    here = MixedNB(n_epochs=2, random_state=1).fit(
-        write_corpus(tmp_path / "c", frame, labels, dense=True, random_state=1)
+    here = sd.MixedNB(n_epochs=2, random_state=1).fit(
+        sd.write_corpus(tmp_path / "c", frame, labels, dense=True, random_state=1)
     )
     np.testing.assert_array_equal(model.predict_proba(frame), here.predict_proba(frame))
     lazy = model.predict_proba(X)
@@ -170,14 +166,8 @@ def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
     pd.testing.assert_frame_equal(found, pd.DataFrame(here.predict_proba(frame), frame.index, model.classes_))
     assert client.compute(model.predict(X)).result().tolist() == here.predict(frame).tolist()
     X = da.from_array(COUNTS, chunks=(70, 12))
-    numbers = GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
+    numbers = sd.GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
     np.testing.assert_array_equal(numbers.predict(X).compute(), numbers.predict(COUNTS))
-
-
-CLASSIFIERS = (
-    "classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean",
-    "sdem of counts", "sdem of numbers",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +180,7 @@ def corpora(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_classifier_has_the_figures_of_its_report(name, corpora, client):
     case = CATALOGUE[name]
-    corpus = open_corpus(corpora / case.corpus)
+    corpus = sd.open_corpus(corpora / case.corpus)
     model = case.made(verbose=False).fit(corpus)
     there = model.evaluate(corpus, client=client)
     assert there == model.evaluate(corpus)
@@ -233,8 +223,8 @@ def fitted(tmp_path_factory):
     rng = np.random.default_rng(0)
     X, y = sp.csr_matrix(rng.poisson(0.3, (900, 40))), rng.choice(["a", "b", "c"], 900)
     path, ids = tmp_path_factory.mktemp("fitted") / "c", [f"document {i}" for i in range(900)]
-    corpus = write_corpus(path, X, y, ids=ids, shard_documents=100)
-    return MultinomialNB(n_epochs=1, verbose=False).fit(corpus), corpus
+    corpus = sd.write_corpus(path, X, y, ids=ids, shard_documents=100)
+    return sd.MultinomialNB(n_epochs=1, verbose=False).fit(corpus), corpus
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])

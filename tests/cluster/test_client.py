@@ -1,22 +1,37 @@
-"""Getting a client, what it listens at, what doctor finds, and the errors of clusters that are not there."""
+"""Getting a client, workers of this machine, what listens where, what doctor finds, and clusters that are not there."""
 
 import json
 import os
 import re
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
+import numpy as np
 import psutil
 import pytest
 from cli.commands import ok, run
 from reference.random_documents import random_counts
 
-from sdem_dist import write_corpus
-from sdem_dist.cluster import batch_jobs, connected, diagnostics
+from sdem_dist import ClusterError, MultinomialNB, compat, write_corpus
+from sdem_dist.cluster import batch_jobs, client, connected, diagnostics
+from sdem_dist.cluster.client import held_back, worker_memory
 from sdem_dist.cluster.diagnostics import examine
-from sdem_dist.errors import ClusterError
+from sdem_dist.engine.executor import LOADED, InProcess
+
+HERE = diagnostics.facts_of_process()
+SUBMITTED = """#!/bin/sh
+cp "$1" {folder}/job
+setsid bash {folder}/job >{folder}/log 2>&1 &
+echo "Submitted batch job $!"
+"""
 
 
 def closed_port() -> int:
@@ -47,13 +62,10 @@ def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_pat
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "nonsense", "127.0.0.1:port", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1", "absent.json", "other.json",
-        f"tcp://127.0.0.1:{closed_port()}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("address", [
+    "nonsense", "127.0.0.1:port", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1", "absent.json", "other.json",
+    f"tcp://127.0.0.1:{closed_port()}",
+])  # fmt: skip
 def test_no_client_is_made_for_an_address_that_is_none(address, tmp_path, monkeypatch):
     import dask
     from distributed import Client
@@ -69,12 +81,8 @@ def test_no_client_is_made_for_an_address_that_is_none(address, tmp_path, monkey
 
 
 def test_credentials_in_an_address_are_refused_and_not_printed():
-    places = [
-        "user:s3cret@127.0.0.1:9",
-        "user:s3/cret@127.0.0.1:9",
-        "s3cret@127.0.0.1:9/clusters/x",
-        "127.0.0.1:9/?token=s3cret",
-    ]
+    user = "s3cret@127.0.0.1:9"
+    places = [f"user:{user}", "user:s3/cret@127.0.0.1:9", f"{user}/clusters/x", "127.0.0.1:9/?token=s3cret"]
     for place, n_workers in zip(places, (1, None, 1, 1), strict=True):
         address = f"https://{place}"
         with pytest.raises(ClusterError, match="Dask's configuration") as caught, connected(address, n_workers):
@@ -115,9 +123,6 @@ def test_results_do_not_pass_through_a_scheduler_in_the_driver():
         executor = DaskExecutor(client)
         client.run_on_scheduler(without_gathering)
         assert executor.result(executor.submit(len, "four")) == 4
-
-
-HERE = diagnostics.facts_of_process()
 
 
 def place(**changed: Any) -> dict[str, Any]:
@@ -181,7 +186,6 @@ def test_an_error_is_the_exit_code(monkeypatch):
 
 
 def listening(processes: list[int]) -> list[str]:
-    """Return the addresses at which processes, and the processes that they started, listen."""
     family = {p for pid in processes for p in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]}
     return [c.laddr.ip for p in family for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
 
@@ -194,13 +198,6 @@ def test_workers_of_this_machine():
         assert set(found) == {"127.0.0.1"}
         examine(client, Path())
         assert sorted(listening([os.getpid()])) == sorted(found), "doctor opens none"
-
-
-SUBMITTED = """#!/bin/sh
-cp "$1" {folder}/job
-setsid bash {folder}/job >{folder}/log 2>&1 &
-echo "Submitted batch job $!"
-"""
 
 
 def test_a_driver_and_its_jobs(tmp_path, monkeypatch):
@@ -228,5 +225,127 @@ def test_no_file_under_deploy_listens_everywhere_by_itself():
     root = Path(__file__).parents[2] / "deploy"
     texts = {p: p.read_text() for p in root.rglob("*") if p.is_file() and p.suffix in (".sh", ".yaml", ".py", ".md")}
     texts = {p: text for p, text in texts.items() if "kubernetes" not in p.parts}  # a pod's network is its own
-    assert texts
-    assert [p for p, text in texts.items() if re.search(r"0\.0\.0\.0|--host ''", text)] == []
+    assert texts and [p for p, text in texts.items() if re.search(r"0\.0\.0\.0|--host ''", text)] == []
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 7, 64])
+@pytest.mark.parametrize("memory", [1 << 30, 1_200 << 20, 16 << 30, 1 << 40])
+def test_workers_and_this_process_together_keep_to_what_it_may_use(memory, n_workers, monkeypatch):
+    monkeypatch.setattr(client, "of_this_process", lambda: memory)
+    try:
+        share = worker_memory(n_workers)
+    except ClusterError as error:
+        assert memory < (n_workers + 2) * LOADED and "fewer workers" in str(error)
+    else:
+        assert share >= LOADED and n_workers * share <= memory - min(memory // (n_workers + 1), 350 << 20)
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_worker_that_dies_while_it_starts_is_started_again_and_one_that_always_dies_is_named(always, tmp_path):
+    marker, preload = tmp_path / "died", tmp_path / "preload.py"
+    mark = "" if always else f"open({str(marker)!r}, 'w').close()\n    "
+    preload.write_text(f"import os\nif not os.path.exists({str(marker)!r}):\n    {mark}os.kill(os.getpid(), 9)\n")
+    with dask.config.set({"distributed.worker.preload": [str(preload)]}):
+        if not always:
+            with connected(n_workers=1) as connection:
+                assert connection.submit(int).result() == 0
+            return
+        with pytest.raises(ClusterError, match="ended while they started") as error, connected(n_workers=1):
+            pass
+        assert "__main__" not in str(error.value), "it is no fault of the script"
+
+
+INTERRUPTED = """
+from sdem_dist.cluster import connected
+if __name__ == "__main__":
+    try:
+        with connected(n_workers=2):
+            pass
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted")
+"""
+
+
+def test_an_interrupt_while_workers_start_is_told_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, script], start_new_session=True, **pipes)
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+
+    def n_children() -> int:
+        threads = os.listdir(os.path.dirname(os.path.dirname(children)))
+        return sum(len(open(children.replace(f"task/{process.pid}", f"task/{t}")).read().split()) for t in threads)
+
+    while process.poll() is None and n_children() < 3:  # two workers, and what cleans up after them
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors == "interrupted\n"
+
+
+@dataclass
+class Elsewhere(InProcess):
+    """Threads of this process, and the answer of a process that compiles for another processor."""
+
+    target: str
+
+    def __post_init__(self) -> None:
+        super().__init__(1)
+
+    def run_on_all_workers(self, function, *args):
+        answers = super().run_on_all_workers(function, *args)
+        return [*answers, self.target] if isinstance(answers[0], str) else answers
+
+
+@pytest.mark.parametrize(("target", "warns"), [("generic", True), (compat.compile_target(), False)])
+def test_a_run_warns_of_workers_that_compile_for_other_processors(target, warns, monkeypatch, recwarn):
+    from sdem_dist.fitting import running
+
+    monkeypatch.setattr(running, "InProcess", lambda *_: Elsewhere(target))
+    MultinomialNB(n_epochs=1).fit(np.eye(6, dtype=int), [0, 1] * 3)
+    assert warns == any("compiles its kernels for another processor" in str(w.message) for w in recwarn)
+
+
+def test_a_system_without_threads_says_what_to_do(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with InProcess(2) as executor:
+        monkeypatch.setattr("threading.Thread.start", refuse)
+        with pytest.raises(MemoryError, match="ulimit"):
+            executor.submit(int)
+
+
+@pytest.mark.parametrize(("memory", "pauses"), [(1_200_000_000, False), (1 << 34, True)])
+def test_kernels_pause_no_worker_of_a_small_job(memory, pauses, monkeypatch):
+    """A worker with compiled kernels has over 300 MB; 80 % of a small share would stop it for good."""
+    monkeypatch.setattr(client, "of_this_process", lambda: memory)
+    with connected(n_workers=2) as connection:
+        paused = connection.run(lambda dask_worker: bool(dask_worker.memory_manager.memory_pause_fraction)).values()
+        limits = {w["memory_limit"] for w in connection.scheduler_info(n_workers=-1)["workers"].values()}
+    assert (set(paused), limits) == ({pauses}, {worker_memory(2)})
+
+
+def test_an_interrupt_waits_until_the_block_has_ended_where_it_is_not_ignored():
+    done, before = [], signal.getsignal(signal.SIGINT)
+
+    def begin():
+        with held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert done and signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(OSError, match="full"), held_back():
+        raise OSError("full")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        begin()
+        thread = threading.Thread(target=lambda: held_back().__enter__())
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN, "of other threads, too"
+    finally:
+        signal.signal(signal.SIGINT, before)

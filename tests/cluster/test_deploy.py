@@ -33,15 +33,12 @@ def slurm(more: str) -> str:
     return f"jobqueue: {{slurm: {{{OPTIONS}, {more}}}}}\n"
 
 
-@pytest.mark.parametrize(
-    ("system", "directives"),
-    [
-        ("slurm", ["#SBATCH --cpus-per-task=8", "#SBATCH --mem=24G", "#SBATCH -t 01:00:00"]),
-        ("pbs", ["#PBS -l select=1:ncpus=8:mem=24GB", "#PBS -l walltime=01:00:00"]),
-        ("sge", ["#$ -pe smp 8", "#$ -l h_vmem=3G", "#$ -l h_rt=01:00:00"]),
-        ("lsf", ["#BSUB -n 8", "#BSUB -M 25770", "#BSUB -W 01:00"]),
-    ],
-)
+@pytest.mark.parametrize(("system", "directives"), [
+    ("slurm", ["#SBATCH --cpus-per-task=8", "#SBATCH --mem=24G", "#SBATCH -t 01:00:00"]),
+    ("pbs", ["#PBS -l select=1:ncpus=8:mem=24GB", "#PBS -l walltime=01:00:00"]),
+    ("sge", ["#$ -pe smp 8", "#$ -l h_vmem=3G", "#$ -l h_rt=01:00:00"]),
+    ("lsf", ["#BSUB -n 8", "#BSUB -M 25770", "#BSUB -W 01:00"]),
+])  # fmt: skip
 def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = DEPLOY / system / f"{system}.yaml"
@@ -53,17 +50,13 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
         assert argument in lines[-1]
 
 
-@pytest.mark.parametrize(
-    ("text", "lifetime", "present", "absent"),
-    [
-        (SLURM, None, ["#SBATCH --cpus-per-task=2"], ["--lifetime"]),
-        (slurm("interface: lo"), None, ["--interface lo", "--dashboard-address 127.0.0.1:0"], ["--host"]),
-        ("sdem-dist: {lifetime: 2h}\n" + SLURM, None, ["--lifetime 7200s"], []),
-        ("sdem-dist: {lifetime: 2h}\n" + SLURM, "90s", ["--lifetime 90s"], ["7200s"]),
-        (slurm('job-script-prologue: ["module load a\\nmodule load b"]'), None, ["module load a\nmodule load b"], []),
-    ],
-    ids=["defaults", "interface", "lifetime", "lifetime of the command line", "lines of the shell"],
-)
+@pytest.mark.parametrize(("text", "lifetime", "present", "absent"), [
+    (SLURM, None, ["#SBATCH --cpus-per-task=2"], ["--lifetime"]),
+    (slurm("interface: lo"), None, ["--interface lo", "--dashboard-address 127.0.0.1:0"], ["--host"]),
+    ("sdem-dist: {lifetime: 2h}\n" + SLURM, None, ["--lifetime 7200s"], []),
+    ("sdem-dist: {lifetime: 2h}\n" + SLURM, "90s", ["--lifetime 90s"], ["7200s"]),
+    (slurm('job-script-prologue: ["module load a\\nmodule load b"]'), None, ["module load a\nmodule load b"], []),
+], ids=["defaults", "interface", "lifetime", "lifetime of the command line", "lines of the shell"])  # fmt: skip
 def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     path = written(tmp_path, text)
     script = job_script(path, lifetime)
@@ -72,26 +65,23 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
         assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "cluster.yaml cannot be read"),
-        ("[1, 2", "cluster.yaml cannot be read"),
-        ("just words", "cannot be read: Expected `object`"),
-        ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
-        ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
-        ("jobqueue: [slurm]", "Expected `object`, got `array`"),
-        ("jobqueue: {slurm: {wall-time: 1}}", "there is no option wall-time"),
-        ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
-        ("sdem-dist: {jobs: many}\n" + SLURM, "Expected `int`, got `str`"),
-        ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
-        ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
-        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
-        (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
-        (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* as one line"),
-        (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    (None, "cluster.yaml cannot be read"),
+    ("[1, 2", "cluster.yaml cannot be read"),
+    ("just words", "cannot be read: Expected `object`"),
+    ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
+    ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
+    ("jobqueue: [slurm]", "Expected `object`, got `array`"),
+    ("jobqueue: {slurm: {wall-time: 1}}", "there is no option wall-time"),
+    ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
+    ("sdem-dist: {jobs: many}\n" + SLURM, "Expected `int`, got `str`"),
+    ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
+    ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
+    ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
+    (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
+    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* as one line"),
+    (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
+])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):
     path = tmp_path / "cluster.yaml" if text is None else written(tmp_path, text)
     with pytest.raises(ClusterError, match=said) as error:
@@ -146,8 +136,7 @@ def test_dask_loads_them(folder, role):
         security = Security()
         assert security.require_encryption
         context = security.get_connection_args(role)["ssl_context"]
-    assert context.verify_mode == ssl.CERT_REQUIRED
-    assert [ca["subject"] for ca in context.get_ca_certs()]
+    assert context.verify_mode == ssl.CERT_REQUIRED and [ca["subject"] for ca in context.get_ca_certs()]
     file = folder.parent / "cluster.yaml"
     file.write_text("sdem-dist: {certificates: certs}\n" + SLURM)
     script = job_script(file)
@@ -155,22 +144,19 @@ def test_dask_loads_them(folder, role):
     assert "export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true" in script
 
 
-@pytest.mark.parametrize(
-    ("system", "command", "status", "answer", "over"),
-    [
-        ("slurm", "squeue", 0, "job 7 is PENDING (reason: Resources)", False),
-        ("slurm", "squeue", 0, "job 7 is TIMEOUT (reason: TimeLimit) n1", True),
-        ("slurm", "squeue", 0, "", True),  # it is forgotten
-        ("slurm", "squeue", 1, "slurm_load_jobs error: Invalid job id specified", True),
-        ("slurm", "squeue", 1, "slurm_load_jobs error: Unable to contact slurm controller", None),
-        ("slurm", None, 1, "squeue did not answer", None),
-        ("pbs", "qstat", 0, "Job Id: 7\n    job_state = Q\n    comment = Not Running: no node", False),
-        ("pbs", "qstat", 0, "Job Id: 7\n    job_state = F", True),
-        ("sge", "qstat", 0, "job_number:   7\nscheduling info:   cannot run", False),
-        ("lsf", "bjobs", 0, "Job <7>, Status <PEND>", False),
-        ("lsf", "bjobs", 0, "Job <7>, Status <EXIT>", True),
-    ],
-)
+@pytest.mark.parametrize(("system", "command", "status", "answer", "over"), [
+    ("slurm", "squeue", 0, "job 7 is PENDING (reason: Resources)", False),
+    ("slurm", "squeue", 0, "job 7 is TIMEOUT (reason: TimeLimit) n1", True),
+    ("slurm", "squeue", 0, "", True),  # it is forgotten
+    ("slurm", "squeue", 1, "slurm_load_jobs error: Invalid job id specified", True),
+    ("slurm", "squeue", 1, "slurm_load_jobs error: Unable to contact slurm controller", None),
+    ("slurm", None, 1, "squeue did not answer", None),
+    ("pbs", "qstat", 0, "Job Id: 7\n    job_state = Q\n    comment = Not Running: no node", False),
+    ("pbs", "qstat", 0, "Job Id: 7\n    job_state = F", True),
+    ("sge", "qstat", 0, "job_number:   7\nscheduling info:   cannot run", False),
+    ("lsf", "bjobs", 0, "Job <7>, Status <PEND>", False),
+    ("lsf", "bjobs", 0, "Job <7>, Status <EXIT>", True),
+])  # fmt: skip
 def test_an_answer(system, command, status, answer, over, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}" if command else "/nowhere")
     (tmp_path / "answer").write_text(answer)

@@ -138,22 +138,24 @@ def test_workers_keep_no_removed_file_mapped(tmp_path, client):
         assert "(deleted)" not in "".join(line for line in mapped.splitlines() if str(tmp_path) in line)
 
 
-def test_killed_workers_change_nothing(tmp_path):
-    """At the second and the fourth event one dies, and a nanny starts another."""
-    sources, lost = write_source(tmp_path, "two"), []
+@pytest.mark.parametrize("event", [pytest.param(i, marks=[pytest.mark.slow] * (i not in (1, 4, 8))) for i in range(10)])
+def test_workers_killed_anywhere_change_nothing(event, tmp_path):
+    """At an event one dies, and at the next but one, and nannies start others."""
+    sources, events, lost = write_source(tmp_path, "two"), [], []
     ingest(sources, tmp_path / "here")
     with connected(None, 2) as client:
-        events = itertools.count()
 
-        def kill(*_: object) -> None:
-            if next(events) in (1, 3):
+        def kill(stage: str, *_: object) -> None:
+            events.append(stage)
+            if len(events) - 1 in (event, event + 2):
                 wait_until(lambda: len(client.nthreads()) == 2, "there are two workers", 60)
                 lost.append(pids(client)[0])
                 os.kill(lost[-1], signal.SIGKILL)
 
         ingest(sources, tmp_path / "there", client=client, progress=kill)
-    assert len(lost) == 2 and left_over(tmp_path) == []
+    assert len(lost) == 1 + (event < 8) and len(events) == 10 and set(events) == {"counting", "writing"}
     assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
+    assert left_over(tmp_path) == []
 
 
 KILLED = """
@@ -239,19 +241,16 @@ def zeros(content: bytes) -> bytes:
     return bytes(len(content))
 
 
-@pytest.mark.parametrize(
-    ("stage", "damaged", "damage"),
-    [
-        ("counting", "", bytes),
-        ("writing", "", bytes),
-        ("counting", "counts-*/block-000000", flipped),  # what a disk may do
-        ("writing", "counts-*/run-*-nodes", zeros),  # what a loss of power leaves
-        ("writing", "rows-*/*/*", flipped),
-        ("writing", "terms-*/range-*/columns", lambda content: content[:-4]),
-        ("counting", "counts-*/summary.json", zeros),
-        ("counting", "counts-*/summary.json", lambda content: content.replace(b"1", b"3", 1)),
-    ],
-)
+@pytest.mark.parametrize(("stage", "damaged", "damage"), [
+    ("counting", "", bytes),
+    ("writing", "", bytes),
+    ("counting", "counts-*/block-000000", flipped),  # what a disk may do
+    ("writing", "counts-*/run-*-nodes", zeros),  # what a loss of power leaves
+    ("writing", "rows-*/*/*", flipped),
+    ("writing", "terms-*/range-*/columns", lambda content: content[:-4]),
+    ("counting", "counts-*/summary.json", zeros),
+    ("counting", "counts-*/summary.json", lambda content: content.replace(b"1", b"3", 1)),
+])  # fmt: skip
 def test_after_a_killed_driver_the_same_call_goes_on(stage, damaged, damage, killed, client):
     """Parts that are as they were written stay; others are made again."""
     folder = killed(stage)
@@ -269,8 +268,6 @@ def test_after_a_killed_driver_the_same_call_goes_on(stage, damaged, damage, kil
 
     ingest(sources, folder / "there", client=client, progress=progress)
     assert damaged.startswith("counts") or seen == before
-    assert (
-        open_corpus(ingest(sources, folder / "here", overwrite=True).path).header.uid
-        == open_corpus(folder / "there").header.uid
-    )
+    here = ingest(sources, folder / "here", overwrite=True).path
+    assert open_corpus(here).header.uid == open_corpus(folder / "there").header.uid
     assert left_over(folder) == []

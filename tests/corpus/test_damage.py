@@ -17,13 +17,12 @@ from faults.clusters import SETTINGS, is_end_of, local_cluster, model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
-from reference.trained_bits import bits
+from reference.trained_bits import Stop, bits
 
-from sdem_dist import load_model
+from sdem_dist import CorpusError, load_model
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
 from sdem_dist.engine.events import ShardsLeftOut
-from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 
 N, M = 60, 30
@@ -35,7 +34,6 @@ ARRAYS = ["data", "indices", "indptr", "labels", "targets", "weights"]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
-    """Corpora that tests damage copies of."""
     folder, options = tmp_path_factory.mktemp("sound"), {"shard_documents": 20, "sample_weight": Y + 1}
     write_corpus(folder / "c", X, Y, targets=Y * 0.5, vocabulary=[f"w{i}" for i in range(M)], **options)
     write_corpus(folder / "table", RNG.normal(size=(N, 4)), Y, dense=True, **options)
@@ -93,11 +91,8 @@ def test_damaged_ids_vocabulary_and_document_frequencies(path):
     (path / "vocabulary" / "bytes" / "c" / "0").unlink()
     (path / "document_frequency" / "c" / "0").unlink()
     corpus = open_corpus(path)
-    for read, said in (
-        (lambda: corpus.ids(1), "shard 1: array 'ids'"),
-        (corpus.vocabulary, "vocabulary"),
-        (lambda: corpus.document_frequency, "document_frequency"),
-    ):
+    reads = {"shard 1: array 'ids'": lambda: corpus.ids(1), "vocabulary": corpus.vocabulary}
+    for said, read in (reads | {"document_frequency": lambda: corpus.document_frequency}).items():
         with pytest.raises(CorpusError, match=said):
             read()
     assert [p.shard for p in check_corpus(corpus)] == [1, None, None]
@@ -127,25 +122,22 @@ def test_an_altered_byte_anywhere_is_noticed_or_harmless(path, data):
         file.write_bytes(whole)
 
 
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"format_version": 3}, "made by another version .* make it again from its sources"),
-        ({"document_frequency_checksum": None}, "altered"),
-        ({"format": "other"}, "not a corpus"),
-        ({"n_documents": N + 1}, "altered"),
-        ({"n_nonzeros": -1}, "malformed"),
-        ({"n_targets": -1}, "malformed: .*n_targets"),
-        ({"n_targets": 0}, "does not have the uid"),
-        ({"classes": [0, 1, 1]}, "altered"),
-        ({"classes": [[0], 1, 2]}, "altered"),
-        ({"class_counts": [99, 2, 3]}, "altered"),
-        ({"shards": None}, "malformed"),
-        ({"weighted": True}, "does not have the uid"),
-        ({"classes": ["a", "b", "c"]}, "does not have the uid"),
-        (None, "it has no manifest"),
-    ],
-)
+@pytest.mark.parametrize(("entries", "message"), [
+    ({"format_version": 3}, "made by another version .* make it again from its sources"),
+    ({"document_frequency_checksum": None}, "altered"),
+    ({"format": "other"}, "not a corpus"),
+    ({"n_documents": N + 1}, "altered"),
+    ({"n_nonzeros": -1}, "malformed"),
+    ({"n_targets": -1}, "malformed: .*n_targets"),
+    ({"n_targets": 0}, "does not have the uid"),
+    ({"classes": [0, 1, 1]}, "altered"),
+    ({"classes": [[0], 1, 2]}, "altered"),
+    ({"class_counts": [99, 2, 3]}, "altered"),
+    ({"shards": None}, "malformed"),
+    ({"weighted": True}, "does not have the uid"),
+    ({"classes": ["a", "b", "c"]}, "does not have the uid"),
+    (None, "it has no manifest"),
+])  # fmt: skip
 def test_bad_manifests(path, entries, message):
     node = json.loads((path / "zarr.json").read_text())
     if entries is None:
@@ -267,9 +259,6 @@ def test_a_sound_corpus_is_trained_whole(copy, recwarn):
 
 @pytest.mark.filterwarnings("ignore:.*shards are damaged")
 def test_resuming_needs_the_same_damage(copy, tmp_path):
-    class Stop(Exception):
-        pass
-
     def stop(event):
         if is_end_of(event, 1, 0):
             raise Stop
@@ -290,10 +279,7 @@ def test_the_command_leaves_out_what_it_is_allowed_to(copy, tmp_path):
     assert "shard 3" in refused(command) and not (tmp_path / "model").exists()
     allowed = run(f"{command} --skip-damaged --log {tmp_path / 'log'}")
     assert allowed.exit_code == 0, allowed.output
-    assert (
-        allowed.output.startswith("Warning: ")
-        and "train.py" not in allowed.output
-        and "1 of 10 shards are damaged" in allowed.output
-    )
+    assert allowed.output.startswith("Warning: ") and "1 of 10 shards are damaged" in allowed.output
+    assert "train.py" not in allowed.output
     assert "shard 3" in " ".join(ok("inspect", tmp_path / "model").split())
     assert '"ShardsLeftOut"' in (tmp_path / "log").read_text() and ok("log", tmp_path / "log")

@@ -152,19 +152,16 @@ def test_rows_are_made_canonical_and_the_callers_matrix_is_left_alone(tmp_path, 
     assert (ragged.data.tolist(), ragged.indices.tolist()) == (before.data.tolist(), before.indices.tolist())
 
 
-@pytest.mark.parametrize(
-    ("values", "stored", "memory", "weighted"),
-    [
-        ([1, 2, 200], np.uint8, np.uint8, False),
-        ([1, 2, 300], np.uint16, np.uint16, False),
-        ([1, 2, 70000], np.uint32, np.uint32, False),
-        ([1.0, 2.0, 3.0], np.uint8, np.float32, False),
-        ([0.5, 1.0, 2.0], np.float32, np.float32, True),
-        ([0.1, 1.0, 2.0], np.float32, np.float64, True),
-        ([2.0**24 + 1, 1.0, 2.0], np.uint32, np.float64, False),
-        ([True, True, True], np.uint8, np.uint8, False),
-    ],
-)
+@pytest.mark.parametrize(("values", "stored", "memory", "weighted"), [
+    ([1, 2, 200], np.uint8, np.uint8, False),
+    ([1, 2, 300], np.uint16, np.uint16, False),
+    ([1, 2, 70000], np.uint32, np.uint32, False),
+    ([1.0, 2.0, 3.0], np.uint8, np.float32, False),
+    ([0.5, 1.0, 2.0], np.float32, np.float32, True),
+    ([0.1, 1.0, 2.0], np.float32, np.float64, True),
+    ([2.0**24 + 1, 1.0, 2.0], np.uint32, np.float64, False),
+    ([True, True, True], np.uint8, np.uint8, False),
+])  # fmt: skip
 def test_values_are_kept_as_small_as_they_can_be(tmp_path, values, stored, memory, weighted):
     corpus = write_corpus(tmp_path / "c", np.array([values]))
     assert np.dtype(corpus.header.shards[0].data_dtype) == stored and corpus.header.weighted == weighted
@@ -266,10 +263,7 @@ CHANGES = [
 
 def test_uid_is_the_content(tmp_path):
     same = [{}, {"made_by": {"version": "other"}}]
-    uids = [
-        write_corpus(tmp_path / str(i), **{"X": X, "y": Y, **change}).header.uid
-        for i, change in enumerate(same + CHANGES)
-    ]
+    uids = [write_corpus(tmp_path / str(i), **{"X": X, "y": Y, **c}).header.uid for i, c in enumerate(same + CHANGES)]
     assert uids[0] == uids[1] and len(set(uids)) == len(CHANGES) + 1
     labels, classes = np.unique(Y, return_inverse=True)[1], ("a", "b", "ç")
     memory = [

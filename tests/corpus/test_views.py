@@ -11,7 +11,6 @@ from cli.commands import ok, refused
 from distributed.protocol import deserialize, serialize
 
 import sdem_dist as sd
-from sdem_dist import CorpusError, GaussianNB, MultinomialNB, concat, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.corpus.folds import Folds
 
@@ -28,12 +27,12 @@ KEEP = {"shard_documents": 70, "shuffle": False}
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("views") / "c", X, Y, ids=NAMES, **KEEP)
+    return sd.write_corpus(tmp_path_factory.mktemp("views") / "c", X, Y, ids=NAMES, **KEEP)
 
 
 @pytest.fixture(scope="module")
 def weighted(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("views") / "w", X, Y, sample_weight=WEIGHTS, **KEEP)
+    return sd.write_corpus(tmp_path_factory.mktemp("views") / "w", X, Y, sample_weight=WEIGHTS, **KEEP)
 
 
 def equal_states(one, other) -> None:
@@ -59,7 +58,7 @@ def test_a_part_trains_is_evaluated_and_predicted_as_its_documents_alone(corpus,
     if inside is None:
         inside = (corpus.folds(3).numbers == 1) == (name == "a fold")
     part, settings = make(corpus), {"loss": "nll", "weighting": "counts"}
-    model, alone = MultinomialNB(**settings).fit(part), MultinomialNB(**settings).fit(X[inside], Y[inside])
+    model, alone = sd.MultinomialNB(**settings).fit(part), sd.MultinomialNB(**settings).fit(X[inside], Y[inside])
     assert part.weight == inside.sum() < N
     np.testing.assert_array_equal(part.mask, inside)
     n_classes = len(alone.classes_)
@@ -85,36 +84,36 @@ def test_a_part_is_cut_into_folds_and_drawn_as_a_curve(corpus):
     part = corpus.subset(np.arange(N) < 200).subset(np.arange(0, N, 2))
     for training, fold in part.folds(4):
         assert (training.weight, fold.weight) == (75, 25) and not (fold.mask & ~part.mask).any()
-    curve = sd.learning_curve(MultinomialNB(n_epochs=2), part, shares=(1.0,), cv=4)
-    expected = [MultinomialNB(n_epochs=2).fit(a).evaluate(b)["accuracy"] for a, b in part.folds(4)]
+    curve = sd.learning_curve(sd.MultinomialNB(n_epochs=2), part, shares=(1.0,), cv=4)
+    expected = [sd.MultinomialNB(n_epochs=2).fit(a).evaluate(b)["accuracy"] for a, b in part.folds(4)]
     assert curve.n_documents.tolist() == [75]
     np.testing.assert_allclose(curve.accuracy[0], expected)
 
 
 def test_corpora_of_one_vocabulary_are_one(tmp_path, weighted):
     kept = {"shuffle": False, "classes": ["a", "b", "é"]}
-    first = write_corpus(tmp_path / "a", X[:120], Y[:120], shard_documents=50, **kept)
-    second = write_corpus(tmp_path / "b", X[120:], Y[120:], shard_documents=60, **kept)
-    both, whole = concat([first, second]), write_corpus(tmp_path / "w", X, Y, **kept)
+    first = sd.write_corpus(tmp_path / "a", X[:120], Y[:120], shard_documents=50, **kept)
+    second = sd.write_corpus(tmp_path / "b", X[120:], Y[120:], shard_documents=60, **kept)
+    both, whole = sd.concat([first, second]), sd.write_corpus(tmp_path / "w", X, Y, **kept)
     documents = both.read(0, N)
     np.testing.assert_array_equal(documents.to_csr().toarray(), X)
     assert [both.header.classes[k] for k in documents.labels] == Y.tolist()
     np.testing.assert_array_equal(both.document_frequency, whole.document_frequency)
     assert both.ids_of(119, 121) == [119, 0] and "b: shard 2" in both.place(290)
     assert pickle.loads(pickle.dumps(both)).header.uid == both.header.uid  # noqa: S301
-    equal_states(*(MultinomialNB(n_epochs=2, n_lanes=3).fit(corpus) for corpus in (both, whole)))
+    equal_states(*(sd.MultinomialNB(n_epochs=2, n_lanes=3).fit(corpus) for corpus in (both, whole)))
     assert both.subset(np.arange(100, 200)).weight == 100
-    assert concat([first]) is first and concat([both, first]).n_documents == 420
-    assert concat([weighted, weighted]).weight == 2 * WEIGHTS.sum()
-    narrow = write_corpus(tmp_path / "n", X[:, :5], Y)
+    assert sd.concat([first]) is first and sd.concat([both, first]).n_documents == 420
+    assert sd.concat([weighted, weighted]).weight == 2 * WEIGHTS.sum()
+    narrow = sd.write_corpus(tmp_path / "n", X[:, :5], Y)
     for parts, message in (
         ([whole, narrow], "differ in vocabulary_hash, n_features"),
         ([whole, whole.subset([1])], "join corpora first"),
         ([weighted, whole], "has_weights"),
         ([], "no corpora"),
     ):
-        with pytest.raises(CorpusError, match=message):
-            concat(parts).header  # noqa: B018
+        with pytest.raises(sd.CorpusError, match=message):
+            sd.concat(parts).header  # noqa: B018
 
 
 def test_every_class_is_dealt_evenly_to_folds_and_not_in_turn(corpus):
@@ -138,8 +137,8 @@ def test_training_does_not_see_the_fold(corpus, tmp_path, settings):
     """Other counts of the fold's documents change no bit, as long as words occur in as many documents."""
     outside = corpus.folds(3).numbers == 0
     other = np.where(outside[:, None] & (X > 0), X + 3, X)
-    one = write_corpus(tmp_path / "one", other, Y, ids=NAMES, **KEEP)
-    model = MultinomialNB(n_epochs=2, validation_fraction=0.2, n_jobs=1, **settings)
+    one = sd.write_corpus(tmp_path / "one", other, Y, ids=NAMES, **KEEP)
+    model = sd.MultinomialNB(n_epochs=2, validation_fraction=0.2, n_jobs=1, **settings)
     state = model.fit(corpus.folds(3).train(0)).state_
     assert np.array_equal(state.words, model.fit(one.folds(3).train(0)).state_.words)
 
@@ -148,28 +147,28 @@ def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
     y = RNG.integers(0, 3, N)
     table = RNG.normal(y[:, None] * 0.7, 1.0, (N, 4))
     table[RNG.random(table.shape) < 0.1] = np.nan
-    corpus = write_corpus(tmp_path / "dense.zarr", table, y, dense=True, shard_documents=64)
-    stored, memory = (GaussianNB(n_epochs=8).fit(*where) for where in ((corpus,), (table, y)))
+    corpus = sd.write_corpus(tmp_path / "dense.zarr", table, y, dense=True, shard_documents=64)
+    stored, memory = (sd.GaussianNB(n_epochs=8).fit(*where) for where in ((corpus,), (table, y)))
     np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-5)
     assert stored.evaluate(corpus)["ncll"] == pytest.approx(memory.evaluate(table, y)["ncll"], rel=1e-6)
-    GaussianNB(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run")
-    resumed = GaussianNB(n_epochs=8).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+    sd.GaussianNB(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run")
+    resumed = sd.GaussianNB(n_epochs=8).fit(corpus, checkpoint=tmp_path / "run", resume=True)
     assert resumed.theta_.tobytes() == stored.theta_.tobytes()
     part, inside = corpus.folds(4).train(0), corpus.folds(4).numbers != 0
     rows = np.array(corpus.ids_of())[inside]
-    part, alone = GaussianNB(loss="nll").fit(part), GaussianNB(loss="nll").fit(table[rows], y[rows])
+    part, alone = sd.GaussianNB(loss="nll").fit(part), sd.GaussianNB(loss="nll").fit(table[rows], y[rows])
     assert part.predict_proba(table) == pytest.approx(alone.predict_proba(table), abs=1e-6)
     some = np.where(np.arange(N) % 2, y, -1)
-    half = write_corpus(tmp_path / "half.zarr", table, some, dense=True, unlabelled=-1)
-    memory, stored = GaussianNB(unlabelled=-1, n_epochs=5).fit(table, some), GaussianNB(n_epochs=5).fit(half)
+    half = sd.write_corpus(tmp_path / "half.zarr", table, some, dense=True, unlabelled=-1)
+    memory, stored = sd.GaussianNB(unlabelled=-1, n_epochs=5).fit(table, some), sd.GaussianNB(n_epochs=5).fit(half)
     np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-6)
-    sparse = write_corpus(tmp_path / "s.zarr", X, Y)
+    sparse = sd.write_corpus(tmp_path / "s.zarr", X, Y)
     for estimator, documents, said in (
-        (MultinomialNB(), corpus, "holds dense documents, and MultinomialNB takes sparse"),
-        (GaussianNB(), sparse, "holds sparse documents, and GaussianNB takes dense ones: write_corpus.*dense=True"),
+        (sd.MultinomialNB(), corpus, "holds dense documents, and MultinomialNB takes sparse"),
+        (sd.GaussianNB(), sparse, "holds sparse documents, and GaussianNB takes dense ones: write_corpus.*dense=True"),
         (sd.EMMixtureClassifier(), sparse, 'takes dense ones: choose components="multinomial"'),
     ):
-        with pytest.raises(CorpusError, match=said):
+        with pytest.raises(sd.CorpusError, match=said):
             estimator.fit(documents)
 
 
@@ -178,7 +177,7 @@ def together(numbers, groups):
 
 
 def grouped(path, groups=GROUPS, y=Y, **more):
-    return write_corpus(path / "c.zarr", X[: len(y)], y, groups=groups, shard_documents=150, **more)
+    return sd.write_corpus(path / "c.zarr", X[: len(y)], y, groups=groups, shard_documents=150, **more)
 
 
 def labelled(path):
@@ -192,17 +191,17 @@ def joined(path, kept):
     """Documents of the part without groups are each a group of its own."""
     names = [np.array([f"{part}{i // 3}" for i in range(12)]) if kept[part] else None for part in (0, 1)]
     parts = [
-        write_corpus(path / str(i), np.ones((12, 3), int), ["a", "b"] * 6, groups=names[i], shuffle=False)
+        sd.write_corpus(path / str(i), np.ones((12, 3), int), ["a", "b"] * 6, groups=names[i], shuffle=False)
         for i in (0, 1)
     ]
-    groups = concat(parts).all_groups()
+    groups = sd.concat(parts).all_groups()
     for own, name in zip(np.split(groups, 2), names, strict=True):
         assert len(set(own)) == 12 if name is None else len(set(own)) == 4
-    return concat(parts).folds(4).numbers, groups
+    return sd.concat(parts).folds(4).numbers, groups
 
 
 def searched(path):
-    search = sd.CorpusSearchCV(MultinomialNB(), {"step": [0.1]}, cv=4, n_jobs=1, refit=False)
+    search = sd.CorpusSearchCV(sd.MultinomialNB(), {"step": [0.1]}, cv=4, n_jobs=1, refit=False)
     assert not together(search.fit(X, Y).oof_folds_, GROUPS)
     return search.fit(X, Y, groups=GROUPS).oof_folds_, GROUPS
 
@@ -214,7 +213,7 @@ def of_a_column(path):
             [("label", "author", "text"), *zip(Y, (f"a{g}" for g in GROUPS), texts, strict=True)]
         )
     ok("ingest", path / "posts.csv", path / "c", "--group", "author")
-    corpus = open_corpus(path / "c")
+    corpus = sd.open_corpus(path / "c")
     assert together(corpus.all_groups(), GROUPS[corpus.ids_of()]) and len(set(corpus.all_groups())) == len(set(GROUPS))
     return corpus.folds(4).numbers, GROUPS[corpus.ids_of()]
 
@@ -230,7 +229,7 @@ def stored(path, groups):
 
 
 def given_to_folds(path):
-    plain = write_corpus(path / "plain.zarr", X, Y, shard_documents=150)
+    plain = sd.write_corpus(path / "plain.zarr", X, Y, shard_documents=150)
     groups = GROUPS[plain.ids_of()]
     assert not together(plain.folds(4).numbers, groups) and plain.labelled().all_groups() is None
     given = plain.folds(4, groups=groups)
@@ -269,14 +268,17 @@ def test_folds_keep_groups_whole(name, tmp_path):
 
 
 def test_weights_of_a_corpus_are_those_of_its_matrix(tmp_path, weighted):
-    stored, here = MultinomialNB(loss="nll").fit(weighted), MultinomialNB(loss="nll").fit(X, Y, sample_weight=WEIGHTS)
+    stored, here = (
+        sd.MultinomialNB(loss="nll").fit(weighted),
+        sd.MultinomialNB(loss="nll").fit(X, Y, sample_weight=WEIGHTS),
+    )
     equal_states(stored, here)
     assert stored.evaluate(weighted)["accuracy"] == pytest.approx(here.score(X, Y, sample_weight=WEIGHTS))
     part = weighted.subset(lambda label, name: label != "b")
     assert (part.weight, part.class_weights[0]) == (WEIGHTS[Y != "b"].sum(), WEIGHTS[Y == "a"].sum())
     table = X.astype(float)
-    corpus = write_corpus(tmp_path / "t", table, Y, sample_weight=WEIGHTS, dense=True)
-    stored, here = GaussianNB(loss="nll").fit(corpus), GaussianNB(loss="nll").fit(table, Y, sample_weight=WEIGHTS)
+    corpus = sd.write_corpus(tmp_path / "t", table, Y, sample_weight=WEIGHTS, dense=True)
+    stored, here = sd.GaussianNB(loss="nll").fit(corpus), sd.GaussianNB(loss="nll").fit(table, Y, sample_weight=WEIGHTS)
     np.testing.assert_allclose(stored.predict_proba(table), here.predict_proba(table))
 
 
@@ -291,7 +293,7 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
         ok(command)
     assert "weights of documents" in ok("inspect c")
     equal_states(sd.load_model("m"), sd.load_model("m2"))
-    equal_states(sd.load_model("m3"), MultinomialNB().fit(concat([open_corpus("c"), open_corpus("d")])))
+    equal_states(sd.load_model("m3"), sd.MultinomialNB().fit(sd.concat([sd.open_corpus("c"), sd.open_corpus("d")])))
     for command, code, said in (
         ("ingest bad.csv e --weight w", 1, "weights are numbers from 0 on"),
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),

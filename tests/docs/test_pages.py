@@ -39,7 +39,6 @@ def found(name: str) -> object:
 
 
 def rows() -> list[tuple[str, str]]:
-    """Return the equation and the functions of each row of the tables in formulas.md."""
     cells = [
         [cell.strip() for cell in line.strip("|").split(" | ")]
         for line in (DOCS / "formulas.md").read_text(encoding="utf-8").splitlines()
@@ -82,8 +81,7 @@ def test_every_equation_has_a_row_or_is_named_above_the_table(part, last):
     section = (DOCS / "formulas.md").read_text(encoding="utf-8").split("\n## ")[part]
     rows = "\n".join(line.split(" | ")[0] for line in section.splitlines() if line.startswith("| "))
     prose = " ".join(line for line in section.splitlines() if not line.startswith("|"))
-    assert not set(range(1, last + 1)) - numbers(rows) - numbers(prose)
-    assert not numbers(rows) & numbers(prose)
+    assert not set(range(1, last + 1)) - numbers(rows) - numbers(prose) and not numbers(rows) & numbers(prose)
 
 
 def test_the_reference_has_every_public_name_and_every_command():
@@ -148,20 +146,16 @@ MEASURED = re.compile(r"(?<![\w.])\.\d\d|\|\s*\**[-+]?\d*\.\d|\d\.\d+ (?:s|ms|Gi
 
 
 def sections(text: str) -> list[tuple[str, str]]:
-    """Return headings and what stands below each, up to the next heading."""
     parts = re.split(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return list(zip(["(top)", *parts[1::2]], parts[::2], strict=True))
-
-
-def is_script(name: str) -> bool:
-    return (BENCHMARKS / name).exists() or (ROOT / "examples" / name).exists()
 
 
 def without_a_source(text: str) -> list[str]:
     """Return the headings under which there are figures, but no script that exists or no day."""
     found = []
     for heading, body in sections(text):
-        scripts = [name for name in SCRIPT.findall(body) if name in FINISHED or is_script(name)]
+        there = {path.name for at in (BENCHMARKS, ROOT / "examples") for path in at.glob("*.py")}
+        scripts = FINISHED.union(there).intersection(SCRIPT.findall(body))
         if MEASURED.search(NOT_PROSE.sub("", body)) and not (scripts and DAY.search(body)):
             found.append(heading)
     return found

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
-from reference.trained_bits import bits
+from reference.trained_bits import Stop, bits
 
 from sdem_dist import ModelError, MultinomialNB, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints
@@ -18,10 +18,6 @@ SETTINGS = {
     "mean": {"n_lanes": 5, "rounds_per_epoch": 3, "n_epochs": 4, **ONE_STAGE},
     "patience": {"n_lanes": 2, "n_epochs": 40, "patience": 3, "rounds_per_epoch": 3, **ONE_STAGE},
 }
-
-
-class Stop(Exception):
-    pass
 
 
 class StopAfter:
@@ -79,17 +75,14 @@ def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
         assert isinstance(events[-1], RunEnded)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', before 'hinge'"),
-        ({"n_lanes": 4}, "plan.n_lanes: 4, before 5"),
-        ({"random_state": 2}, "learner.seed: 2, before 1; plan.seed: 2, before 1"),
-        ({"step": 0.1}, "learner.rule.steps.class_start: .*, before .*; learner.rule.steps.start: .*, before .*"),
-        ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], before None"),
-        ({"alpha": 2.0, "loss": "ncll", "n_lanes": 4}, r"learner.*alpha.*; \.\.\."),
-    ],
-)
+@pytest.mark.parametrize(("change", "named"), [
+    ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', before 'hinge'"),
+    ({"n_lanes": 4}, "plan.n_lanes: 4, before 5"),
+    ({"random_state": 2}, "learner.seed: 2, before 1; plan.seed: 2, before 1"),
+    ({"step": 0.1}, "learner.rule.steps.class_start: .*, before .*; learner.rule.steps.start: .*, before .*"),
+    ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], before None"),
+    ({"alpha": 2.0, "loss": "ncll", "n_lanes": 4}, r"learner.*alpha.*; \.\.\."),
+])  # fmt: skip
 def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
     with pytest.raises(OtherRunError, match=rf"other settings or on another corpus \({named}\): resume"):
@@ -146,15 +139,12 @@ def test_settings_of_checkpoints_need_a_folder(given, corpus):
         fit("mean", corpus, **given)
 
 
-@pytest.mark.parametrize(
-    ("how_often", "expected"),
-    [
-        ({}, [(i, 0) for i in range(1, 5)]),
-        ({"checkpoint_rounds": 1}, [(i // 3, i % 3) for i in range(1, 13)]),
-        ({"checkpoint_rounds": 5}, [(1, 2), (3, 1)]),
-        ({"checkpoint_seconds": 25}, [(1, 0), (2, 0), (3, 0), (4, 0)]),  # rounds take ten seconds
-    ],
-)
+@pytest.mark.parametrize(("how_often", "expected"), [
+    ({}, [(i, 0) for i in range(1, 5)]),
+    ({"checkpoint_rounds": 1}, [(i // 3, i % 3) for i in range(1, 13)]),
+    ({"checkpoint_rounds": 5}, [(1, 2), (3, 1)]),
+    ({"checkpoint_seconds": 25}, [(1, 0), (2, 0), (3, 0), (4, 0)]),  # rounds take ten seconds
+])  # fmt: skip
 def test_when_checkpoints_are_written_and_which_are_kept(how_often, expected, monkeypatch, corpus, tmp_path):
     from sdem_dist.engine import checkpoint
 

@@ -13,14 +13,13 @@ import pytest
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
-from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist import ModelError, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import rounds
 from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
-from sdem_dist.errors import ModelError
 from sdem_dist.fitting import running
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
@@ -79,8 +78,7 @@ def test_one_block_at_a_time(elsewhere, patience, tmp_path):
     straight = bits(fitted(**more))
     elsewhere.most = 0
     assert bits(fitted(checkpoint=tmp_path, checkpoint_rounds=1, **more)) == straight
-    assert elsewhere.most == N_WORDS // N_BLOCKS
-    assert elsewhere.alive == 0
+    assert elsewhere.most == N_WORDS // N_BLOCKS and elsewhere.alive == 0
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +97,7 @@ def test_no_task_carries_the_model(client, corpus, n_blocks, settings, tmp_path)
 
     model = MultinomialNB(n_epochs=3, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks, **settings)
     model.fit(corpus, client=client, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[look])
-    assert len(largest) == 6
-    assert max(largest) < 10_000 < model.state_.words.nbytes / 40
+    assert len(largest) == 6 and max(largest) < 10_000 < model.state_.words.nbytes / 40
 
 
 def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
@@ -204,13 +201,11 @@ def test_memory_of_a_driver(tmp_path):
         capture_output=True, text=True, timeout=200, check=True,
     )  # fmt: skip
     state, checkpoints, in_all = map(int, ended.stdout.split())
-    assert state == 160_000_000
-    assert checkpoints < 0.6 * state
-    assert state < in_all < 1.6 * state
+    assert state == 160_000_000 and checkpoints < 0.6 * state and state < in_all < 1.6 * state
 
 
-X_BLOCKS, Y_BLOCKS = random_counts(200, 30, 3, seed=3)
-CORPUS = MemoryCorpus(X_BLOCKS, Y_BLOCKS, (0, 1, 2))
+SMALL = random_counts(200, 30, 3, seed=3)
+CORPUS = MemoryCorpus(*SMALL, (0, 1, 2))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +217,7 @@ def test_blocks_change_rounding_only(n_blocks, settings):
     settings = {"n_lanes": 20, "rounds_per_epoch": 2, "validation_fraction": 0.0, "evaluate_every": 1, **settings}
 
     def fit(blocks):
-        return MultinomialNB(n_epochs=3, n_blocks=blocks, **settings).fit(X_BLOCKS, Y_BLOCKS)
+        return MultinomialNB(n_epochs=3, n_blocks=blocks, **settings).fit(*SMALL)
 
     cut, one = fit(n_blocks), fit(1)
     np.testing.assert_allclose(cut.feature_log_prob_, one.feature_log_prob_, rtol=1e-7)
@@ -251,7 +246,7 @@ def test_no_task_updates_all_words():
 
 
 def test_blocks_on_a_cluster_that_go_on_from_a_checkpoint_give_the_same_bits(tmp_path, client):
-    corpus = write_corpus(tmp_path / "c.zarr", X_BLOCKS, Y_BLOCKS)
+    corpus = write_corpus(tmp_path / "c.zarr", *SMALL)
     settings = {"n_lanes": 20, "n_blocks": 3, "validation_fraction": 0.0}
     straight = bits(MultinomialNB(n_epochs=3, **settings).fit(corpus))
     for epochs in (1, 3):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reference.random_documents import random_counts
 
-from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist import ModelError, MultinomialNB, write_corpus
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import MemoryCorpus
@@ -20,11 +20,13 @@ from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded
 from sdem_dist.engine.executor import InProcess, cache_bytes, in_order, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.errors import ModelError
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
+
+X, Y = random_counts(40, 30, 3)
+GROUPS = "/sys/fs/cgroup"
 
 
 def fail(message: str) -> None:
@@ -88,9 +90,7 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
 
     monkeypatch.setattr(trainer, "MANY_TASKS", 100)
     there = trained(client=client, callbacks=[count])
-    assert len(known) == 120
-    assert max(known[60:]) < 300
-    assert max(known[60:]) <= max(known[:60]) + 100
+    assert len(known) == 120 and max(known[60:]) < 300 and max(known[60:]) <= max(known[:60]) + 100
     for ours, theirs in zip(trained().state_, there.state_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -131,11 +131,7 @@ def test_one_worker_of_a_machine_compiles_and_the_others_load(tmp_path, monkeypa
         found = client.run(compilations)
     assert sorted(found.values()) == [(0, 1), (0, 1), (1, 0)]
     kinds = [type(event) for event in events]
-    assert kinds.index(Compiled) < kinds.index(LanesEnded)
-    assert events[kinds.index(Compiled)].seconds > 0
-
-
-X, Y = random_counts(40, 30, 3)
+    assert kinds.index(Compiled) < kinds.index(LanesEnded) and events[kinds.index(Compiled)].seconds > 0
 
 
 def test_the_formula():
@@ -176,9 +172,6 @@ def test_a_small_budget_changes_no_bit(memory):
     np.testing.assert_array_equal(result.state.words, expected.state.words)
 
 
-GROUPS = "/sys/fs/cgroup"
-
-
 @pytest.fixture
 def not_read_yet():
     of_this_process.cache_clear()
@@ -186,14 +179,11 @@ def not_read_yet():
     of_this_process.cache_clear()  # what a test made up is nobody else's
 
 
-@pytest.mark.parametrize(
-    ("groups", "limits", "expected"),
-    [
-        ("0::/jobs/7", {"/jobs/7/memory.max": "max", "/jobs/memory.max": "5000"}, 5000),
-        ("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/", {"/memory/a/b/memory.limit_in_bytes": "7000\n"}, 7000),
-        ("0::/", {"/memory.max": "6000"}, 6000),
-    ],
-)
+@pytest.mark.parametrize(("groups", "limits", "expected"), [
+    ("0::/jobs/7", {"/jobs/7/memory.max": "max", "/jobs/memory.max": "5000"}, 5000),
+    ("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/", {"/memory/a/b/memory.limit_in_bytes": "7000\n"}, 7000),
+    ("0::/", {"/memory.max": "6000"}, 6000),
+])  # fmt: skip
 def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch, not_read_yet):
     files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
     monkeypatch.setattr(memory.Path, "read_text", lambda path, encoding: files.get(str(path), ""))
@@ -233,8 +223,7 @@ def test_cache_keeps_within_its_budget(oldest_leave):
     get(("run", 2))
     assert get(("run", 1)) is first and made == [("run", 1), ("run", 2)]
     get(("run", 3))  # 120 bytes
-    assert cache.nbytes == 80
-    assert (("run", 3) in cache) == oldest_leave == (("run", 1) not in cache)
+    assert cache.nbytes == 80 and (("run", 3) in cache) == oldest_leave == (("run", 1) not in cache)
     get(("run", 4), 101)
     assert ("run", 4) not in cache and cache.nbytes == 80
     get(("other", 1))  # what an earlier run left makes room

@@ -28,8 +28,7 @@ MODELS = {
 
 
 def test_runs_cover_all_documents_once():
-    assert list(csr.runs(np.zeros(0))) == []
-    assert list(csr.runs(np.ones(5))) == [(0, 5)]
+    assert list(csr.runs(np.zeros(0))) == [] and list(csr.runs(np.ones(5))) == [(0, 5)]
     assert list(csr.runs(np.full(4, 0.6 * csr.SECOND))) == [(0, 1), (1, 3), (3, 4)]
     costs = RNG.uniform(0, 2 * csr.SECOND, 50)
     found = list(csr.runs(costs))
@@ -49,7 +48,6 @@ def test_runs_change_no_bit(name, monkeypatch):
 
 
 def endless():
-    """Return calls that would take many minutes."""
     wide = sp.csr_matrix(RNG.poisson(0.7, (3_000, 300)))
     y = np.arange(3_000) % 3
     sampled = sd.LDAClassifier(n_epochs=1, evaluate_every=0, n_jobs=1).fit(wide[:50], y[:50])
@@ -60,11 +58,8 @@ def endless():
     learner = sampled.learner_
     inference = type(learner.model.inference)("gibbs", n_sweeps=10_000)
     object.__setattr__(learner.model, "inference", inference)
-    return (
-        lambda: sampled.predict(wide),
-        lambda: slow.fit(wide, y),
-        lambda: words.set_params(n_particles=10_000).score_samples(wide),
-    )
+    words.set_params(n_particles=10_000)
+    return lambda: sampled.predict(wide), lambda: slow.fit(wide, y), lambda: words.score_samples(wide)
 
 
 def test_an_interrupt_is_heard():

@@ -25,10 +25,6 @@ class Cell:
         self.pictures.append(picture)
 
 
-class ZMQInteractiveShell:
-    pass
-
-
 @pytest.fixture
 def cells(monkeypatch):
     """Return the cells' outputs of a notebook that is not there."""
@@ -39,8 +35,8 @@ def cells(monkeypatch):
         shown.append(Cell(picture))
         return shown[-1]
 
-    module = SimpleNamespace(display=display, HTML=str)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell, display=module))
+    module, shell = SimpleNamespace(display=display, HTML=str), type("ZMQInteractiveShell", (), {})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=shell, display=module))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr(callbacks, "PAUSE", -1.0)
     return shown
@@ -111,16 +107,13 @@ def test_a_stage_that_is_not_monitored_costs_one_line_if_it_takes_long(seconds, 
     assert capsys.readouterr().err.splitlines() == lines
 
 
-@pytest.mark.parametrize(
-    ("n_epochs", "seconds", "metrics", "expected"),
-    [
-        (50, 0.1, {}, [10, 20, 30, 40, 50]),
-        (19, 0.1, {}, list(range(1, 20))),
-        (50, 1.0, {}, list(range(1, 51))),
-        (50, 0.1, {"validation_ncll": 1.0}, list(range(1, 51))),
-        (50, 0.1, {"hinge": 1.0}, [10, 20, 30, 40, 50]),
-    ],
-)
+@pytest.mark.parametrize(("n_epochs", "seconds", "metrics", "expected"), [
+    (50, 0.1, {}, [10, 20, 30, 40, 50]),
+    (19, 0.1, {}, list(range(1, 20))),
+    (50, 1.0, {}, list(range(1, 51))),
+    (50, 0.1, {"validation_ncll": 1.0}, list(range(1, 51))),
+    (50, 0.1, {"hinge": 1.0}, [10, 20, 30, 40, 50]),
+])  # fmt: skip
 def test_of_many_quick_epochs_without_a_figure_one_in_ten_gets_a_line(n_epochs, seconds, metrics, expected, capsys):
     write = LogLines()
     write(stage("train", monitored=True, n_epochs=n_epochs))

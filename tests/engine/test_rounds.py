@@ -16,6 +16,8 @@ from sdem_dist.engine.rounds import SCORED_DOCUMENTS, ranges_to_score
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import lane_key
 
+ROUNDS = Plan(n_documents=64_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0)
+
 
 class Adder:
     """A learner whose statistics are strings, so that the shape of a reduction shows."""
@@ -79,27 +81,23 @@ def test_the_tree_combines_four_lanes_and_then_pairs():
     assert trained(22, 1)[0] == f"((({a} {b}) ({c} {d})) ({e} {f}))"
 
 
-@pytest.mark.parametrize(
-    ("n_lanes", "bundle", "maps", "combines"),
-    [
-        (1, 1, 0, 0),
-        (4, 1, 4, 1),
-        (4, 4, 0, 0),
-        (16, 4, 4, 0),
-        (64, 16, 4, 0),
-        (128, 16, 8, 2),
-        (128, 32, 4, 0),
-        (128, 1, 128, 32 + 8 + 2),
-        (300, 2, 150, 75 + 5 + 2),
-        (4096, 64, 64, 16 + 4),
-        (4096, 16, 256, 16 + 4),
-        (4096, 8, 512, 32 + 8 + 2),
-    ],
-)
+@pytest.mark.parametrize(("n_lanes", "bundle", "maps", "combines"), [
+    (1, 1, 0, 0),
+    (4, 1, 4, 1),
+    (4, 4, 0, 0),
+    (16, 4, 4, 0),
+    (64, 16, 4, 0),
+    (128, 16, 8, 2),
+    (128, 32, 4, 0),
+    (128, 1, 128, 32 + 8 + 2),
+    (300, 2, 150, 75 + 5 + 2),
+    (4096, 64, 64, 16 + 4),
+    (4096, 16, 256, 16 + 4),
+    (4096, 8, 512, 32 + 8 + 2),
+])  # fmt: skip
 def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
     names = [name for name, _ in trained(n_lanes, bundle)[1]]
-    assert names.count("map_lanes") == maps
-    assert names.count("combine") == combines
+    assert names.count("map_lanes") == maps and names.count("combine") == combines
     assert names[-1] == ("update" if maps else "run_rounds")  # one task where a bundle has all lanes
     assert len(names) == maps + combines + 1
     places = [place for name, place in trained(n_lanes, bundle)[1] if name in ("map_lanes", "run_rounds")]
@@ -130,9 +128,7 @@ def sizes_of(plan: Plan, n_workers: int, max_pending_rounds: int = 1) -> rounds.
     return rounds.TaskSizes(plan, SimpleNamespace(n_workers=n_workers, max_pending_rounds=max_pending_rounds))
 
 
-def timings(
-    plan: Plan, sizes: rounds.TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0
-):
+def timings(plan, sizes: rounds.TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0):
     """Return what the tasks of a round took; `read` and `mapped` are seconds of the whole round."""
     n, documents = plan.n_lanes, n_documents or plan.n_documents // plan.n_rounds
     bundle, _ = sizes.lanes_and_rounds()
@@ -148,18 +144,12 @@ def test_a_round_is_at_least_two_tasks_a_worker_and_fewer_than_five(n_lanes, n_w
     assert size == 1 or 2 * n_workers <= n_lanes / size < 4 * n_workers
 
 
-ROUNDS = Plan(n_documents=64_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("mapped", "seconds", "together"),
-    [
-        (1 / 64, 0.03, 16),  # most was messages: one task, and soon 16 rounds of it, which take .25 s
-        (1 / 16, 0.07, 4),
-        (0.05, 0.04, 1),  # all workers together are faster than one
-        (0.5, 0.6, 1),  # long rounds are news of their own, and workers may join
-    ],
-)
+@pytest.mark.parametrize(("mapped", "seconds", "together"), [
+    (1 / 64, 0.03, 16),  # most was messages: one task, and soon 16 rounds of it, which take .25 s
+    (1 / 16, 0.07, 4),
+    (0.05, 0.04, 1),  # all workers together are faster than one
+    (0.5, 0.6, 1),  # long rounds are news of their own, and workers may join
+])  # fmt: skip
 def test_whole_rounds_are_one_task_where_that_takes_less_than_all_workers_took(mapped, seconds, together):
     for changed, max_pending_rounds in ((ROUNDS, 1), (replace(ROUNDS, n_blocks=2), 1), (ROUNDS, 0)):
         sizes = sizes_of(changed, 2, max_pending_rounds)
@@ -212,15 +202,8 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
     assert [work.n_lanes for work in found.timings] == [n_lanes, 0] * together[-1]  # a bundle's and an update's
 
 
-plans = st.builds(
-    Plan,
-    st.integers(1, 500),
-    st.integers(1, 4),
-    st.integers(1, 9),
-    st.integers(1, 9),
-    st.integers(0, 2**63 - 1),
-    st.integers(0, 4),
-)
+bounds = [(1, 500), (1, 4), (1, 9), (1, 9), (0, 2**63 - 1), (0, 4)]
+plans = st.builds(Plan, *(st.integers(*between) for between in bounds))
 
 
 def epoch_lanes(plan: Plan, epoch: int) -> list[Lane]:

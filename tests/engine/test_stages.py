@@ -1,4 +1,4 @@
-"""A fit of several stages: one executor, events of each, and a resume that does nothing twice but the interval under way."""
+"""A fit of several stages and of one: events, what is recorded, when it stops, and a resume that does nothing twice."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -6,12 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
+from reference.trained_bits import Stop
 
+from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import events as ev
 from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Monitoring, Plan, Stage, StageResult
+from sdem_dist.engine.rounds import TaskSizes
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError, OtherRunError
 
@@ -68,10 +71,6 @@ ROUNDS = {"survey": 2, "start 1 of 2": 4, "start 2 of 2": 4, "train": 6}
 MONITORING = Monitoring(every=1, monitor="loss", main_metrics=("loss",))
 
 
-class Killed(Exception):
-    pass
-
-
 def train(trainer: Trainer, made: list, n_epochs: int = 3, decay: float = 0.5) -> StageResult:
     """Run what a mixture would: a survey, starts of which the best is taken, and the training."""
     survey = trainer.run(Stage("survey", Summing("survey", decay), plan(1))).state
@@ -121,7 +120,7 @@ def killing(at: tuple[type, str, int]):
         if isinstance(event, kind) and event.stage == stage:
             seen.append(event)
             if len(seen) == count:
-                raise Killed
+                raise Stop
 
     return callback
 
@@ -156,7 +155,7 @@ def executor(request):
 def test_a_driver_killed_in_any_stage_goes_on_with_the_same_bits(point, executor, tmp_path):
     whole = fit()
     begun()
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         fit(tmp_path, [killing(point)], executor=executor())
     before = begun()
     resumed = fit(tmp_path, resume=True, executor=executor())
@@ -168,7 +167,7 @@ def test_a_driver_killed_in_any_stage_goes_on_with_the_same_bits(point, executor
 
 def test_finished_stages_are_not_run_again_and_starts_not_made_again(tmp_path):
     made: list = []
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         fit(tmp_path, [killing((ev.RoundEnded, "train", 3))], made)
     assert made == [1, 2]
     assert sorted(p.name for p in tmp_path.glob("stage-*")) == [f"stage-{n:03d}.sdem" for n in range(5)]
@@ -208,7 +207,7 @@ def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
 
 @pytest.mark.parametrize("at", ["start 2 of 2", "train"])
 def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         fit(tmp_path, [killing((ev.RoundEnded, at, 2))])
     kept = sorted(tmp_path.iterdir())
     with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay: 0.25, before 0.5"):
@@ -219,7 +218,7 @@ def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
 
 
 def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         fit(tmp_path, [killing((ev.RoundEnded, "train", 2))])
     damaged = tmp_path / "stage-001.sdem"
     damaged.write_bytes(damaged.read_bytes()[:-50])
@@ -266,3 +265,111 @@ def test_patience_ends_the_stage_that_is_monitored():
         result = trainer.run(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))
         quiet = trainer.run(Stage("train", Summing("train", 2.0), plan(30)))
     assert len(result.history) < 30 == len(quiet.history)
+
+
+X, Y = random_counts(200, 30, 3, seed=2)
+HELD_OUT = random_counts(150, 30, 3, seed=12)
+METRICS = {"accuracy", "nll", "ncll", "hinge", "perplexity", "brier", "ece", "temperature", "tempered_log_loss"}
+METRICS |= {"macro_f1"}
+ONE_STAGE = {"validation_fraction": 0.0, "evaluate_every": 1}
+
+
+def test_history_without_and_with_validation():
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE).fit(X, Y)
+    assert [h["epoch"] for h in model.history_] == [1, 2, 3] and model.n_iter_ == 3
+    assert all(set(h) == {"epoch", "seconds", *METRICS} and h["seconds"] > 0 for h in model.history_)
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
+    assert all(set(h) == {"epoch", "seconds", *METRICS, *(f"validation_{m}" for m in METRICS)} for h in model.history_)
+
+
+@pytest.mark.parametrize(("every", "evaluated"), [(0, []), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])])
+def test_evaluate_every(every, evaluated):
+    model = MultinomialNB(n_epochs=5, validation_fraction=0.0, evaluate_every=every).fit(X, Y)
+    assert [h["epoch"] for h in model.history_ if "ncll" in h] == evaluated
+    np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=5, **ONE_STAGE).fit(X, Y).state_.words)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize(("patience", "every", "n_epochs"), [(1, 1, 60), (3, 1, 60), (2, 2, 60), (50, 1, 12)])
+def test_patience_returns_the_best_state_exhausted_or_not(loss, patience, every, n_epochs):
+    settings = {"loss": loss, "n_lanes": 1, "rounds_per_epoch": 2, **ONE_STAGE, "evaluate_every": every}
+    events: list = []
+    model = MultinomialNB(n_epochs=n_epochs, patience=patience, **settings)
+    model.fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
+    watched = {h["epoch"]: h[f"validation_{loss}"] for h in model.history_ if f"validation_{loss}" in h}
+    best = min(watched, key=lambda epoch: (watched[epoch], epoch))
+    assert model.n_iter_ == min(best + patience * every, n_epochs) < 60
+    ended = next(event for event in events if isinstance(event, ev.StageEnded))
+    reason = "patience" if n_epochs == 60 else "epochs"
+    assert (ended.reason, ended.best_epoch, ended.n_epochs) == (reason, best, model.n_iter_)
+    assert model.evaluate(*HELD_OUT)[loss] == pytest.approx(watched[best], rel=1e-12)
+    fixed = MultinomialNB(n_epochs=best, **settings).fit(X, Y)
+    np.testing.assert_array_equal(model.state_.words, fixed.state_.words)
+
+
+def test_events_in_order(tmp_path):
+    events: list = []
+    MultinomialNB(n_epochs=2, n_lanes=3, rounds_per_epoch=2, **ONE_STAGE).fit(
+        X, Y, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append]
+    )
+    lanes = [e for e in events if isinstance(e, ev.LanesEnded)]
+    assert {(e.epoch, e.round) for e in lanes} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert sum(e.n_lanes for e in lanes) == 3 * 2 * 2 and sum(e.n_documents for e in lanes) == 2 * X.shape[0]
+    events = [e for e in events if not isinstance(e, ev.LanesEnded)]
+    epoch = [ev.RoundEnded, ev.CheckpointWritten, ev.RoundEnded, ev.EpochEnded, ev.CheckpointWritten]
+    first, last = [ev.RunStarted, ev.StageStarted, ev.Compiled], [ev.StageEnded, ev.RunEnded]
+    assert [type(e) for e in events] == [*first, *epoch, *epoch, *last]
+    started = events[1]
+    assert (started.n_epochs, started.n_rounds, started.n_lanes, started.epoch) == (2, 2, 3, 0)
+    assert [(e.epoch, e.round) for e in events if isinstance(e, ev.RoundEnded)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ended = [e for e in events if isinstance(e, ev.EpochEnded)]
+    assert [e.epoch for e in ended] == [0, 1]
+    assert all(set(e.metrics) == METRICS and e.documents_per_second > 0 for e in ended)
+    assert events[-2:] == [ev.StageEnded("train", 0, 2, "epochs", 2), ev.RunEnded(1)]
+
+
+@pytest.mark.parametrize("every", [None, 1, 3])
+def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, monkeypatch):
+    def trained(folder):
+        events: list = []
+        model = MultinomialNB(n_epochs=2, n_lanes=2, rounds_per_epoch=10, n_jobs=1, **ONE_STAGE)
+        model.fit(X, Y, checkpoint=folder, checkpoint_rounds=every, callbacks=[events.append])
+        kinds = ev.RoundEnded | ev.LanesEnded | ev.CheckpointWritten
+        told = [(type(e), e.epoch, e.round) for e in events if isinstance(e, kinds)]
+        # Two lanes are told as one task, or as two.
+        return model, list(dict.fromkeys(told)), sorted(path.name for path in folder.iterdir())
+
+    apart, submit = trained(tmp_path / "apart"), InProcess.submit
+    functions: list = []
+
+    def counted(self, function, *args, affinity=None):
+        functions.append(function.__name__)
+        return submit(self, function, *args, affinity=affinity)
+
+    monkeypatch.setattr(InProcess, "submit", counted)
+    monkeypatch.setattr(InProcess, "max_pending_rounds", 1)  # as on a cluster
+    monkeypatch.setattr(TaskSizes, "lanes_and_rounds", lambda sizes: (2, 4))
+    together = trained(tmp_path / "together")
+    np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
+    assert together[1:] == apart[1:]
+    n_tasks = {None: 2 * 3, 1: 20, 3: 8}  # of ten rounds in an epoch; a task ends where a checkpoint is due
+    assert functions.count("run_rounds") == n_tasks[every]
+
+
+@pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
+def test_more_rounds_and_lanes_than_documents(settings):
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE, **settings).fit(X[:5], [0, 1, 0, 1, 1])
+    assert model.n_iter_ == 3 and np.isfinite(model.feature_log_prob_).all() and model.state_.t == 15
+
+
+def test_a_training_that_fails_leaves_no_threads():
+    import threading
+
+    before = threading.active_count()
+
+    def fail(event):
+        raise RuntimeError("stop here")
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        MultinomialNB().fit(np.tile(X.toarray(), (40, 1)), np.tile(Y, 40), callbacks=[fail])
+    assert threading.active_count() == before

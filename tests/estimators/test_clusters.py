@@ -77,14 +77,11 @@ def test_spherical_clusters_do_not_depend_on_lengths():
     np.testing.assert_allclose(cosines, rows @ model.cluster_centers_.T, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("settings", "X", "said"),
-    [
-        ({"weighting": "tfidf"}, COUNTS * 0.5, "is for whole counts"),
-        ({"weighting": "tfidf"}, DIGITS, "is for whole counts"),
-        ({}, np.where(np.arange(64) == 3, np.nan, DIGITS), "contains NaN"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "X", "said"), [
+    ({"weighting": "tfidf"}, COUNTS * 0.5, "is for whole counts"),
+    ({"weighting": "tfidf"}, DIGITS, "is for whole counts"),
+    ({}, np.where(np.arange(64) == 3, np.nan, DIGITS), "contains NaN"),
+])  # fmt: skip
 def test_what_makes_no_sense_is_named(settings, X, said):
     with pytest.raises(ValueError, match=said):
         KMeans(**settings).fit(X)
@@ -107,8 +104,7 @@ def fitted():
 @pytest.mark.parametrize("name", TRAININGS)
 def test_topics_are_found_and_files_keep_them(fitted, name, tmp_path):
     model = fitted[name]
-    assert adjusted_rand_score(Y, model.labels_) > 0.95
-    assert (model.predict(COUNTS) == model.labels_).all()
+    assert adjusted_rand_score(Y, model.labels_) > 0.95 and (model.predict(COUNTS) == model.labels_).all()
     proba = model.predict_proba(COUNTS)
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     assert (proba.argmax(axis=1) == model.labels_).all()
@@ -121,8 +117,7 @@ def test_topics_are_found_and_files_keep_them(fitted, name, tmp_path):
 
 def test_scores_of_clusters():
     scores = cluster_scores(["a", "a", "b", "b"], [0, 0, 0, 1])
-    assert scores["purity"] == 0.75
-    assert 0 < scores["nmi"] < 1 and 0 <= scores["ari"] < 1
+    assert scores["purity"] == 0.75 and 0 < scores["nmi"] < 1 and 0 <= scores["ari"] < 1
     assert cluster_scores([0, 0, 1], [5, 5, 2]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
@@ -147,8 +142,7 @@ def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, w
     np.testing.assert_allclose(np.exp(model.component_log_prior_), weights / weights.sum(), atol=1e-6)
     expected = words / words.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(np.exp(model.component_log_prob_), expected, atol=1e-6)
-    assert np.isfinite(model.lower_bound_)
-    assert np.isfinite(model.predict_proba(np.eye(COUNTS.shape[1]))).all()
+    assert np.isfinite(model.lower_bound_) and np.isfinite(model.predict_proba(np.eye(COUNTS.shape[1]))).all()
 
 
 def test_restarts_are_chosen_by_their_objective():
@@ -158,8 +152,7 @@ def test_restarts_are_chosen_by_their_objective():
     each = [
         MultinomialMixture(8, n_init=1, random_state=i << 20, **settings).fit(COUNTS).lower_bound_ for i in range(4)
     ]
-    assert max(each) > each[0] > min(each)
-    assert several == pytest.approx(max(each), rel=1e-12)
+    assert max(each) > each[0] > min(each) and several == pytest.approx(max(each), rel=1e-12)
 
 
 def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():

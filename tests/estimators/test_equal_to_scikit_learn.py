@@ -14,19 +14,28 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import sdem_dist as sd
-from sdem_dist import BernoulliNB, GaussianNB, MixedNB, MultinomialNB
 
 X, Y = random_counts(90, 25, 4, seed=6)
 WEIGHTS = np.random.default_rng(0).random(len(Y)) * 3
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 IRIS, SPECIES = load_iris(return_X_y=True)
 ATTRIBUTES = ("class_count_", "feature_count_", "feature_log_prob_", "class_log_prior_", "n_categories_")
+OF_CATEGORIES = {
+    "MultinomialNB": [{"alpha": 0.01}, {"alpha": 1e-9}, {"alpha": 7}],
+    "BernoulliNB": [{"alpha": 0.5, "binarize": 2.0}, {"alpha": 0.3}],
+    "CategoricalNB": [{"alpha": 0.3, "min_categories": 9}],
+}
+REPEATED = {
+    "Gaussian with a prior": (sd.GaussianNB(loss="nll", prior=0.5), IRIS, SPECIES),
+    "half-labelled": (sd.GaussianNB(loss="nll", n_epochs=10, unlabelled=2), IRIS, SPECIES),
+    "mixed": (sd.MixedNB(loss="nll", kinds={1: "exponential", 3: "poisson"}), IRIS, SPECIES),
+}
 
 
 def assert_same(ours, theirs, X=X):
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     for name in ATTRIBUTES:
-        if hasattr(theirs, name) and not (name == "feature_count_" and isinstance(ours, BernoulliNB)):
+        if hasattr(theirs, name) and not (name == "feature_count_" and isinstance(ours, sd.BernoulliNB)):
             for a, b in zip(getattr(ours, name), getattr(theirs, name), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
     expected = theirs.predict_joint_log_proba(X)
@@ -57,13 +66,6 @@ def test_gaussians(name, weighted):
     np.testing.assert_array_equal(ours.predict(table), theirs.predict(table))
 
 
-OF_CATEGORIES = {
-    "MultinomialNB": [{"alpha": 0.01}, {"alpha": 1e-9}, {"alpha": 7}],
-    "BernoulliNB": [{"alpha": 0.5, "binarize": 2.0}, {"alpha": 0.3}],
-    "CategoricalNB": [{"alpha": 0.3, "min_categories": 9}],
-}
-
-
 @pytest.mark.parametrize(
     "prior", [{}, {"fit_prior": False}, {"class_prior": [0.1, 0.2, 0.3, 0.4]}], ids=lambda prior: "".join(prior)
 )
@@ -78,7 +80,7 @@ def test_counts_and_categories(name, given, weighted, prior):
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 @pytest.mark.parametrize("n_lanes", [None, 1, 3, 200])
 def test_any_number_of_lanes(alpha, merge, n_lanes):
-    ours = MultinomialNB(loss="nll", alpha=alpha, merge=merge, n_lanes=n_lanes).fit(X, Y)
+    ours = sd.MultinomialNB(loss="nll", alpha=alpha, merge=merge, n_lanes=n_lanes).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert_same(ours, reference.MultinomialNB(alpha=alpha, force_alpha=False).fit(X, Y))
@@ -89,7 +91,7 @@ def test_real_entries_words_that_never_occur_and_the_log_prior():
     assert_same(*fitted("MultinomialNB", real, Y, WEIGHTS), real)
     wide = sp.hstack([X, sp.csr_matrix((90, 3))]).tocsr()
     assert_same(*fitted("MultinomialNB", wide, Y), wide)
-    ours = MultinomialNB(loss="nll", alpha="log", n_epochs=7, rounds_per_epoch=3).fit(X, Y)
+    ours = sd.MultinomialNB(loss="nll", alpha="log", n_epochs=7, rounds_per_epoch=3).fit(X, Y)
     assert ours.n_iter_ == 1  # one pass is enough, whatever is asked
     assert_same(ours, reference.MultinomialNB(alpha=np.log(25)).fit(X, Y))
 
@@ -98,7 +100,7 @@ def test_real_entries_words_that_never_occur_and_the_log_prior():
 @given(st.lists(st.integers(1, 89), max_size=5, unique=True))
 def test_partial_fit_in_any_pieces_is_fit(inner):
     bounds = [0, *sorted(inner), 90]
-    ours = MultinomialNB(loss="nll")
+    ours = sd.MultinomialNB(loss="nll")
     for a, b in itertools.pairwise(bounds):
         ours.partial_fit(X[a:b], Y[a:b], classes=np.arange(4) if a == 0 else None)
     assert_same(ours, reference.MultinomialNB().fit(X, Y))
@@ -107,12 +109,12 @@ def test_partial_fit_in_any_pieces_is_fit(inner):
 
 def test_class_weights_are_sample_weights():
     for class_weight, of_class in (({0: 0.5, 2: 3.0}, [0.5, 1.0, 3.0, 1.0]), ("balanced", 90 / (4 * np.bincount(Y)))):
-        ours = MultinomialNB(loss="nll", class_weight=class_weight).fit(X, Y)
+        ours = sd.MultinomialNB(loss="nll", class_weight=class_weight).fit(X, Y)
         assert_same(ours, reference.MultinomialNB().fit(X, Y, sample_weight=np.asarray(of_class)[Y]))
 
 
 def test_a_class_never_seen():
-    ours = MultinomialNB(loss="nll").partial_fit(X, Y, classes=np.arange(5))
+    ours = sd.MultinomialNB(loss="nll").partial_fit(X, Y, classes=np.arange(5))
     assert ours.class_log_prior_[4] == -np.inf
     np.testing.assert_allclose(ours.feature_log_prob_[4], -np.log(25))
     assert 4 not in ours.predict(X)
@@ -120,17 +122,10 @@ def test_a_class_never_seen():
 
 def test_counts_are_those_of_the_fit():
     table, y = np.arange(40).reshape(10, 4) % 3, np.arange(10) % 2
-    counted = MultinomialNB(loss="nll", class_weight={0: 2.0, 1: 1.0}).fit(table, y)
+    counted = sd.MultinomialNB(loss="nll", class_weight={0: 2.0, 1: 1.0}).fit(table, y)
     assert counted.set_params(loss="hinge").class_count_.tolist() == [10.0, 5.0]
     np.testing.assert_allclose(counted.feature_count_, [2.0 * table[y == 0].sum(axis=0), table[y == 1].sum(axis=0)])
-    assert not hasattr(MultinomialNB().fit(table, y).set_params(loss="nll"), "feature_count_")
-
-
-REPEATED = {
-    "Gaussian with a prior": (GaussianNB(loss="nll", prior=0.5), IRIS, SPECIES),
-    "half-labelled": (GaussianNB(loss="nll", n_epochs=10, unlabelled=2), IRIS, SPECIES),
-    "mixed": (MixedNB(loss="nll", kinds={1: "exponential", 3: "poisson"}), IRIS, SPECIES),
-}
+    assert not hasattr(sd.MultinomialNB().fit(table, y).set_params(loss="nll"), "feature_count_")
 
 
 @pytest.mark.parametrize("name", REPEATED)

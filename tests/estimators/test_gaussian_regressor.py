@@ -61,8 +61,7 @@ def test_many_features_that_say_nothing_are_shrunk():
     many = np.column_stack([20.0 * X, noise])
     weak, chosen = (GaussianRegressor(**a).fit(many[::2], Y[::2]) for a in ({"alpha": 1.0}, {}))
     assert weak.score(many[1::2], Y[1::2]) < 0.0
-    assert chosen.alpha_ > 100.0
-    assert chosen.score(many[1::2], Y[1::2]) > 0.15
+    assert chosen.alpha_ > 100.0 and chosen.score(many[1::2], Y[1::2]) > 0.15
 
 
 @pytest.mark.parametrize("rows", [1, 30])
@@ -83,26 +82,22 @@ def test_features_missing():
     losses = [h["nll"] for h in joint.history_]
     assert all(b <= a + 1e-9 for a, b in pairwise(losses))  # EM
     assert model.history_[-1]["ncll"] < joint.history_[-1]["ncll"] - 0.01
-    assert joint.score(gaps[test], Y[test]) > 0.3
-    assert model.score(gaps[test], Y[test]) > 0.25
+    assert joint.score(gaps[test], Y[test]) > 0.3 and model.score(gaps[test], Y[test]) > 0.25
     mean, std = joint.predict(np.full((1, 10), np.nan), return_std=True)
     assert mean[0] == pytest.approx(Y[train].mean(), rel=0.1)
     assert std[0] > joint.predict(X[:1], return_std=True)[1][0]
 
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
-@pytest.mark.parametrize(
-    ("rows", "columns", "settings", "gaps"),
-    [
-        (40, 5, {}, 0.0),
-        (150, 200, {}, 0.0),
-        (400, 500, {}, 0.0),
-        (2_000, 50, {}, 0.0),
-        (100, 50, {"alpha": 0.0}, 0.0),
-        (300, 10, {}, 0.2),
-        (300, 10, {"loss": "ncll"}, 0.2),
-    ],
-)
+@pytest.mark.parametrize(("rows", "columns", "settings", "gaps"), [
+    (40, 5, {}, 0.0),
+    (150, 200, {}, 0.0),
+    (400, 500, {}, 0.0),
+    (2_000, 50, {}, 0.0),
+    (100, 50, {"alpha": 0.0}, 0.0),
+    (300, 10, {}, 0.2),
+    (300, 10, {"loss": "ncll"}, 0.2),
+])  # fmt: skip
 def test_nine_intervals_of_ten_hold_the_target(rows, columns, settings, gaps, noise):
     rng = np.random.default_rng(0)
     table = rng.normal(size=(rows + 1_000, columns))
@@ -154,8 +149,7 @@ def test_against_the_density_of_the_targets(n, p):
 
     theirs = np.array([log_density(penalty) for penalty in PENALTIES])
     found = largest_evidence(products, n)
-    assert found.penalty == PENALTIES[theirs >= theirs.max() - LEVEL].max()
-    assert 0.1 < found.penalty < 1e6
+    assert found.penalty == PENALTIES[theirs >= theirs.max() - LEVEL].max() and 0.1 < found.penalty < 1e6
     constant = multivariate_normal.logpdf(y, cov=y @ y / (n - 1) * np.eye(n - 1))
     chosen = theirs[PENALTIES.tolist().index(found.penalty)]
     assert found.log_evidence == pytest.approx(chosen - constant)

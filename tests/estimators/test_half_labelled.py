@@ -11,7 +11,6 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 import sdem_dist as sd
-from sdem_dist import MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegressor
 from sdem_dist.errors import CorpusError, OtherRunError
 from sdem_dist.fitting import holdout
 from sdem_dist.fitting.holdout import is_better
@@ -38,10 +37,10 @@ TABLE = CENTRES[PART] + RNG.normal(size=(N + TEST, 2))
 SMALL = {"n_components": 4, "n_epochs": 8, "evaluate_every": 0}
 MIXTURE = {"n_components": 2, "components": "multinomial"}
 HELPED = {
-    "EM": (MultinomialNB, {"loss": "nll", "n_epochs": 20}),
+    "EM": (sd.MultinomialNB, {"loss": "nll", "n_epochs": 20}),
     "EM of mixtures": (sd.EMMixtureClassifier, MIXTURE),
     "sdEM of mixtures": (sd.SdemMixtureClassifier, MIXTURE),
-    "topics that explain words": (SupervisedLDAClassifier, {**SMALL, "words_weight": 0.1}),
+    "topics that explain words": (sd.SupervisedLDAClassifier, {**SMALL, "words_weight": 0.1}),
 }
 
 
@@ -50,8 +49,7 @@ def test_they_help_where_few_have_labels(name):
     kind, settings = HELPED[name]
     alone = kind(**settings).fit(ROWS[KNOWN], HIDDEN[KNOWN])
     helped = kind(**settings, unlabelled=-1).fit(ROWS, HIDDEN)
-    assert helped.classes_.tolist() == [0, 1]
-    assert helped.score(*NEW) > alone.score(*NEW) + 0.04
+    assert helped.classes_.tolist() == [0, 1] and helped.score(*NEW) > alone.score(*NEW) + 0.04
 
 
 def test_they_help_tables():
@@ -70,7 +68,7 @@ def test_they_help_tables():
 
 
 def test_em_by_hand():
-    model = MultinomialNB(loss="nll", unlabelled=-1, unlabelled_weight=0.5, n_epochs=4).fit(ROWS, HIDDEN)
+    model = sd.MultinomialNB(loss="nll", unlabelled=-1, unlabelled_weight=0.5, n_epochs=4).fit(ROWS, HIDDEN)
     shares = (HIDDEN[:, None] == np.arange(2)).astype(float)
     for _ in range(4):
         words = (ROWS.T @ shares).T + 1.0
@@ -95,19 +93,19 @@ def test_an_iteration_of_em_shares_hidden_documents_among_all_components():
 
 
 def test_minus_one_is_a_class_unless_said_otherwise(tmp_path):
-    assert MultinomialNB(n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [-1, 0, 1]
+    assert sd.MultinomialNB(n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [-1, 0, 1]
     assert sd.GaussianNB(loss="nll").fit(TABLE[:N], HIDDEN).classes_.tolist() == [-1, 0, 1]
     for loss in ("nll", "hinge"):
-        assert MultinomialNB(loss=loss, unlabelled=-1, n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [0, 1]
+        assert sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [0, 1]
     texts = HIDDEN.astype(str)  # as a file has them
-    assert MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(ROWS, texts).classes_.tolist() == ["0", "1"]
+    assert sd.MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(ROWS, texts).classes_.tolist() == ["0", "1"]
     with pytest.raises(CorpusError, match="a class -1, which unlabelled names"):
-        MultinomialNB(unlabelled=-1).fit(sd.write_corpus(tmp_path / "c", ROWS, texts))
+        sd.MultinomialNB(unlabelled=-1).fit(sd.write_corpus(tmp_path / "c", ROWS, texts))
 
 
 def test_a_resumed_run_knows_another_weight(tmp_path):
-    def model(weight: float) -> MultinomialNB:
-        return MultinomialNB(unlabelled=-1, unlabelled_weight=weight, calibrate=False, n_epochs=2)
+    def model(weight: float) -> sd.MultinomialNB:
+        return sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, calibrate=False, n_epochs=2)
 
     model(0.1).fit(ROWS, HIDDEN, checkpoint=tmp_path / "k")
     for weight, named in ((0.2, r"unlabelled_weight 0.1"), (0.0, "other settings")):  # 0: labelled documents alone
@@ -129,7 +127,7 @@ def test_others_say_who_takes_them(tmp_path):
     for name, said in REFUSED.items():
         with pytest.raises(CorpusError, match=said):
             getattr(sd, name)(**({"components": "multinomial"} if name == "EMMixtureClassifier" else {})).fit(corpus)
-    assert MultinomialNB(loss="nll", unlabelled=-1).fit(corpus).score(ROWS, Y) > 0.8
+    assert sd.MultinomialNB(loss="nll", unlabelled=-1).fit(corpus).score(ROWS, Y) > 0.8
 
 
 SHARES = np.random.default_rng(4).dirichlet(np.full(4, 0.2), N + TEST)
@@ -145,21 +143,20 @@ def test_a_larger_weight_explains_the_words_better(merge):
         return float(OF_SHARES[N:].multiply(np.log(p)).sum() / TEST)
 
     plain, weighted = (
-        SupervisedLDARegressor(words_weight=weight, merge=merge, **SMALL).fit(OF_SHARES[:N], SHARES[:N, 0])
+        sd.SupervisedLDARegressor(words_weight=weight, merge=merge, **SMALL).fit(OF_SHARES[:N], SHARES[:N, 0])
         for weight in (0.0, 10.0)
     )
-    assert explained(weighted) > explained(plain) + 1.0
-    assert weighted.score(OF_SHARES[N:], SHARES[N:, 0]) > 0.5
+    assert explained(weighted) > explained(plain) + 1.0 and weighted.score(OF_SHARES[N:], SHARES[N:, 0]) > 0.5
 
 
 def test_held_out_documents_choose_a_weight_that_helps():
-    model = SupervisedLDAClassifier(words_weight="auto", unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
+    model = sd.SupervisedLDAClassifier(words_weight="auto", unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
     chosen = model.learner_.model.words_weight
     assert chosen > 0.0 == model.learner_.held_out
-    given = SupervisedLDAClassifier(words_weight=chosen, unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
+    given = sd.SupervisedLDAClassifier(words_weight=chosen, unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
     np.testing.assert_array_equal(given.predict_proba(OF_SHARES), model.predict_proba(OF_SHARES))
     with pytest.raises(ValueError, match="needs 100 labelled documents"):
-        SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(OF_SHARES[:300], EIGHTH[:300])
+        sd.SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(OF_SHARES[:300], EIGHTH[:300])
 
 
 def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
@@ -265,19 +262,15 @@ def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
     ours.fit(half, validation=(X[N:], PART[N:]))
     plain = sd.MultinomialNB(evaluate_every=1).fit(known, validation=(X[N:], PART[N:]))
     np.testing.assert_array_equal(ours.predict_proba(X[N:]), plain.predict_proba(X[N:]))
-    assert (
-        ours.best_entry_["validation_accuracy"]
-        == plain.best_entry_["validation_accuracy"]
-        == plain.score(X[N:], PART[N:])
-    )
+    a, b = (model.best_entry_["validation_accuracy"] for model in (ours, plain))
+    assert a == b == plain.score(X[N:], PART[N:])
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.003])
 def test_the_epoch_that_patience_keeps_has_the_weight(weight):
     few = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, patience=1, n_epochs=12)
     few.fit(X[:N], np.where(np.arange(N) % 5 == 0, PART[:N], -1), validation=(X[N:], PART[N:]))
-    assert few.best_entry_["epoch"] < few.n_iter_
-    assert few.best_entry_["unlabelled_weight"] == weight
+    assert few.best_entry_["epoch"] < few.n_iter_ and few.best_entry_["unlabelled_weight"] == weight
     assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.best_entry_)
 
 
@@ -299,8 +292,7 @@ def test_few_labels_are_helped():
 def test_labelled_documents_say_how_rare_a_word_is():
     rows = sp.csr_matrix(np.array([[1, 0, 1], [0, 1, 1], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
     model = sd.MultinomialNB(unlabelled=-1, n_jobs=1).fit(rows, [0, 1, -1, -1, -1])
-    assert model.weighting_.n_documents == 2
-    assert model.document_frequency_.tolist() == [1, 1, 2]
+    assert model.weighting_.n_documents == 2 and model.document_frequency_.tolist() == [1, 1, 2]
     other = sd.MultinomialNB(unlabelled=-1, min_df=2, n_jobs=1).fit(rows, [0, 1, -1, -1, -1])
     assert other.document_frequency_.tolist() == [1, 0, 2]  # min_df counts all documents
 

@@ -4,8 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from kernels.small_topics import exact_topics
-from reference.random_documents import documents_of, one_round, random_counts, topic_counts
+from reference.random_documents import documents_of, exact_topics, one_round, random_counts, topic_counts
 from scipy.special import digamma, gammaln, logsumexp
 
 from sdem_dist import LDAClassifier, MultinomialNB, write_corpus
@@ -17,6 +16,8 @@ from sdem_dist.models.heads import Classes, Unit
 from sdem_dist.models.lda import Inference, LdaClasses, log_probability
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.reports.top_words import coherence
+
+TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
 
 
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
@@ -32,13 +33,9 @@ def test_nll_finds_the_topics(inference):
     for t in model.topics(5):
         assert t.label in (0, 1) and 0.0 < t.share < 1.0
         blocks = {int(w[1:]) // 10 for w in t.words}
-        assert len(blocks) == 1 and blocks < {
-            2 * t.label,
-            2 * t.label + 1,
-        }  # its words are those of one topic of the class
-        assert set(t.distinctive) <= {
-            f"#{w}" for b in (2 * t.label, 2 * t.label + 1) for w in range(10 * b, 10 * b + 10)
-        }
+        own = {2 * t.label, 2 * t.label + 1}
+        assert len(blocks) == 1 and blocks < own, "its words are those of one topic of the class"
+        assert set(t.distinctive) <= {f"#{w}" for b in own for w in range(10 * b, 10 * b + 10)}
     together = coherence(model.components_, X, 5)
     mixed = coherence(model.components_[:, np.random.default_rng(1).permutation(40)], X, 5)
     assert together.min() > 0.1 > mixed.max()
@@ -87,9 +84,7 @@ def test_a_document_scores_the_same_wherever_it_stands(settings):
 
 def test_topics_are_named(tmp_path):
     X, y = random_counts()
-    corpus = write_corpus(
-        tmp_path / "c.zarr", X, np.array(["a", "b", "c"])[y], vocabulary=[f"word{i}" for i in range(30)]
-    )
+    corpus = write_corpus(tmp_path / "c.zarr", X, np.array([*"abc"])[y], vocabulary=[f"word{i}" for i in range(30)])
     model = LDAClassifier(n_components=3, n_epochs=2).fit(corpus)
     topics = model.topics(4)
     assert [(t.label, t.number) for t in topics] == [(c, z) for c in "abc" for z in range(3)]
@@ -171,15 +166,12 @@ def test_one_topic_and_the_papers_steps_are_naive_bayes_to_the_letter(loss):
         assert ours.evaluate(X, y)[name] == pytest.approx(theirs.evaluate(X, y)[name], rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"n_epochs": 1, "n_lanes": 1, "rounds_per_epoch": 1},
-        {"n_epochs": 3},
-        {"n_epochs": 2, "class_weight": {0: 3.0, 1: 0.5}},
-        {"n_epochs": 2, "fit_prior": False},
-    ],
-)
+@pytest.mark.parametrize("settings", [
+    {"n_epochs": 1, "n_lanes": 1, "rounds_per_epoch": 1},
+    {"n_epochs": 3},
+    {"n_epochs": 2, "class_weight": {0: 3.0, 1: 0.5}},
+    {"n_epochs": 2, "fit_prior": False},
+])  # fmt: skip
 def test_one_topic_and_nll_is_naive_bayes_by_counting(settings):
     """However many passes count the documents: each adds the prior once."""
     X, y = random_counts(seed=3)
@@ -217,14 +209,11 @@ def test_topics_part_in_16_lanes_and_averaging_keeps_them_apart(method, loss):
         state = made.update(state, made.combine(parts))
         if round_ == 0:
             assert (distance(state) > 0.1).all()
-    assert (
-        distance(state) > 0.5 * apart
-    ).all()  # lanes number their topics alike, or averaging would bring them together
+    assert (distance(state) > 0.5 * apart).all(), "lanes number their topics alike, or averaging would mix them"
     if method == "map":
         blind = learner(**settings, noise=0.0, inference=Inference(method="map"))
-        np.testing.assert_allclose(
-            distance(blind.update(blind.init(), blind.map(blind.init(), documents[0], lanes[0]))), 0
-        )
+        after = blind.update(blind.init(), blind.map(blind.init(), documents[0], lanes[0]))
+        np.testing.assert_allclose(distance(after), 0)
 
 
 def test_hinge_changes_two_classes_and_a_sure_document_none():
@@ -235,8 +224,7 @@ def test_hinge_changes_two_classes_and_a_sure_document_none():
         start = made.init()
         one = made.map(start, made.prepare(document), Lane(0, 0, 0, 0, 1, 1))
         changed = np.abs(one.rows).max(axis=0).reshape(2, 3).max(axis=0) > 1e-12
-        assert changed.sum() == 2
-        assert changed[y[1]]
+        assert changed.sum() == 2 and changed[y[1]]
     sure = start._replace(words=start.words.copy())
     sure.words[document.indices, y[1]] += 1e6
     sure.words[document.indices, 3 + y[1]] += 1e6
@@ -300,8 +288,7 @@ def test_nll_and_perplexity_are_bounds_and_close(inference, alpha):
     found = model.evaluate(rows, y)
     nll = -joint[each, y].mean()
     perplexity = np.exp(-logsumexp(joint, axis=1).sum() / rows.sum())
-    assert nll <= found["nll"] <= nll + 0.3
-    assert perplexity <= found["perplexity"] <= 1.05 * perplexity
+    assert nll <= found["nll"] <= nll + 0.3 and perplexity <= found["perplexity"] <= 1.05 * perplexity
 
 
 def test_particles_estimate_it():
@@ -321,9 +308,6 @@ def test_sweeps_raise_the_bound():
 def test_digamma():
     x = np.concatenate([np.logspace(-6, 6, 200), [1.4616321449683623]])
     np.testing.assert_allclose([variational.digamma(v) for v in x], digamma(x), rtol=1e-12, atol=3e-14)
-
-
-TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
 
 
 def exact_of_words(counts, alpha):

@@ -33,16 +33,12 @@ class Squared:
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda loss: sd.MultinomialNB(loss=loss),
-        lambda loss: sd.MultinomialNB(loss=loss, merge="sum", n_epochs=3),
-        lambda loss: sd.LDAClassifier(loss=loss, n_epochs=3),
-        lambda loss: sd.SdemMixtureClassifier(2, components="multinomial", loss=loss, n_epochs=3),
-    ],
-    ids=["naive Bayes", "sums", "LDA", "mixture"],
-)
+@pytest.mark.parametrize("make", [
+    lambda loss: sd.MultinomialNB(loss=loss),
+    lambda loss: sd.MultinomialNB(loss=loss, merge="sum", n_epochs=3),
+    lambda loss: sd.LDAClassifier(loss=loss, n_epochs=3),
+    lambda loss: sd.SdemMixtureClassifier(2, components="multinomial", loss=loss, n_epochs=3),
+], ids=["naive Bayes", "sums", "LDA", "mixture"])  # fmt: skip
 def test_they_train_and_are_saved(make, loss, tmp_path):
     model = make(loss).fit(X, Y)
     assert model.score(X, Y) > 0.6
@@ -72,7 +68,6 @@ def test_losses_of_users_take_sums():
 
 
 def drawn(n: int, seed: int, rate: float = 1 / 150) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return documents of 30 words, the rare ones with four words that others have less often."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < rate).astype(int)
     words = rng.integers(400, size=(n, 30))

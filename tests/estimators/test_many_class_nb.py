@@ -72,8 +72,7 @@ def test_predictions_do_not_depend_on_how_many_are_scored_at_a_time(monkeypatch)
 def test_held_out_documents_give_the_temperature():
     model = sd.ManyClassNB().fit(X[TRAIN], Y[TRAIN])
     plain = sd.ManyClassNB(calibrate=False).fit(X[TRAIN], Y[TRAIN])
-    assert plain.temperature_ == 1.0 != model.temperature_
-    assert (plain.n_iter_, model.n_iter_) == (3, 4)
+    assert plain.temperature_ == 1.0 != model.temperature_ and (plain.n_iter_, model.n_iter_) == (3, 4)
     assert model.history_[-1]["held_out_accuracy"] > 0.5
     assert model.evaluate(X[TEST], Y[TEST])["ncll"] < 0.5 * plain.evaluate(X[TEST], Y[TEST])["ncll"]
 
@@ -206,16 +205,13 @@ def test_totals_are_sums_of_counts():
     np.testing.assert_allclose(joint_scores(HINGE.parameters(state), HINGE.prepare(DOCUMENTS)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"pairs": np.array([3.0, 2.0]), "changes": np.ones(2)},
-        {"pairs": np.array([2.5]), "changes": np.ones(1)},
-        {"pairs": np.array([float(WIDTH_LAWS * K_LAWS)]), "changes": np.ones(1)},
-        {"pairs": np.array([2.0]), "changes": np.ones(2)},
-        {"pairs": np.array([2.0]), "changes": np.array([-50.0])},
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    {"pairs": np.array([3.0, 2.0]), "changes": np.ones(2)},
+    {"pairs": np.array([2.5]), "changes": np.ones(1)},
+    {"pairs": np.array([float(WIDTH_LAWS * K_LAWS)]), "changes": np.ones(1)},
+    {"pairs": np.array([2.0]), "changes": np.ones(2)},
+    {"pairs": np.array([2.0]), "changes": np.array([-50.0])},
+])  # fmt: skip
 def test_states_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="array '(pairs|changes)'"):
         HINGE.check_state(MODEL.start(PRIOR)._replace(**wrong))

@@ -42,7 +42,6 @@ KINDS = {
 
 
 def table(n=400, seed=0):
-    """Three classes of two clusters each, whole numbers; no class is one convex lump."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
     means = np.array([[9, 1, 1, 4], [1, 9, 4, 1], [1, 1, 9, 4], [9, 4, 1, 1], [4, 9, 1, 9], [1, 4, 9, 1]], float) * 2.0
@@ -306,8 +305,7 @@ def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_ar
 def test_few_documents_hold_nothing_out():
     X, y = table_overlap(150, 0)
     model = sd.EMMixtureClassifier(1).fit(X, y)
-    assert model.temperature_ == 1.0
-    assert not any("held_out_log_loss" in entry for entry in model.history_)
+    assert model.temperature_ == 1.0 and not any("held_out_log_loss" in entry for entry in model.history_)
 
 
 @pytest.mark.parametrize("lead", [0.5, 2.0, 10.0])

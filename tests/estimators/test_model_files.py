@@ -12,7 +12,6 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 import sdem_dist as sd
-from sdem_dist import ModelError, MultinomialNB, load_model, write_corpus
 from sdem_dist.learners.rules import StepSizes
 from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
@@ -26,15 +25,14 @@ X, Y = random_counts(120, 20, 3, seed=2)
 
 def kept(model, path):
     model.save(path)
-    return load_model(path)
+    return sd.load_model(path)
 
 
 def without_seconds(model):
-    """Return the history as files have it."""
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in model.history_]
 
 
-def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
+def assert_same_model(a: sd.MultinomialNB, b: sd.MultinomialNB) -> None:
     for left, right in zip(a.state_, b.state_, strict=True):
         np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(a.predict_joint_log_proba(X), b.predict_joint_log_proba(X))
@@ -45,22 +43,19 @@ def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
 def test_equal_models_are_equal_files(tmp_path):
     of_the_machine = {"a": {}, "b": {}, "c": {"n_jobs": 1, "verbose": True}, "d": {"n_jobs": 2}}
     for name, own in of_the_machine.items():
-        MultinomialNB(n_epochs=2, **own).fit(X, Y).save(tmp_path / name)
+        sd.MultinomialNB(n_epochs=2, **own).fit(X, Y).save(tmp_path / name)
     assert len({(tmp_path / name).read_bytes() for name in of_the_machine}) == 1
-    assert load_model(tmp_path / "c").n_jobs is None
+    assert sd.load_model(tmp_path / "c").n_jobs is None
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"loss": "nll", "unlabelled": 2},
-        {"class_prior": np.array([0.2, 0.3, 0.5])}, {"class_prior": (0.5, 0.5, 0.0)}, {"fit_prior": False},
-        {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 0.5}}, {"class_weight": {np.int64(1): 3.0}},
-        {"random_state": np.random.RandomState(0)}, {"alpha": np.float64(0.3), "n_lanes": np.int64(2)},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("parameters", [
+    {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"loss": "nll", "unlabelled": 2},
+    {"class_prior": np.array([0.2, 0.3, 0.5])}, {"class_prior": (0.5, 0.5, 0.0)}, {"fit_prior": False},
+    {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 0.5}}, {"class_weight": {np.int64(1): 3.0}},
+    {"random_state": np.random.RandomState(0)}, {"alpha": np.float64(0.3), "n_lanes": np.int64(2)},
+])  # fmt: skip
 def test_there_and_back(parameters, tmp_path):
-    model = MultinomialNB(**{"n_epochs": 2, **parameters}).fit(X, Y)
+    model = sd.MultinomialNB(**{"n_epochs": 2, **parameters}).fit(X, Y)
     loaded = kept(model, tmp_path / "m")
     assert_same_model(model, loaded)
     assert loaded.history_ == without_seconds(model) or parameters.get("class_prior") == (0.5, 0.5, 0.0)
@@ -75,45 +70,41 @@ def test_there_and_back(parameters, tmp_path):
 
 @pytest.mark.parametrize("loss", ["ncll", "nll"])
 def test_partial_fit_goes_on_the_same(loss, tmp_path):
-    model = MultinomialNB(loss=loss, class_weight={1: 2.0}).partial_fit(X[:60], Y[:60], classes=[0, 1, 2])
+    model = sd.MultinomialNB(loss=loss, class_weight={1: 2.0}).partial_fit(X[:60], Y[:60], classes=[0, 1, 2])
     loaded = kept(model, tmp_path / "m")
     assert_same_model(model.partial_fit(X[60:], Y[60:]), loaded.partial_fit(X[60:], Y[60:]))
     assert loaded.n_iter_ == 2
 
 
-@pytest.mark.parametrize(
-    "classes",
-    [
-        np.array(["a", "long name", "é"]), np.array(["a", "b", "c"], dtype=object), np.array([3, 5, 900]),
-        np.array([0, 1, 2], np.int8), np.array([0, 1, 2], np.uint16), np.array([0.0, 1.0, 2.0]),
-        np.array([False, True]), np.array([-3, 2]),
-        np.array([1, 2**63 + 1, 2**63 + 2], np.uint64),  # hashes, of which two would be one as floats
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("classes", [
+    np.array(["a", "long name", "é"]), np.array(["a", "b", "c"], dtype=object), np.array([3, 5, 900]),
+    np.array([0, 1, 2], np.int8), np.array([0, 1, 2], np.uint16), np.array([0.0, 1.0, 2.0]),
+    np.array([False, True]), np.array([-3, 2]),
+    np.array([1, 2**63 + 1, 2**63 + 2], np.uint64),  # hashes, of which two would be one as floats
+])  # fmt: skip
 def test_classes_keep_their_type(classes, tmp_path):
     y = classes[Y % len(classes)]
-    model = MultinomialNB(n_epochs=1).fit(X, y)
-    of_corpus = MultinomialNB(n_epochs=1).fit(write_corpus(tmp_path / "c", X, y)).classes_
+    model = sd.MultinomialNB(n_epochs=1).fit(X, y)
+    of_corpus = sd.MultinomialNB(n_epochs=1).fit(sd.write_corpus(tmp_path / "c", X, y)).classes_
     np.testing.assert_array_equal(of_corpus, classes)
     assert classes.dtype != np.uint64 or of_corpus.dtype == np.uint64
     loaded = kept(model, tmp_path / "m")
     np.testing.assert_array_equal(loaded.classes_, classes)
     assert loaded.classes_.dtype == model.classes_.dtype
-    assert type(loaded.predict(X)[0]) is type(model.predict(X)[0])
-    assert loaded.score(X, y) == model.score(X, y)
+    assert type(loaded.predict(X)[0]) is type(model.predict(X)[0]) and loaded.score(X, y) == model.score(X, y)
 
 
 def test_losses_that_are_not_finite(tmp_path):
-    model = MultinomialNB(n_epochs=2, class_prior=[1.0, 0.0, 0.0], evaluate_every=1).fit(X, Y)
+    model = sd.MultinomialNB(n_epochs=2, class_prior=[1.0, 0.0, 0.0], evaluate_every=1).fit(X, Y)
     assert model.history_[-1]["nll"] == np.inf
     assert kept(model, tmp_path / "m").history_ == without_seconds(model)
-    silent = MultinomialNB(n_epochs=1, evaluate_every=1).fit(X * 0, Y)
+    silent = sd.MultinomialNB(n_epochs=1, evaluate_every=1).fit(X * 0, Y)
     assert np.isnan(kept(silent, tmp_path / "s").history_[0]["perplexity"])
 
 
 def test_feature_names(tmp_path):
     frame = pd.DataFrame(X.toarray(), columns=[f"c{i}" for i in range(20)])
-    loaded = kept(MultinomialNB(n_epochs=1).fit(frame, Y), tmp_path / "m")
+    loaded = kept(sd.MultinomialNB(n_epochs=1).fit(frame, Y), tmp_path / "m")
     assert list(loaded.feature_names_in_) == list(frame.columns)
     loaded.predict(frame)
     with pytest.raises(ValueError, match="feature names"):
@@ -148,7 +139,6 @@ OTHER += [-1e300, 1e308, 1e-308, math.inf, math.nan]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Arrays and metadata of a file of each model."""
     found = {}
     for name, (model, documents, y) in MODELS.items():
         path = tmp_path_factory.mktemp("files") / "m"
@@ -223,8 +213,8 @@ def test_whatever_a_file_holds_is_refused_by_name_or_can_be_used(name, mutations
         write_archive(path, KIND, arrays, to_json(metadata))
         n += 1
         try:
-            loaded = load_model(path)
-        except ModelError as error:
+            loaded = sd.load_model(path)
+        except sd.ModelError as error:
             refused += 1
             assert str(path) in str(error)
             continue
@@ -238,24 +228,21 @@ def test_whatever_a_file_holds_is_refused_by_name_or_can_be_used(name, mutations
     assert refused > n / 2 or mutations is other_numbers
 
 
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"n_sweeps": 10**12}, "n_sweeps"),
-        ({"n_particles": 10**12}, "n_particles"),
-        ({"burn_in": 10**12}, "burn_in"),
-        ({"alpha": -1e300}, "alpha"),
-        ({"alpha": "1"}, "'alpha' of Inference"),
-        ({"n_sweeps": True}, "'n_sweeps' of Inference"),
-        ({"n_sweeps": 2.0}, "'n_sweeps' of Inference"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "field"), [
+    ({"n_sweeps": 10**12}, "n_sweeps"),
+    ({"n_particles": 10**12}, "n_particles"),
+    ({"burn_in": 10**12}, "burn_in"),
+    ({"alpha": -1e300}, "alpha"),
+    ({"alpha": "1"}, "'alpha' of Inference"),
+    ({"n_sweeps": True}, "'n_sweeps' of Inference"),
+    ({"n_sweeps": 2.0}, "'n_sweeps' of Inference"),
+])  # fmt: skip
 def test_the_field_is_named(settings, field, files, tmp_path):
     arrays, metadata = copy.deepcopy(files["LDA"])
     metadata["learner"]["model"]["inference"].update(settings)
     write_archive(tmp_path / "model", KIND, arrays, to_json(metadata))
-    with pytest.raises(ModelError, match=field):
-        load_model(tmp_path / "model")
+    with pytest.raises(sd.ModelError, match=field):
+        sd.load_model(tmp_path / "model")
 
 
 def test_whole_numbers_are_floats_where_those_are_declared_and_no_field_has_the_name_of_the_key():
@@ -270,12 +257,10 @@ EDITS = {
     "an unknown parameter": lambda a, m: m["parameters"].update(unheard_of=1),
     "an unknown setting": lambda a, m: m["learner"].update(unheard_of=1),
     "a learner of another kind": lambda a, m: m["learner"].update(kind="Words"),
-    "a vocabulary of another length": lambda a, m: a.update(
-        vocabulary_bytes=SOME_BYTES, vocabulary_offsets=np.array([0, 1, 2])
-    ),
-    "offsets beyond the vocabulary": lambda a, m: a.update(
-        vocabulary_bytes=SOME_BYTES, vocabulary_offsets=np.arange(21) * 7
-    ),
+    "a vocabulary of another length": lambda a, m: a.update(vocabulary_bytes=SOME_BYTES,
+        vocabulary_offsets=np.array([0, 1, 2])),
+    "offsets beyond the vocabulary": lambda a, m: a.update(vocabulary_bytes=SOME_BYTES,
+        vocabulary_offsets=np.arange(21) * 7),
     "half a vocabulary": lambda a, m: a.update(vocabulary_bytes=SOME_BYTES),
     "unknown settings of text": lambda a, m: m.update(vectorizer={"kind": "count", "bogus": 1}),
     "settings of text of a wrong kind": lambda a, m: m.update(vectorizer={"kind": "count", "ngram_range": 3}),
@@ -283,36 +268,36 @@ EDITS = {
     "texts hashed to other columns": lambda a, m: m.update(vectorizer={"kind": "hashing", "n_features": 2**40}),
     "a pattern larger than memory": lambda a, m: m.update(vectorizer={"token_pattern": "((a{999}){999}){999}"}),
     "n-grams longer than memory": lambda a, m: m.update(vectorizer={"ngram_range": [1, 10**9]}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_parts_that_do_not_fit_together(name, tmp_path):
-    model, path = MultinomialNB(n_epochs=1).fit(X, Y), tmp_path / "edited"
+    model, path = sd.MultinomialNB(n_epochs=1).fit(X, Y), tmp_path / "edited"
     model.save(path)
     arrays, metadata = read_archive(path, KIND)
     write_archive(path, KIND, arrays, metadata)
-    assert_same_model(load_model(path), model)
+    assert_same_model(sd.load_model(path), model)
     EDITS[name](arrays, metadata)
     write_archive(path, KIND, arrays, metadata)
-    with pytest.raises(ModelError, match="edited"):
-        load_model(path)
+    with pytest.raises(sd.ModelError, match="edited"):
+        sd.load_model(path)
 
 
 def test_other_files(tmp_path, monkeypatch):
-    model = MultinomialNB(n_epochs=1).fit(X, Y)
-    with pytest.raises(ModelError, match="no such file"):
-        load_model(tmp_path / "absent")
-    with pytest.raises(ModelError, match="absent"):
+    model = sd.MultinomialNB(n_epochs=1).fit(X, Y)
+    with pytest.raises(sd.ModelError, match="no such file"):
+        sd.load_model(tmp_path / "absent")
+    with pytest.raises(sd.ModelError, match="absent"):
         model.save(tmp_path / "absent" / "m")
-    for folder in (tmp_path, write_corpus(tmp_path / "c", X, Y).path):
-        with pytest.raises(ModelError):
-            load_model(folder)
+    for folder in (tmp_path, sd.write_corpus(tmp_path / "c", X, Y).path):
+        with pytest.raises(sd.ModelError):
+            sd.load_model(folder)
     write_archive(tmp_path / "checkpoint", "sdem-checkpoint", {}, {})
-    with pytest.raises(ModelError, match="sdem-checkpoint"):
-        load_model(tmp_path / "checkpoint")
+    with pytest.raises(sd.ModelError, match="sdem-checkpoint"):
+        sd.load_model(tmp_path / "checkpoint")
     with monkeypatch.context() as later:
         later.setattr(archive, "FORMAT_VERSION", archive.FORMAT_VERSION + 1)
         model.save(tmp_path / "m")
-    with pytest.raises(ModelError, match="another version"):
-        load_model(tmp_path / "m")
+    with pytest.raises(sd.ModelError, match="another version"):
+        sd.load_model(tmp_path / "m")

@@ -148,10 +148,8 @@ def test_mistakes():
 
 
 def test_an_explanation_adds_up():
-    texts, labels = (
-        ["a late goal", "rates fall", "the club buys shares"] * 20,
-        [["sport"], ["money"], ["money", "sport"]] * 20,
-    )
+    texts = ["a late goal", "rates fall", "the club buys shares"] * 20
+    labels = [["sport"], ["money"], ["money", "sport"]] * 20
     model = sd.MultiLabelNB(n_epochs=5).fit(texts, labels)
     found = model.explain(["a goal"])[0]
     assert (found.label, found.against) == ("sport", "not sport")

@@ -84,8 +84,7 @@ def test_documents_without_words_get_the_most_frequent_class(loss):
 def test_a_corpus_without_any_word(loss):
     model = MultinomialNB(loss=loss, evaluate_every=1).fit(sp.csr_matrix((40, 5)), np.arange(40) % 4 == 0)
     np.testing.assert_allclose(model.feature_log_prob_, -np.log(5))
-    assert np.exp(model.class_log_prior_[0]) > 0.5
-    assert np.isnan(model.history_[-1]["perplexity"])
+    assert np.exp(model.class_log_prior_[0]) > 0.5 and np.isnan(model.history_[-1]["perplexity"])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -102,8 +101,7 @@ def test_a_class_of_which_a_corpus_has_no_document(tmp_path):
     corpus = write_corpus(tmp_path / "c", X, Y, classes=[0, 1, 2, 3])
     for loss in LOSSES:
         model = MultinomialNB(loss=loss).fit(corpus)
-        assert model.classes_.tolist() == [0, 1, 2, 3]
-        assert np.isfinite(model.feature_log_prob_).all()
+        assert model.classes_.tolist() == [0, 1, 2, 3] and np.isfinite(model.feature_log_prob_).all()
         assert model.score(X, Y) > 0.7
         assert loss != "nll" or 3 not in model.predict(X_NEW)
         model.save(tmp_path / loss)
@@ -122,11 +120,9 @@ def with_entry(value):
 
 
 LABELS = (
-    (None, "requires y"),
-    (np.zeros(240), "one class only"),
-    (Y[:-1], "inconsistent"),
+    (None, "requires y"), (np.zeros(240), "one class only"), (Y[:-1], "inconsistent"),
     (Y + 0.5, "(?i)unknown label|continuous"),
-)
+)  # fmt: skip
 WEIGHTS = (-np.ones(240), np.full(240, np.nan), np.ones(3), np.zeros(240))
 REFUSED = [
     *((lambda m, v=v: m.fit(with_entry(v), Y), "NaN|infinity") for v in (np.nan, np.inf)),
@@ -155,13 +151,9 @@ def test_calls_that_cannot_be_are_refused(call, said):
 def test_corpora_without_labels_to_learn(tmp_path):
     one = write_corpus(tmp_path / "one", X, np.zeros(240, int))
     without = write_corpus(tmp_path / "without", X)
-    for documents, said in (
-        ((one,), "has one class only"),
-        ((without,), "has no labels"),
-        ((one, Y), "brings its labels"),
-    ):
+    for said, *of in (("has one class only", one), ("has no labels", without), ("brings its labels", one, Y)):
         with pytest.raises(ValueError, match=said):
-            MultinomialNB().fit(*documents)
+            MultinomialNB().fit(*of)
 
 
 @pytest.mark.parametrize("asked", ["evaluate", "predict_joint_log_proba", "save", "feature_log_prob_"])
@@ -200,8 +192,7 @@ def test_default_lanes(n_documents):
 def test_any_number_of_documents(n, merge, seed):
     few, y = random_counts(n, 6, 2, seed=seed)
     model = MultinomialNB(merge=merge, n_epochs=2).fit(few, y)
-    assert np.isfinite(model.feature_log_prob_).all()
-    assert model.state_.t == 2 * n
+    assert np.isfinite(model.feature_log_prob_).all() and model.state_.t == 2 * n
 
 
 @pytest.mark.parametrize("shift", [0.2, 0.5])
@@ -222,9 +213,7 @@ def test_partial_fit_with_batches_that_lack_classes(loss):
     model = MultinomialNB(loss=loss)
     for part in np.array_split(order, 5):
         model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
-    assert model.n_iter_ == 5
-    assert np.isfinite(model.feature_log_prob_).all()
-    assert model.state_.t == 240
+    assert model.n_iter_ == 5 and np.isfinite(model.feature_log_prob_).all() and model.state_.t == 240
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])

@@ -21,87 +21,41 @@ TABLE = load_iris().data
 NAN, INF = np.nan, np.inf
 # Of an estimator, for each parameter: values that it does not take.
 VALUES = {
-    "MultinomialNB": {
-        "loss": ["log", ["ncll"], None],
-        "merge": ["max"],
-        "n_epochs": [0, None, 2.5, "some"],
-        "n_lanes": [0, -1],
-        "rounds_per_epoch": [0],
-        "batch_size": [0],
-        "patience": [0],
-        "n_jobs": [0, "all"],
-        "steps": ["long", None],
-        "step": [0, -0.1, NAN, INF, "x", "auto"],
-        "weighting": ["idf", None],
-        "norm": [0, -1.0, NAN, "l2"],
-        "min_df": [0, 0.1],
-        "ngram_range": [2, (2, 1), (0, 1), (1, 2), (1, 1.5)],
-        "validation_fraction": [-0.1, 0.6, None],
-        "calibrate": [None, "yes"],
-        "evaluate_every": [-1, 1.5, "x"],
-        "alpha": ["jeffreys", -1, INF, NAN, None, [1.0], 0, 1e300],
-        "class_weight": ["even", [1, 2, 3], {"z": 1.0}, {"a": -1.0}, {"a": NAN}],
-        "random_state": [-1, 2**64, "seed"],
-    },
+    "MultinomialNB": {"loss": ["log", ["ncll"], None], "merge": ["max"], "n_epochs": [0, None, 2.5, "some"],
+        "n_lanes": [0, -1], "rounds_per_epoch": [0], "batch_size": [0], "patience": [0], "n_jobs": [0, "all"],
+        "steps": ["long", None], "step": [0, -0.1, NAN, INF, "x", "auto"], "weighting": ["idf", None], "norm": [0, -1.0,
+        NAN, "l2"], "min_df": [0, 0.1], "ngram_range": [2, (2, 1), (0, 1), (1, 2), (1, 1.5)],
+        "validation_fraction": [-0.1, 0.6, None], "calibrate": [None, "yes"], "evaluate_every": [-1, 1.5, "x"],
+        "alpha": ["jeffreys", -1, INF, NAN, None, [1.0], 0, 1e300], "class_weight": ["even", [1, 2, 3], {"z": 1.0},
+        {"a": -1.0}, {"a": NAN}], "random_state": [-1, 2**64, "seed"]},
     "GaussianNB": {"loss": ["huber"], "merge": ["max"], "n_epochs": [0], "var_smoothing": [-1.0], "prior": ["much"]},
     "BernoulliNB": {"alpha": [None], "binarize": [NAN, INF, "much"]},
-    "MixedNB": {
-        "var_smoothing": [-1.0],
-        "prior": [-1.0],
-        "kinds": [{1: "gauss"}, {7: "poisson"}, {0: GaussianFull(2)}],
-    },
+    "MixedNB": {"var_smoothing": [-1.0], "prior": [-1.0], "kinds": [{1: "gauss"}, {7: "poisson"},
+        {0: GaussianFull(2)}]},
     "GaussianRegressor": {"loss": ["hinge"], "alpha": [-1.0, "much"], "evaluate_every": [-1]},
     "MultiplicativeMixtureClassifier": {"n_components": [0, [1, 2], None, {"a": 1, "bb": 2}], "n_epochs": [0]},
     "EMMixtureClassifier": {"components": ["magic"]},
     "SdemMixtureClassifier": {"alpha": [0.0]},
-    "MultinomialMixture": {
-        "n_components": [0, 241],
-        "em": ["magic"],
-        "annealing": [0.5],
-        "init": ["labels"],
-        "alpha": [-1.0, "much"],
-        "weight_alpha": [-1.0],
-        "init_documents": [5],
-        "n_init": [0],
-    },
+    "MultinomialMixture": {"n_components": [0, 241], "em": ["magic"], "annealing": [0.5], "init": ["labels"],
+        "alpha": [-1.0, "much"], "weight_alpha": [-1.0], "init_documents": [5], "n_init": [0]},
     "KMeans": {"n_clusters": [241], "init_documents": [3], "metric": ["manhattan"]},
-    "LDAClassifier": {
-        "n_components": [0],
-        "inference": ["vb"],
-        "topic_word_prior": [0.0],
-        "doc_topic_prior": [-1.0],
-        "loss": ["logistic"],
-    },
-    "SupervisedLDAClassifier": {
-        "alpha": [0.0],
-        "beta": [0.9],
-        "merge": ["max"],
-        "inference_step": [0],
-        "n_layers": [None],
-        "log_counts": ["no"],
-        "inference": ["newton"],
-        "average_from": [-1],
-    },
-}
+    "LDAClassifier": {"n_components": [0], "inference": ["vb"], "topic_word_prior": [0.0], "doc_topic_prior": [-1.0],
+        "loss": ["logistic"]},
+    "SupervisedLDAClassifier": {"alpha": [0.0], "beta": [0.9], "merge": ["max"], "inference_step": [0],
+        "n_layers": [None], "log_counts": ["no"], "inference": ["newton"], "average_from": [-1]},
+}  # fmt: skip
 PRIORS = [[0.5, 0.5], [0.5, 0.7, -0.2], [0, 0, 0], [NAN, 0.5, 0.5], [0.5, 0.5, 0.5]]
 # Settings that mean nothing, or contradict each other, and a word of what is said.
 TOGETHER = [
     ("MultinomialNB", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
-    *(
-        (name, {"class_prior": prior}, "priors|class_prior")
-        for name in ("MultinomialNB", "GaussianNB")
-        for prior in PRIORS
-    ),
+    *((name, {"class_prior": prior}, "priors|class_prior") for name in ("MultinomialNB",
+     "GaussianNB") for prior in PRIORS),
     ("BernoulliNB", {"class_prior": PRIORS[-1]}, "sum of the priors"),
-    *(
-        (name, {"steps": "paper", "step": 0.5}, "step is for steps='margin'")
-        for name in ("MultinomialNB", "LDAClassifier")
-    ),
+    *((name, {"steps": "paper", "step": 0.5}, "step is for steps='margin'") for name in ("MultinomialNB",
+     "LDAClassifier")),
     ("MultinomialNB", {"loss": "nll", "steps": "paper"}, "closed form"),
-    *(
-        (name, {"loss": "nll", "step": "paper", "merge": "mean", "n_lanes": 1}, "closed form")
-        for name in ("GaussianNB", "BernoulliNB", "CategoricalNB", "PoissonNB")
-    ),
+    *((name, {"loss": "nll", "step": "paper", "merge": "mean", "n_lanes": 1}, "closed form") for name in ("GaussianNB",
+     "BernoulliNB", "CategoricalNB", "PoissonNB")),
     ("GaussianNB", {"loss": "nll", "batch_size": 10}, "closed form"),
     ("GaussianNB", {"step": "paper"}, "merge='mean'"),
     ("EMMixtureClassifier", {"em_step": 0.5}, "em_step means nothing"),
@@ -122,7 +76,7 @@ TOGETHER = [
     ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),
     ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
     ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
-]
+]  # fmt: skip
 REFUSED = [
     *((name, {key: value}, "random_state|seed" if key == "random_state" else key)
       for name, parameters in VALUES.items() for key, values in parameters.items() for value in values),
@@ -184,18 +138,15 @@ def test_the_first_parameter_of_mixtures_and_topic_models_needs_no_name():
         assert cls(7).n_components == 7
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("MultinomialNB", {"step": 0.5}),
-        ("MultinomialNB", {"merge": "sum", "n_epochs": 3}),
-        ("MultinomialNB", {"calibrate": False}),
-        ("ManyClassNB", {"step": 0.5}),
-        ("GaussianNB", {"n_epochs": 3, "step_decay": 0.1}),
-        ("BernoulliNB", {"merge": "mean"}),
-        ("LDAClassifier", {"step": 0.5, "step_decay": 0.1}),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings"), [
+    ("MultinomialNB", {"step": 0.5}),
+    ("MultinomialNB", {"merge": "sum", "n_epochs": 3}),
+    ("MultinomialNB", {"calibrate": False}),
+    ("ManyClassNB", {"step": 0.5}),
+    ("GaussianNB", {"n_epochs": 3, "step_decay": 0.1}),
+    ("BernoulliNB", {"merge": "mean"}),
+    ("LDAClassifier", {"step": 0.5, "step_decay": 0.1}),
+])  # fmt: skip
 def test_settings_of_steps_that_a_closed_form_has_no_use_for_are_named(name, settings):
     X, y = np.array([[0, 1], [1, 0]] * 10), [0, 1] * 10
     with warnings.catch_warnings(record=True) as caught:

@@ -10,7 +10,6 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 import sdem_dist as sd
-from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
 from sdem_dist.calibration import FEW_OF_CLASS, conformal_scores, conformal_thresholds
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -33,6 +32,8 @@ MODELS = {
     "mixture of counts": (sd.EMMixtureClassifier(components="multinomial", **EM), COUNTS, Y, 0.85),
     "clusters of counts": (sd.MultinomialMixture(3, n_init=3, n_epochs=20), sp.csr_matrix(COUNTS), None, 0.9),
 }
+DRAW = np.random.default_rng(11)
+CENTRES = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,7 @@ def test_samples_come_from_the_model(fitted, name):
     model, (_, X, _, least) = fitted[name], MODELS[name]
     counts = hasattr(model, "component_log_prob_") or getattr(model, "components", None) == "multinomial"
     rows, y = model.sample(5000, 1, **({"length": 60} if counts else {}))
-    assert rows.shape == (5000, 4)
-    assert (model.predict(rows) == y).mean() > least
+    assert rows.shape == (5000, 4) and (model.predict(rows) == y).mean() > least
     log_prior = getattr(model, "component_log_prior_" if name.startswith("clusters") else "class_log_prior_")
     found = [np.mean(y == label) for label in getattr(model, "classes_", range(3))]
     np.testing.assert_allclose(found, np.exp(log_prior), atol=0.03)
@@ -76,32 +76,29 @@ def test_samples_of_any_number(fitted, name):
             model.sample(n)
 
 
-IRIS_PRIORS, SPECIES_PRIORS = load_iris(return_X_y=True)
-
-
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
 def test_class_priors_take_the_place_of_each_other_and_are_saved(loss, tmp_path):
-    model = GaussianNB(loss=loss, n_epochs=3).fit(IRIS_PRIORS, SPECIES_PRIORS)
+    model = sd.GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES)
     moved = model.with_class_prior([0.9, 0.1, 0.0])
     moved.save(tmp_path / "m")
     for name in ("predict_proba", "predict_joint_log_proba"):
-        found, expected = (getattr(of, name)(IRIS_PRIORS) for of in (load_model(tmp_path / "m"), moved))
+        found, expected = (getattr(of, name)(IRIS) for of in (sd.load_model(tmp_path / "m"), moved))
         np.testing.assert_array_equal(found, expected)
     back = moved.with_class_prior([1 / 3, 1 / 3, 1 / 3])
-    np.testing.assert_allclose(back.predict_proba(IRIS_PRIORS), model.predict_proba(IRIS_PRIORS), rtol=1e-9)
+    np.testing.assert_allclose(back.predict_proba(IRIS), model.predict_proba(IRIS), rtol=1e-9)
 
 
 def test_other_class_priors_after_fixed_or_weighted_ones():
     wanted = [0.1, 0.1, 0.8]
     for settings in ({}, {"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
-        model = GaussianNB(loss="nll", **settings).fit(IRIS_PRIORS[:120], SPECIES_PRIORS[:120])
+        model = sd.GaussianNB(loss="nll", **settings).fit(IRIS[:120], SPECIES[:120])
         before = model.class_log_prior_.copy()
         np.testing.assert_allclose(np.exp(model.with_class_prior(wanted).class_log_prior_), wanted)
         np.testing.assert_array_equal(model.class_log_prior_, before)
     for odd, said in (([0.5, 0.5], "number of classes"), (pd.Series([2.0, 1.0, 1.0]), "sum of the priors")):
         with pytest.raises(ValueError, match=said):
             model.with_class_prior(odd)
-    model = GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS_PRIORS[:120], SPECIES_PRIORS[:120])
+    model = sd.GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS[:120], SPECIES[:120])
     moved = model.with_class_prior(wanted)
     assert np.exp(moved.class_log_prior_).sum() == pytest.approx(1.0)
     # weights made the classes alike: what was equal before now differs by the shares
@@ -112,23 +109,16 @@ def test_other_class_priors_after_fixed_or_weighted_ones():
 
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
 def test_a_class_of_weight_zero_can_be_given_no_share(loss):
-    model = GaussianNB(loss=loss, n_epochs=3).fit(
-        IRIS_PRIORS, SPECIES_PRIORS, sample_weight=(SPECIES_PRIORS < 2).astype(float)
-    )
+    model = sd.GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES, sample_weight=(SPECIES < 2).astype(float))
     with pytest.raises(ValueError, match="class 2: its share must be 0"):
         model.with_class_prior([0.3, 0.3, 0.4])
     moved = model.with_class_prior([0.3, 0.7, 0.0])
-    assert moved.predict_proba(IRIS_PRIORS)[:, 2].max() == 0.0
-
-
-RNG_PRIORS = np.random.default_rng(11)
-MEANS_PRIORS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
+    assert moved.predict_proba(IRIS)[:, 2].max() == 0.0
 
 
 def drawn(n):
-    """Return rows and classes, the last one rare."""
-    y = RNG_PRIORS.choice(3, n, p=[0.6, 0.3, 0.1])
-    return RNG_PRIORS.normal(MEANS_PRIORS[y]), y
+    y = DRAW.choice(3, n, p=[0.6, 0.3, 0.1])
+    return DRAW.normal(CENTRES[y]), y
 
 
 @given(st.integers(1, 60), st.floats(0.01, 0.99))
@@ -151,7 +141,7 @@ def test_what_is_no_share_is_said(coverage):
 
 @pytest.mark.parametrize("coverage", [0.7, 0.9])
 def test_coverage_holds_class_by_class_whatever_the_model(coverage):
-    model = GaussianNB(loss="nll").fit(*drawn(60))  # poor, on purpose
+    model = sd.GaussianNB(loss="nll").fit(*drawn(60))  # poor, on purpose
     rates = []
     for _ in range(60):
         X, y = drawn(400)
@@ -173,12 +163,12 @@ def test_few_documents_take_a_class_into_every_set():
 def test_classes_of_few_documents_share_a_threshold(coverage):
     """Sets of their documents hold the right class as often as promised, and do not hold all classes."""
     k, n = 40, 600
-    p_class = RNG_PRIORS.dirichlet(np.ones(k))
-    means, rates, sizes = RNG_PRIORS.normal(0.0, 2.0, (k, 4)), [], []
+    p_class = DRAW.dirichlet(np.ones(k))
+    means, rates, sizes = DRAW.normal(0.0, 2.0, (k, 4)), [], []
     for _ in range(60):
-        y, y_new = (RNG_PRIORS.choice(k, n, p=p_class) for _ in range(2))
+        y, y_new = (DRAW.choice(k, n, p=p_class) for _ in range(2))
         probabilities = [
-            softmax(-((RNG_PRIORS.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
+            softmax(-((DRAW.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
             for labels in (y, y_new)
         ]
         scores = conformal_scores(probabilities[0], y)
@@ -194,35 +184,35 @@ def test_classes_of_few_documents_share_a_threshold(coverage):
 
 
 def test_more_coverage_never_takes_a_class_out_of_a_set():
-    y = RNG_PRIORS.choice(20, 1000, p=RNG_PRIORS.dirichlet(np.ones(20)))
-    scores = conformal_scores(softmax(RNG_PRIORS.normal(size=(1000, 20)) + 3.0 * np.eye(20)[y], axis=1), y)
+    y = DRAW.choice(20, 1000, p=DRAW.dirichlet(np.ones(20)))
+    scores = conformal_scores(softmax(DRAW.normal(size=(1000, 20)) + 3.0 * np.eye(20)[y], axis=1), y)
     thresholds = np.array([conformal_thresholds(scores, coverage) for coverage in np.linspace(0.05, 0.95, 19)])
     assert (thresholds[1:] >= thresholds[:-1]).all()
 
 
 def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
-    X, y = RNG_PRIORS.poisson(1.0, (90, 6)), np.array(["a", "b"])[np.arange(90) % 2]
-    model = MultinomialNB().fit(X[:50], y[:50])
-    with pytest.raises(ModelError, match="calibrate_sets"):
+    X, y = DRAW.poisson(1.0, (90, 6)), np.array(["a", "b"])[np.arange(90) % 2]
+    model = sd.MultinomialNB().fit(X[:50], y[:50])
+    with pytest.raises(sd.ModelError, match="calibrate_sets"):
         model.predict_sets(X)
-    corpus = write_corpus(tmp_path / "c", X[50:], y[50:])
+    corpus = sd.write_corpus(tmp_path / "c", X[50:], y[50:])
     model.calibrate_sets(corpus)
     expected = model.predict_sets(X, 0.8)
     np.testing.assert_array_equal(model.calibrate_sets(X[50:], y[50:]).predict_sets(X, 0.8), expected)
     model.save(tmp_path / "m")
-    np.testing.assert_array_equal(load_model(tmp_path / "m").predict_sets(X, 0.8), expected)
+    np.testing.assert_array_equal(sd.load_model(tmp_path / "m").predict_sets(X, 0.8), expected)
     with pytest.raises(ValueError, match="not among the classes"):
         model.calibrate_sets(X[:2], ["a", "c"])
-    with pytest.raises(ModelError, match="calibrate_sets"):
+    with pytest.raises(sd.ModelError, match="calibrate_sets"):
         model.fit(X, y).predict_sets(X)
 
 
 def test_another_class_prior_needs_another_calibration(tmp_path):
-    model = GaussianNB(loss="nll").fit(*drawn(200)).calibrate_sets(*drawn(200))
+    model = sd.GaussianNB(loss="nll").fit(*drawn(200)).calibrate_sets(*drawn(200))
     moved = model.with_class_prior([0.1, 0.1, 0.8])
     X, y = drawn(100)
     moved.save(tmp_path / "m")
-    for one in (moved, load_model(tmp_path / "m")):
-        with pytest.raises(ModelError, match="calibrate_sets"):
+    for one in (moved, sd.load_model(tmp_path / "m")):
+        with pytest.raises(sd.ModelError, match="calibrate_sets"):
             one.predict_sets(X)
     assert model.predict_sets(X).shape == moved.calibrate_sets(X, y).predict_sets(X).shape

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from reference.random_documents import documents_of
 from scipy.special import expit
 from sklearn.decomposition import LatentDirichletAllocation as PeerLDA
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +16,7 @@ import sdem_dist as sd
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.kernels.topic_steps import add_evidence
 from sdem_dist.models.lda import log_probability
-from sdem_dist.models.topics import renewed
+from sdem_dist.models.topics import MirrorDescent, TopicParameters, renewed
 
 N, V, K = 900, 60, 4
 RNG = np.random.default_rng(2)
@@ -49,14 +50,12 @@ def test_classes_are_learned(merge):
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_several_targets_are_learned(merge):
     model = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN])
-    assert model.predict(X[TEST]).shape == (200, 2)
-    assert model.score(X[TEST], R[TEST]) > 0.8
+    assert model.predict(X[TEST]).shape == (200, 2) and model.score(X[TEST], R[TEST]) > 0.8
     assert model.evaluate(X[TEST], R[TEST])["r2"] == pytest.approx(model.score(X[TEST], R[TEST]))
     mse = ((model.predict(X[TEST]) - R[TEST]) ** 2).mean()
     assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(mse)
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
-    assert one.predict(X[TEST]).shape == (200,)
-    assert one.score(X[TEST], R[TEST, 0]) > 0.8
+    assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
 
 
 def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, client):
@@ -70,13 +69,11 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
         for n in (10, 60)
     )
     of_few, of_many = few.evaluate(test), many.evaluate(test)
-    assert of_few["word_nll"] < of_many["word_nll"]
-    assert of_few["plug_in_nll"] > of_many["plug_in_nll"]
+    assert of_few["word_nll"] < of_many["word_nll"] and of_few["plug_in_nll"] > of_many["plug_in_nll"]
     assert of_few["plug_in_nll"] < of_few["word_nll"] == pytest.approx(-few.score(counts[700:]))
     assert of_few["perplexity"] == pytest.approx(few.perplexity(test))
     assert few.history_[-1]["validation_word_nll"] == of_few["word_nll"]
-    assert "word_nll" not in few.history_[-1]
-    assert few.evaluate(test, client=client) == of_few
+    assert "word_nll" not in few.history_[-1] and few.evaluate(test, client=client) == of_few
 
 
 @pytest.mark.parametrize(("family", "targets", "shift"), [("gaussian", R[:, 0], 4096.0), ("poisson", R[:, 1] + 1, 0.0)])
@@ -104,12 +101,8 @@ def test_topics_are_found_again():
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
 def test_smaller_alpha_gives_sparser_topics(alpha):
     settings = {**SMALL, "topic_rate": 0.3, "batch_size": 20}
-    few, many = (
-        np.sort(sd.LatentDirichletAllocation(alpha=a, **settings).fit(X).transform(X), axis=1)[:, -2:]
-        .sum(axis=1)
-        .mean()
-        for a in (alpha, 3.0)
-    )
+    shares = (sd.LatentDirichletAllocation(alpha=a, **settings).fit(X).transform(X) for a in (alpha, 3.0))
+    few, many = (np.sort(of, axis=1)[:, -2:].sum(axis=1).mean() for of in shares)
     assert few > many + 0.1
 
 
@@ -187,8 +180,7 @@ def test_stopping_on_validation_keeps_the_best():
     model = sd.SupervisedLDAClassifier(n_components=6, n_epochs=60, topic_rate=0.5, batch_size=5, patience=2)
     model.fit(X[:80], Y[:80], validation=(X[TEST], Y[TEST]))
     losses = [h["validation_ncll"] for h in model.history_]
-    assert model.n_iter_ < 60
-    assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
+    assert model.n_iter_ < 60 and model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
     model = sd.SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
     assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
 
@@ -226,128 +218,130 @@ def test_weights_of_classes_move_the_predictions():
     assert heavy > plain + 0.05
 
 
-N_OUTPUTS, V_OUTPUTS, K_OUTPUTS = 1_200, 60, 4
-RNG_OUTPUTS = np.random.default_rng(4)
-TOPICS_OUTPUTS = RNG_OUTPUTS.dirichlet(np.full(V_OUTPUTS, 0.1), K_OUTPUTS)
-THETA_OUTPUTS = RNG_OUTPUTS.dirichlet(np.full(K_OUTPUTS, 0.3), N_OUTPUTS)
-X_OUTPUTS = sp.csr_matrix(np.array([RNG_OUTPUTS.multinomial(40, theta @ TOPICS_OUTPUTS) for theta in THETA_OUTPUTS]))
-LEVELS = np.digitize(THETA_OUTPUTS @ [0.0, 2.0, 4.0, 1.0] + RNG_OUTPUTS.logistic(0.0, 0.2, N_OUTPUTS), [0.7, 1.4, 2.2])
-COUNTS = RNG_OUTPUTS.poisson(np.exp(THETA_OUTPUTS @ [0.0, 1.0, 3.0, 2.0]))
-SEVERAL = (RNG_OUTPUTS.random((N_OUTPUTS, 3)) < expit(8.0 * THETA_OUTPUTS[:, :3] - 2.0)).astype(int)
-TRAIN_OUTPUTS, TEST_OUTPUTS = slice(0, 900), slice(900, N_OUTPUTS)
-SMALL_OUTPUTS = {"n_components": 6, "n_epochs": 12, "batch_size": 20}
+N_DOCS = 1_200
+DRAW = np.random.default_rng(4)
+OTHER_TOPICS = DRAW.dirichlet(np.full(V, 0.1), K)
+SHARES = DRAW.dirichlet(np.full(K, 0.3), N_DOCS)
+DOCS = sp.csr_matrix(np.array([DRAW.multinomial(40, theta @ OTHER_TOPICS) for theta in SHARES]))
+LEVELS = np.digitize(SHARES @ [0.0, 2.0, 4.0, 1.0] + DRAW.logistic(0.0, 0.2, N_DOCS), [0.7, 1.4, 2.2])
+COUNTS = DRAW.poisson(np.exp(SHARES @ [0.0, 1.0, 3.0, 2.0]))
+SEVERAL = (DRAW.random((N_DOCS, 3)) < expit(8.0 * SHARES[:, :3] - 2.0)).astype(int)
+OLD, NEW = slice(0, 900), slice(900, N_DOCS)
+LONGER = {"n_components": 6, "n_epochs": 12, "batch_size": 20}
 
 
 def test_levels_of_a_scale():
-    model = sd.SupervisedLDAClassifier(ordered=True, **SMALL_OUTPUTS).fit(
-        X_OUTPUTS[TRAIN_OUTPUTS], LEVELS[TRAIN_OUTPUTS]
-    )
-    p = model.predict_proba(X_OUTPUTS[TEST_OUTPUTS])
+    model = sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[OLD], LEVELS[OLD])
+    p = model.predict_proba(DOCS[NEW])
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
-    score = model.learner_.head.gamma * model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_[0]
+    score = model.learner_.head.gamma * model.transform(DOCS[NEW]) @ model.coef_[0]
     at_most = expit(model.level_thresholds_ - score[:, None])
     np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], at_most, atol=1e-9)  # one score: proportional odds
     assert (np.diff(model.level_thresholds_) > 0).all()
-    plain = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(X_OUTPUTS[TRAIN_OUTPUTS], LEVELS[TRAIN_OUTPUTS])
-    assert (
-        model.score(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS])
-        > plain.score(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS]) - 0.1
-    )
-    assert model.evaluate(X_OUTPUTS[TEST_OUTPUTS], LEVELS[TEST_OUTPUTS])["ncll"] == pytest.approx(
-        log_loss(LEVELS[TEST_OUTPUTS], p), rel=1e-6
-    )
-    even = np.bincount(LEVELS[TRAIN_OUTPUTS]) / len(LEVELS[TRAIN_OUTPUTS])
-    assert log_loss(LEVELS[TEST_OUTPUTS], p) < 0.9 * log_loss(LEVELS[TEST_OUTPUTS], np.tile(even, (len(p), 1)))
+    plain = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], LEVELS[OLD])
+    assert model.score(DOCS[NEW], LEVELS[NEW]) > plain.score(DOCS[NEW], LEVELS[NEW]) - 0.1
+    assert model.evaluate(DOCS[NEW], LEVELS[NEW])["ncll"] == pytest.approx(log_loss(LEVELS[NEW], p), rel=1e-6)
+    even = np.bincount(LEVELS[OLD]) / len(LEVELS[OLD])
+    assert log_loss(LEVELS[NEW], p) < 0.9 * log_loss(LEVELS[NEW], np.tile(even, (len(p), 1)))
     with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
-        sd.SupervisedLDAClassifier(ordered=True).fit(X_OUTPUTS[:6], ["1", "10", "2"] * 2)
+        sd.SupervisedLDAClassifier(ordered=True).fit(DOCS[:6], ["1", "10", "2"] * 2)
     with pytest.warns(UserWarning, match="alphabet: 'high', 'low', 'medium'"):
-        sd.SupervisedLDAClassifier(ordered=True, **SMALL_OUTPUTS).fit(X_OUTPUTS[:60], ["low", "medium", "high"] * 20)
-    explained = model.explain(X_OUTPUTS[TEST_OUTPUTS][:5])
+        sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[:60], ["low", "medium", "high"] * 20)
+    explained = model.explain(DOCS[NEW][:5])
     assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
 
 
 def test_counts_of_each_document():
-    model = sd.SupervisedLDARegressor(family="poisson", **SMALL_OUTPUTS).fit(
-        X_OUTPUTS[TRAIN_OUTPUTS], COUNTS[TRAIN_OUTPUTS]
-    )
-    found = model.predict(X_OUTPUTS[TEST_OUTPUTS])
-    np.testing.assert_allclose(found, np.exp(model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_[0]))
-    deviance = mean_poisson_deviance(COUNTS[TEST_OUTPUTS], found)
-    assert model.evaluate(X_OUTPUTS[TEST_OUTPUTS], COUNTS[TEST_OUTPUTS])["poisson_deviance"] == pytest.approx(deviance)
-    assert deviance < 0.5 * mean_poisson_deviance(
-        COUNTS[TEST_OUTPUTS], np.full(len(found), COUNTS[TRAIN_OUTPUTS].mean())
-    )
-    for wrong, message in ((COUNTS - 5, "counts"), (np.zeros(N_OUTPUTS), "not positive")):
+    model = sd.SupervisedLDARegressor(family="poisson", **LONGER).fit(DOCS[OLD], COUNTS[OLD])
+    found = model.predict(DOCS[NEW])
+    np.testing.assert_allclose(found, np.exp(model.transform(DOCS[NEW]) @ model.coef_[0]))
+    deviance = mean_poisson_deviance(COUNTS[NEW], found)
+    assert model.evaluate(DOCS[NEW], COUNTS[NEW])["poisson_deviance"] == pytest.approx(deviance)
+    assert deviance < 0.5 * mean_poisson_deviance(COUNTS[NEW], np.full(len(found), COUNTS[OLD].mean()))
+    for wrong, message in ((COUNTS - 5, "counts"), (np.zeros(N_DOCS), "not positive")):
         with pytest.raises(ValueError, match=message):
-            sd.SupervisedLDARegressor(family="poisson").fit(X_OUTPUTS, wrong)
+            sd.SupervisedLDARegressor(family="poisson").fit(DOCS, wrong)
     with pytest.raises(sd.ModelError, match="nothing to show"):
-        model.explain(X_OUTPUTS[:2])
+        model.explain(DOCS[:2])
     with pytest.raises(sd.TrainingError, match="lower output_rate"):  # else every document is predicted 0
-        sd.SupervisedLDARegressor(5, family="poisson", output_rate=30.0).fit(X_OUTPUTS, COUNTS)
+        sd.SupervisedLDARegressor(5, family="poisson", output_rate=30.0).fit(DOCS, COUNTS)
 
 
 def test_several_labels():
-    held_out = (X_OUTPUTS[TEST_OUTPUTS], SEVERAL[TEST_OUTPUTS])
-    model = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(
-        X_OUTPUTS[TRAIN_OUTPUTS], SEVERAL[TRAIN_OUTPUTS], validation=held_out
-    )
+    held_out = (DOCS[NEW], SEVERAL[NEW])
+    model = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], SEVERAL[OLD], validation=held_out)
     P, given, found = (
-        f(X_OUTPUTS[TEST_OUTPUTS])
-        for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[TEST_OUTPUTS]))
+        f(DOCS[NEW]) for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[NEW]))
     )
-    np.testing.assert_allclose(P, expit(model.transform(X_OUTPUTS[TEST_OUTPUTS]) @ model.coef_.T))  # labels apart
-    assert found["accuracy"] == pytest.approx(accuracy_score(SEVERAL[TEST_OUTPUTS], given))
-    assert found["micro_f1"] == pytest.approx(f1_score(SEVERAL[TEST_OUTPUTS], given, average="micro"))
-    assert found["label_log_loss"] == pytest.approx(log_loss(SEVERAL[TEST_OUTPUTS].ravel(), P.ravel()))
+    np.testing.assert_allclose(P, expit(model.transform(DOCS[NEW]) @ model.coef_.T))  # labels apart
+    assert found["accuracy"] == pytest.approx(accuracy_score(SEVERAL[NEW], given))
+    assert found["micro_f1"] == pytest.approx(f1_score(SEVERAL[NEW], given, average="micro"))
+    assert found["label_log_loss"] == pytest.approx(log_loss(SEVERAL[NEW].ravel(), P.ravel()))
     # Thresholds are found in the end: a history has no figure of others.
     last = {name: value for name, value in model.history_[-1].items() if name.startswith("validation_")}
     assert last == pytest.approx({name: found[name.removeprefix("validation_")] for name in last})
     assert {"validation_label_log_loss", "validation_precision_at_1"} <= set(last)
-    shares = np.tile(SEVERAL[TRAIN_OUTPUTS].mean(axis=0), (len(P), 1))
-    assert found["label_log_loss"] < 0.9 * log_loss(SEVERAL[TEST_OUTPUTS].ravel(), shares.ravel())
-    (p,) = model.predict_proba(X_OUTPUTS[:1])
-    assert model.labels_of(X_OUTPUTS[:1]) == [tuple(k for k in np.argsort(-p) if p[k] >= model.thresholds_[k])]
-    assert str(model.report(X_OUTPUTS[TEST_OUTPUTS], SEVERAL[TEST_OUTPUTS])) and len(model.explain(X_OUTPUTS[:2])) == 2
+    shares = np.tile(SEVERAL[OLD].mean(axis=0), (len(P), 1))
+    assert found["label_log_loss"] < 0.9 * log_loss(SEVERAL[NEW].ravel(), shares.ravel())
+    (p,) = model.predict_proba(DOCS[:1])
+    assert model.labels_of(DOCS[:1]) == [tuple(k for k in np.argsort(-p) if p[k] >= model.thresholds_[k])]
+    assert str(model.report(DOCS[NEW], SEVERAL[NEW])) and len(model.explain(DOCS[:2])) == 2
     with pytest.raises(ValueError, match="neither levels"):
-        sd.SupervisedLDAClassifier(ordered=True).fit(X_OUTPUTS, SEVERAL)
+        sd.SupervisedLDAClassifier(ordered=True).fit(DOCS, SEVERAL)
     with pytest.raises(ValueError, match="unlabelled"):
-        sd.SupervisedLDAClassifier(unlabelled=-1).fit(X_OUTPUTS, SEVERAL)
+        sd.SupervisedLDAClassifier(unlabelled=-1).fit(DOCS, SEVERAL)
 
 
 def test_thresholds_of_several_labels_find_rare_ones():
-    rare = (RNG_OUTPUTS.random((N_OUTPUTS, 3)) < expit(8.0 * THETA_OUTPUTS[:, :3] - 7.0)).astype(int)
-    model = sd.SupervisedLDAClassifier(**SMALL_OUTPUTS).fit(X_OUTPUTS[TRAIN_OUTPUTS], rare[TRAIN_OUTPUTS])
-    odds = model.transform(X_OUTPUTS[TRAIN_OUTPUTS]) @ model.coef_.T
+    rare = (DRAW.random((N_DOCS, 3)) < expit(8.0 * SHARES[:, :3] - 7.0)).astype(int)
+    model = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], rare[OLD])
+    odds = model.transform(DOCS[OLD]) @ model.coef_.T
     for label, (column, threshold) in enumerate(zip(odds.T, model.thresholds_, strict=True)):
         # No other threshold has a clearly larger F1, but for the documents that labels borrow from each other.
-        ours = f1_score(rare[TRAIN_OUTPUTS, label], expit(column) >= threshold)
-        assert ours > max(f1_score(rare[TRAIN_OUTPUTS, label], column >= at) for at in column[::20]) - 0.05
-    given = model.predict(X_OUTPUTS[TEST_OUTPUTS])
-    assert f1_score(rare[TEST_OUTPUTS], given, average="macro") > 0.05 + f1_score(
-        rare[TEST_OUTPUTS], model.predict_proba(X_OUTPUTS[TEST_OUTPUTS]) >= 0.5, average="macro", zero_division=0
+        ours = f1_score(rare[OLD, label], expit(column) >= threshold)
+        assert ours > max(f1_score(rare[OLD, label], column >= at) for at in column[::20]) - 0.05
+    given = model.predict(DOCS[NEW])
+    assert f1_score(rare[NEW], given, average="macro") > 0.05 + f1_score(
+        rare[NEW], model.predict_proba(DOCS[NEW]) >= 0.5, average="macro", zero_division=0
     )
 
 
 def test_one_alpha_for_each_topic_is_one_for_all():
-    even = sd.LatentDirichletAllocation(3, alpha=1.2, n_epochs=2).fit(X_OUTPUTS)
-    each = sd.LatentDirichletAllocation(3, alpha=[1.2] * 3, n_epochs=2).fit(X_OUTPUTS)
+    even = sd.LatentDirichletAllocation(3, alpha=1.2, n_epochs=2).fit(DOCS)
+    each = sd.LatentDirichletAllocation(3, alpha=[1.2] * 3, n_epochs=2).fit(DOCS)
     np.testing.assert_array_equal(even.components_, each.components_)
     np.testing.assert_array_equal(each.alpha_, [1.2] * 3)
-    assert even.perplexity(X_OUTPUTS[:5]) == each.perplexity(X_OUTPUTS[:5])
-    more = sd.LatentDirichletAllocation(3, alpha=np.array([50.0, 1.0, 1.0]), n_epochs=2).fit(X_OUTPUTS)
-    assert more.transform(X_OUTPUTS).mean(axis=0).argmax() == 0
+    assert even.perplexity(DOCS[:5]) == each.perplexity(DOCS[:5])
+    more = sd.LatentDirichletAllocation(3, alpha=np.array([50.0, 1.0, 1.0]), n_epochs=2).fit(DOCS)
+    assert more.transform(DOCS).mean(axis=0).argmax() == 0
     with pytest.raises(ValueError, match="alpha has 2 numbers for 3 topics"):
-        sd.LatentDirichletAllocation(3, alpha=[1.0, 2.0]).fit(X_OUTPUTS)
+        sd.LatentDirichletAllocation(3, alpha=[1.0, 2.0]).fit(DOCS)
     with pytest.raises(ValueError, match="alpha must be"):
-        sd.LatentDirichletAllocation(3, alpha=np.array(1.1)).fit(X_OUTPUTS)
+        sd.LatentDirichletAllocation(3, alpha=np.array(1.1)).fit(DOCS)
+
+
+def test_a_learned_alpha_is_that_of_the_documents():
+    """Topics that documents often mix have more of the pseudo-counts, whose sum stays."""
+    true, rows = np.array([0.1, 0.2, 0.4, 1.6]), np.ascontiguousarray(OTHER_TOPICS.T)
+    rng = np.random.default_rng(0)
+    counts = np.array([rng.multinomial(60, theta @ OTHER_TOPICS) for theta in rng.dirichlet(true, 500)], float)
+    alpha, how, documents = np.full(4, 1.0 + true.mean()), MirrorDescent(n_layers=30), documents_of(counts)
+    for _ in range(30):
+        evidence = np.zeros(5)
+        found, _ = how.proportions(TopicParameters(rows, np.empty((0, 4)), alpha), documents)
+        for x, proportions in zip(counts, found, strict=True):
+            add_evidence(1.0, alpha, x, proportions, rows @ proportions, rows, evidence)
+        alpha = renewed(alpha, evidence, 1.0)
+    assert (np.diff(alpha) > 0).all() and (alpha - 1.0).sum() == pytest.approx(true.sum())
+    np.testing.assert_array_less(np.abs(np.log((alpha - 1.0) / true)), np.log(2.0))
 
 
 def test_an_estimator_learns_alpha_after_a_third_of_its_epochs():
-    settings = {"n_components": K_OUTPUTS, "n_epochs": 9, "batch_size": 50}
-    model = sd.LatentDirichletAllocation(alpha="learned", **settings).fit(X_OUTPUTS)
-    given = sd.LatentDirichletAllocation(alpha=1.1, **settings).fit(X_OUTPUTS)
-    assert len(set(model.alpha_)) == K_OUTPUTS and (given.alpha_ == 1.1).all()
-    held_out = X_OUTPUTS[:60]
+    settings = {"n_components": K, "n_epochs": 9, "batch_size": 50}
+    model = sd.LatentDirichletAllocation(alpha="learned", **settings).fit(DOCS)
+    given = sd.LatentDirichletAllocation(alpha=1.1, **settings).fit(DOCS)
+    assert len(set(model.alpha_)) == K and (given.alpha_ == 1.1).all()
+    held_out = DOCS[:60]
     assert model.score(held_out) > given.score(held_out)
 
 

@@ -20,6 +20,7 @@ from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 IRIS, SPECIES = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
 COUNTS, HALVES = RNG.poisson(np.tile([1.0, 3.0, 2.0], (90, 1)) + np.arange(90)[:, None] % 3), np.arange(90) % 3
+HIDDEN = np.where(np.arange(150) % 3, SPECIES, -1)
 
 
 @pytest.mark.parametrize("standardised", [False, True])
@@ -33,8 +34,7 @@ def test_training_never_ends_above_the_generative_fit(name, loss, merge, standar
     start = sd.GaussianNB(loss="nll").fit(X, y).evaluate(X, y)
     ended = sd.GaussianNB(loss=loss, merge=merge, n_epochs=20).fit(X, y)
     losses = [entry[loss] for entry in ended.history_]
-    assert max(losses) <= start[loss] * (1 + 1e-12)
-    assert losses[-1] < start[loss]
+    assert max(losses) <= start[loss] * (1 + 1e-12) and losses[-1] < start[loss]
     assert ended.evaluate(X, y)["accuracy"] >= start["accuracy"]
 
 
@@ -156,14 +156,11 @@ def test_a_blend_with_nll_leaves_the_generative_fit():
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
 @pytest.mark.parametrize("merge", ["sum", "mean"])
-@pytest.mark.parametrize(
-    ("estimator", "draw"),
-    [
-        (sd.BernoulliNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
-        (sd.CategoricalNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
-        (sd.PoissonNB, lambda shape: RNG.poisson(0.3, shape).astype(float)),
-    ],
-)
+@pytest.mark.parametrize(("estimator", "draw"), [
+    (sd.BernoulliNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
+    (sd.CategoricalNB, lambda shape: (RNG.random(shape) < 0.2).astype(float)),
+    (sd.PoissonNB, lambda shape: RNG.poisson(0.3, shape).astype(float)),
+])  # fmt: skip
 def test_without_pseudo_counts_training_still_moves(estimator, draw, loss, merge):
     X = draw((300, 6))
     y = (X[:, 0] + X[:, 1] + RNG.random(300) > 1).astype(int)
@@ -173,8 +170,7 @@ def test_without_pseudo_counts_training_still_moves(estimator, draw, loss, merge
     X[y == 0, 2] = 0.0
     X[y == 1, 3] = 0.0
     losses = [h[loss] for h in estimator(alpha=0.0, loss=loss, merge=merge, n_epochs=30).fit(X, y).history_]
-    assert losses[-1] < 0.98 * losses[0]
-    assert max(losses) <= losses[0] * (1 + 1e-12)
+    assert losses[-1] < 0.98 * losses[0] and max(losses) <= losses[0] * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("merge", ["sum", "mean"])
@@ -224,17 +220,13 @@ def test_collinear_columns_without_a_prior(loss, gaps):
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, 1e160])
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        sd.GaussianNB(),
-        sd.GaussianNB(loss="nll"),
-        sd.MixedNB(),
-        sd.MixedNB(kinds={1: Gaussian()}),
-        sd.GaussianRegressor(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("estimator", [
+    sd.GaussianNB(),
+    sd.GaussianNB(loss="nll"),
+    sd.MixedNB(),
+    sd.MixedNB(kinds={1: Gaussian()}),
+    sd.GaussianRegressor(),
+], ids=str)  # fmt: skip
 def test_values_too_large_to_be_squared_are_named(estimator, value):
     X = IRIS.copy()
     X[7, 1] = value
@@ -262,9 +254,6 @@ def test_other_values_too_large(tmp_path):
         sd.CategoricalNB().fit(np.floor(X), SPECIES)
     # what float32 does not hold is still a number
     assert np.isfinite(sd.GaussianNB(n_epochs=3).fit(np.where(X == 1e300, 1e39, X), SPECIES).predict_proba(IRIS)).all()
-
-
-HIDDEN = np.where(np.arange(150) % 3, SPECIES, -1)
 
 
 def test_only_documents_with_labels_are_scored(tmp_path):

@@ -35,10 +35,8 @@ def corpus(tmp_path_factory):
 @pytest.mark.filterwarnings("error:X .*feature names")
 def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path):
     frame, y = table()
-    stored, memory = (
-        sd.MixedNB(kinds=KINDS, n_epochs=10).fit(corpus),
-        sd.MixedNB(kinds=KINDS, n_epochs=10).fit(frame, y),
-    )
+    stored = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(corpus)
+    memory = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(frame, y)
     assert list(stored.feature_names_in_) == list(frame.columns)
     assert {i: c.tolist() for i, c in stored.categories_.items()} == {
         1: ["blue", "green", "red"], 3: [False, True], 4: [10, 20, 30],
@@ -69,9 +67,7 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
 
 def test_only_mixed_models_take_categories(corpus):
     for model in (sd.GaussianNB(), sd.CategoricalNB(), sd.BernoulliNB()):
-        with pytest.raises(
-            sd.CorpusError, match=r"columns of text, categories or booleans: MixedNB takes such corpora"
-        ):
+        with pytest.raises(sd.CorpusError, match="columns of text, categories or booleans: MixedNB takes such corpora"):
             model.fit(corpus)
     with pytest.raises(ValueError, match="GaussianRegressor takes numbers"):
         sd.GaussianRegressor().fit(corpus)
@@ -140,20 +136,13 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     assert np.isnan(sd.write_corpus(tmp_path / "o", counts, y[:40], dense=True).read(0, 40).values).sum() == 10
 
 
-@pytest.mark.parametrize(
-    ("column", "said"),
-    [
-        (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
-        (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
-        (["x", 1, None] * 100, "'when' holds values of type int, str"),
-        (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
-        (
-            pd.cut(pd.Series(np.arange(300)), 3),
-            "'when' holds values of type Interval.*turn the column into one of these",
-        ),
-    ],
-    ids=["dates", "times", "mixed", "complex", "intervals"],
-)
+@pytest.mark.parametrize(("column", "said"), [
+    (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
+    (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
+    (["x", 1, None] * 100, "'when' holds values of type int, str"),
+    (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
+    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*turn the column into one of these"),
+], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
     frame, y = table()
     with pytest.raises(ValueError, match=said):

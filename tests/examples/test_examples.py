@@ -39,10 +39,7 @@ def few_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
 def sentences(seed: int) -> list[tuple[str, str]]:
     """Return 90 labelled documents whose classes have words of their own, and share others."""
     draw = np.random.default_rng(seed)
-    return [
-        (name, " ".join(f"{w}{draw.integers(12)}" for w in draw.choice([name, "and"], size=15)))
-        for name in CLASSES * 45
-    ]
+    return [(c, " ".join(f"{w}{draw.integers(12)}" for w in draw.choice([c, "and"], size=15))) for c in CLASSES * 45]
 
 
 def stars(seed: int) -> list[str]:
@@ -65,9 +62,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         stemmed = [f"{label}\t{text}\n" for label, text in rows]
         files = {f"classes/cachopo/{name}-{part}-stemmed.derived.txt.xz": stemmed for name in ("20ng", "r52")}
         files |= {f"classes/cachopo/{name}-{part}-stemmed.txt.xz": stemmed for name in ("r8", "webkb")}
-        files[f"classes/imdb/imdb-{part}.tsv.xz"] = [
-            f"{label}\t5\t{i}\t{text}\n" for i, (label, text) in enumerate(rows)
-        ]
+        files[f"classes/imdb/imdb-{part}.tsv.xz"] = [f"{y}\t5\t{i}\t{text}\n" for i, (y, text) in enumerate(rows)]
         files[f"stars/imdb/imdb-{part}.tsv.xz"] = stars(seed)
         for name, lines in files.items():
             kind, _, rest = name.partition("/")
@@ -82,68 +77,31 @@ TOMOTOPY = find_spec("tomotopy") is not None
 Pattern = tuple[str, int] | tuple[str, int, float, float]
 """What is printed, how often, and between which numbers those lie that it has; -1: at least once."""
 SCRIPTS: dict[str, tuple[str, tuple[str, ...], list[Pattern]]] = {
-    "first_steps.py": (
-        "",
-        ("docstrings.model",),
-        [(r"^(?:nll|ncll|hinge) +(\S+)", 3, 0.5, 1.0), (r"the same after loading: True", 1)],
-    ),
-    "pictures.py": (
-        "",
-        ("training.png", "confusions.png", "probabilities.png", "words.png"),
-        [(r"\brich\b", -1), (r"\bdistributed\b", -1)],
-    ),
+    "first_steps.py": ("", ("docstrings.model",), [
+        (r"^(?:nll|ncll|hinge) +(\S+)", 3, 0.5, 1.0), (r"the same after loading: True", 1)]),
+    "pictures.py": ("", ("training.png", "confusions.png", "probabilities.png", "words.png"), [
+        (r"\brich\b", -1), (r"\bdistributed\b", -1)]),
     "corpus_on_dask.py": ("", (), [(r"cut off in epoch 2", 1), (r"without: (\S+) \1$", 1)]),
-    "naive_bayes_convergence.py": (
-        "classes",
-        ("naive-bayes-ncll.png", "naive-bayes-hinge.png"),
-        [(r"^(?:20ng|r52) +(?:ncll|hinge) (?:P1|P2) +(\S+)", 8, 0.9, 1.0)],
-    ),
-    "against_sgd.py": (
-        "classes",
-        ("against-sgd-ncll.png", "against-sgd-hinge.png"),
-        [(r"^  (?:SGD|P1|P2) +lambda", 14)],
-    ),
-    "topics_of_classes.py": (
-        "classes",
-        ("figure-4.png", "figure-9.png", "topics.png"),
-        [(r"LDA +accuracy (\S+)", 6 + 2 * TOMOTOPY, 0.6, 1.0)],
-    ),
-    "toy_gaussian.py": (
-        "",
-        ("toy-gaussian.png",),
-        [(r"(0\.\d+)$", 5, 0.77, 1.0), (r"0\.7[7-9]\d*$|0\.8[01]\d*$", 1), (r"(0\.9[1-9]\d*)$", 4)],
-    ),
-    "mixtures_table_1.py": (
-        "digits",
-        ("mixtures-figure-1.png",),
-        [
-            (r"^\| (?:EM-PCA40|EM-NMF80|DT-NMF80|defaults) \| [12] \| \S+ / \S+ \| (\S+) / \S+ \|", 8, 0, 60),
-            (r"^\| (?:SVC|nearest neighbours) \| [\d,]+ digits kept \|", 2),
-            (r"A part of the table: 2,000 digits", 1),
-        ],
-    ),
-    "sparse_features.py": (
-        "digits",
-        ("sparse-features.png",),
-        [
-            (r"^\| mixture, M = 8, (?:pixels|NMF features) \| [\d.]+ \|", 2),
-            (r"^\| (?:SVC|nearest neighbours), pixels \| [\d.]+ \|", 2),
-            (r"^\| SVC, pixels \| ([\d.]+) \|", 1, 0, 60),
-        ],
-    ),
+    "naive_bayes_convergence.py": ("classes", ("naive-bayes-ncll.png", "naive-bayes-hinge.png"), [
+        (r"^(?:20ng|r52) +(?:ncll|hinge) (?:P1|P2) +(\S+)", 8, 0.9, 1.0)]),
+    "against_sgd.py": ("classes", ("against-sgd-ncll.png", "against-sgd-hinge.png"), [
+        (r"^  (?:SGD|P1|P2) +lambda", 14)]),
+    "topics_of_classes.py": ("classes", ("figure-4.png", "figure-9.png", "topics.png"), [
+        (r"LDA +accuracy (\S+)", 6 + 2 * TOMOTOPY, 0.6, 1.0)]),
+    "toy_gaussian.py": ("", ("toy-gaussian.png",), [
+        (r"(0\.\d+)$", 5, 0.77, 1.0), (r"0\.7[7-9]\d*$|0\.8[01]\d*$", 1), (r"(0\.9[1-9]\d*)$", 4)]),
+    "mixtures_table_1.py": ("digits", ("mixtures-figure-1.png",), [
+        (r"^\| (?:EM-PCA40|EM-NMF80|DT-NMF80|defaults) \| [12] \| \S+ / \S+ \| (\S+) / \S+ \|", 8, 0, 60),
+        (r"^\| (?:SVC|nearest neighbours) \| [\d,]+ digits kept \|", 2), (r"A part of the table: 2,000 digits", 1)]),
+    "sparse_features.py": ("digits", ("sparse-features.png",), [
+        (r"^\| mixture, M = 8, (?:pixels|NMF features) \| [\d.]+ \|", 2), (r"^\| SVC, pixels \| ([\d.]+) \|", 1, 0, 60),
+        (r"^\| (?:SVC|nearest neighbours), pixels \| [\d.]+ \|", 2)]),
     "nmf_of_a_corpus.py": ("", (), [(r"accuracy (\S+) on", 2, 0.8, 1.0)]),
-    "supervised_topics.py": (
-        "stars",
-        ("supervised-topics.png", "supervised-topics-words.png"),
-        [
-            (r"^AUC over topics, BP-sLDA: \{5: ([\d.]+)", 1, 0.9, 1.0),
-            (r"^R2 over topics, BP-sLDA: \{5: ([\d.]+)", 1, 0.3, 1.0),
-            (r"topic of", -1),
-            (r"AUC over topics, MLP 200 x 200", 1),
-            (r"R2 over topics, sLDA", int(TOMOTOPY)),
-        ],
-    ),
-}
+    "supervised_topics.py": ("stars", ("supervised-topics.png", "supervised-topics-words.png"), [
+        (r"^AUC over topics, BP-sLDA: \{5: ([\d.]+)", 1, 0.9, 1.0), (r"AUC over topics, MLP 200 x 200", 1),
+        (r"^R2 over topics, BP-sLDA: \{5: ([\d.]+)", 1, 0.3, 1.0), (r"R2 over topics, sLDA", int(TOMOTOPY)),
+        (r"topic of", -1)]),
+}  # fmt: skip
 """By script: the corpora that it reads, the files that it promises, and what it prints."""
 
 

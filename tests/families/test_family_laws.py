@@ -18,6 +18,8 @@ FAMILIES = st.one_of(
     st.builds(Multinomial, n_categories=st.integers(2, 5), alpha=st.floats(0.0, 5.0), length=st.integers(1, 9)),
     st.builds(GaussianFull, n_columns=st.integers(1, 3), alpha=st.floats(0.0, 5.0)),
 )
+NORMAL = GaussianFull(2)
+COVARIANCE = np.array([[2.0, 0.6], [0.6, 1.0]])
 
 
 @given(family=FAMILIES, seed=st.integers(0, 10_000))
@@ -59,34 +61,21 @@ def test_a_wrong_family_is_found_out(name):
         check_family(type("Broken", (family,), methods)())
 
 
-NORMAL = GaussianFull(2)
-COVARIANCE = np.array([[2.0, 0.6], [0.6, 1.0]])
-
-
-@pytest.mark.parametrize(
-    ("family", "mu", "x", "expected"),
-    [
-        (Bernoulli(), [0.3], [1.0], stats.bernoulli.logpmf(1, 0.3)),
-        (Poisson(), [2.5], [4.0], stats.poisson.logpmf(4, 2.5)),
-        (Exponential(), [2.0], [3.0], stats.expon.logpdf(3, scale=2.0)),
-        (Gaussian(), [1.0, 5.0], [2.5], stats.norm.logpdf(2.5, 1.0, 2.0)),
-        (Categorical(3), [0.2, 0.5], [2.0], np.log(0.5)),
-        (Categorical(3), [0.2, 0.5], [0.0], np.log(0.3)),
-        (
-            Multinomial(3, length=5),
-            [1.0, 2.5],
-            [1.0, 1.0, 3.0],
-            stats.multinomial.logpmf([1, 1, 3], 5, [0.3, 0.2, 0.5]),
-        ),
-        (
-            NORMAL,
-            NORMAL.from_moments(np.array([1.0, -1.0]), COVARIANCE),
-            [0.5, 0.25],
-            stats.multivariate_normal.logpdf([0.5, 0.25], [1.0, -1.0], COVARIANCE),
-        ),
-    ],
-    ids=lambda value: type(value).__name__ if hasattr(value, "statistics") else "",
-)
+@pytest.mark.parametrize(("family", "mu", "x", "expected"), [
+    (Bernoulli(), [0.3], [1.0], stats.bernoulli.logpmf(1, 0.3)),
+    (Poisson(), [2.5], [4.0], stats.poisson.logpmf(4, 2.5)),
+    (Exponential(), [2.0], [3.0], stats.expon.logpdf(3, scale=2.0)),
+    (Gaussian(), [1.0, 5.0], [2.5], stats.norm.logpdf(2.5, 1.0, 2.0)),
+    (Categorical(3), [0.2, 0.5], [2.0], np.log(0.5)),
+    (Categorical(3), [0.2, 0.5], [0.0], np.log(0.3)),
+    (Multinomial(3, length=5), [1.0, 2.5], [1.0, 1.0, 3.0], stats.multinomial.logpmf([1, 1, 3], 5, [0.3, 0.2, 0.5])),
+    (
+        NORMAL,
+        NORMAL.from_moments(np.array([1.0, -1.0]), COVARIANCE),
+        [0.5, 0.25],
+        stats.multivariate_normal.logpdf([0.5, 0.25], [1.0, -1.0], COVARIANCE),
+    ),
+], ids=lambda value: type(value).__name__ if hasattr(value, "statistics") else "")  # fmt: skip
 def test_densities_are_scipys(family, mu, x, expected):
     theta = family.to_natural(np.asarray(mu))
     assert family.log_density(theta, np.asarray(x)) == pytest.approx(expected, rel=1e-12)

@@ -37,7 +37,6 @@ def local_cluster(n_workers: int, **more: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def pids(client: Any) -> list[int]:
-    """Return the worker processes of a cluster."""
     return sorted(client.run(os.getpid).values())
 
 

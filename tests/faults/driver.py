@@ -18,7 +18,6 @@ TESTS = Path(__file__).parent.parent
 
 
 def start(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run a driver until it ends or is killed."""
     command = [sys.executable, "-m", "faults.driver", *map(str, arguments)]
     return subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=120, check=False)
 

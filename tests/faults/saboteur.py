@@ -2,13 +2,15 @@
 
 A folder holds the plan and the records, so that worker processes, later drivers and the test all see them:
 ``faults.json`` maps a point such as ``map 1 2 3`` (epoch 1, round 2, lane 3) to who dies there and how often;
-``work.log`` has a line of a point and a process for every piece of work begun; ``killed.log`` the processes killed.
+``work.log`` has a line of a point and a process for every piece of work begun; ``killed.log`` the processes killed;
+``calls.log`` the calls of tasks that fail now and then, always, or fatally.
 """
 
 import contextlib
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -76,9 +78,9 @@ def reach(folder: str, point: str) -> None:
     fault = json.loads(Path(folder, "faults.json").read_text()).get(point)
     if fault is None:
         return
-    for time in range(fault["times"]):
+    for turn in range(fault["times"]):
         try:
-            os.close(os.open(Path(folder, f"{point}-{time}.done"), os.O_CREAT | os.O_EXCL))
+            os.close(os.open(Path(folder, f"{point}-{turn}.done"), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
         victims = list(dict.fromkeys(pid_of(folder, v) for v in fault["victims"]))[: fault["count"]]
@@ -89,7 +91,6 @@ def reach(folder: str, point: str) -> None:
 
 
 def pid_of(folder: str, victim: str | int) -> int:
-    """Return the process that is called "self" or "driver", or has this number."""
     if victim == "self":
         return os.getpid()
     return int(Path(folder, "driver.pid").read_text()) if victim == "driver" else int(victim)
@@ -102,9 +103,7 @@ def note(folder: str, file: str, line: str) -> None:
     os.close(descriptor)
 
 
-def plan_faults(
-    folder: Path, *points: str, victims: Sequence[str | int] = ("self",), count: int = 99, times: int = 1
-) -> None:
+def plan_faults(folder: Path, *points: str, victims: Sequence[str | int] = ("self",), count: int = 99, times: int = 1):
     """Say that at these points the first `count` of the victims die, the first so many `times` that one is reached."""
     folder.mkdir(exist_ok=True)
     faults = {point: {"victims": list(victims), "count": count, "times": times} for point in points}
@@ -112,12 +111,10 @@ def plan_faults(
 
 
 def work(folder: Path) -> Counter[str]:
-    """Return how often the work at each point was begun."""
     return Counter(line.rpartition(":")[0] for line in (folder / "work.log").read_text().splitlines())
 
 
 def killed(folder: Path) -> list[int]:
-    """Return the processes killed."""
     file = folder / "killed.log"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
@@ -135,3 +132,56 @@ def sabotaged(folder: Path) -> Iterator[None]:
 
     with mock.patch.object(MultinomialNB, "_learner", disturbed):
         yield
+
+
+def calls(folder: Path) -> int:
+    file = folder / "calls.log"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def fail_at_first(folder: Path, times: int, error: Exception) -> str:
+    note(str(folder), "calls.log", str(os.getpid()))
+    if calls(folder) <= times:
+        raise error
+    return "done"
+
+
+def die(folder: Path) -> None:
+    note(str(folder), "calls.log", str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill(process: int) -> str:
+    os.kill(process, signal.SIGKILL)
+    time.sleep(0.5)
+    return "killed"
+
+
+def repeat(value: Any, *_: Any) -> Any:
+    return value
+
+
+def rest(seconds: float) -> int:
+    """Take time, and say which process did."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@dataclass(frozen=True)
+class Picky:
+    """A learner that cannot take documents of which a word occurs too often."""
+
+    inner: Any
+    most: int
+    folder: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("inner", "most", "folder"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def map(self, state, documents, lane):
+        note(self.folder, "calls.log", f"{lane.start}:{lane.stop}")
+        if documents.documents.data.max(initial=0) > self.most:
+            raise ArithmeticError("a word too often")
+        return self.inner.map(state, documents, lane)

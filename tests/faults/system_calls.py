@@ -26,6 +26,8 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.storage import publish as publishing
 from sdem_dist.storage.archive import write_archive
 
+LEARNER = SdEM(NaiveBayes(6, Classes(2)), 10.0, Merge())
+
 
 class Watched:
     """A file that says when something is written to it."""
@@ -77,9 +79,6 @@ def watched(stop: int | None, action: Callable[[], None]) -> Iterator[list[str]]
         mock.patch.object(io, "open", opened),
     ):
         yield calls
-
-
-LEARNER = SdEM(NaiveBayes(6, Classes(2)), 10.0, Merge())
 
 
 def publish(what: str, folder: Path, generation: int) -> None:

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
 import pytest
-from faults import work
+from faults import saboteur
 from faults.clusters import is_end_of, local_cluster, model, wait_until
+from reference import trained_bits
 from reference.trained_bits import bits
 
 from sdem_dist import ClusterError
@@ -75,7 +76,7 @@ def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
         monkeypatch.setattr(cluster_monitor.compat, "ask_scheduler", unreachable)
         monkeypatch.setattr(cluster_monitor, "PULSE", 0.0)
         with pytest.raises(ClusterError, match="was lost: Timed out"):
-            executor.result(executor.submit(work.rest, 1.0))
+            executor.result(executor.submit(saboteur.rest, 1.0))
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_long_honest_work_is_waited_for_and_a_scheduler_that_hangs_before_the_ru
     with cluster_of_processes(tmp_path) as (address, scheduler, workers), connected(address) as client:
         executor = dask.DaskExecutor(client, wait_for_workers=30.0)
         executor.wait_for_workers = executor.silence = 1.5
-        assert executor.result(executor.submit(work.rest, 4.0)) in workers
+        assert executor.result(executor.submit(saboteur.rest, 4.0)) in workers
         os.kill(scheduler, signal.SIGSTOP)
         with pytest.raises(ClusterError, match="has not answered for 0.5 s: it hangs"):
             dask.DaskExecutor(client, silence=0.5)
@@ -97,7 +98,7 @@ def test_a_worker_that_hangs_is_replaced_by_another(tmp_path, monkeypatch):
     with cluster_of_processes(tmp_path, 2) as (address, _, workers), connected(address) as client:
         client.wait_for_workers(2, timeout=30)
         executor = dask.DaskExecutor(client)
-        handles = [executor.submit(work.rest, 1.0 + i / 100) for i in range(2)]
+        handles = [executor.submit(saboteur.rest, 1.0 + i / 100) for i in range(2)]
         os.kill(workers[0], signal.SIGSTOP)
         assert {executor.result(h) for h in handles} == {workers[1]}
 
@@ -111,15 +112,8 @@ def set_paused(paused: bool, dask_worker) -> None:
 
 
 def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
-    from distributed import Client, LocalCluster
-
     monkeypatch.setattr(cluster_monitor, "WAIT_FOR_WORKERS", 1.0)
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with trained_bits.local_cluster(1, processes=False, memory_limit=0) as (_, client):
         client.run(set_paused, True)
         with pytest.raises(ClusterError, match="paused"):
             model().fit(corpus, client=client)
@@ -132,11 +126,11 @@ def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, mon
         executor = dask.DaskExecutor(client)
         state = executor.put(1)
         for place in (0.0, 0.5):  # both have it
-            assert executor.result(executor.submit(work.repeat, state, affinity=place)) == 1
+            assert executor.result(executor.submit(saboteur.repeat, state, affinity=place)) == 1
         asked, other = executor.workers
         client.run(set_paused, True)
         wait_until(lambda: not client.cluster.scheduler.running, "both are paused")
-        waiting = executor.submit(work.repeat, state, affinity=0.0)
+        waiting = executor.submit(saboteur.repeat, state, affinity=0.0)
         scheduler = cluster.scheduler
         wait_until(lambda: waiting.key in {task.key for task in scheduler.unrunnable}, "the task waits")
         if lost:
@@ -153,9 +147,7 @@ def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypat
     with local_cluster(2) as (_, client):
         executor = dask.DaskExecutor(client)
         other = client.run(os.getpid)[executor.workers[1]]
-        assert executor.run_on_all_workers(work.kill, other) == ["killed"], (
-            "the first does it, and then the second is dead"
-        )
+        assert executor.run_on_all_workers(saboteur.kill, other) == ["killed"], "the first kills the second"
 
 
 @pytest.mark.parametrize("what", ["client", "cluster"])
@@ -193,9 +185,9 @@ def test_two_trainings_at_once(clients, corpus):
 @pytest.mark.slow
 def test_a_cluster_that_is_busy(corpus, undisturbed):
     with local_cluster(2) as (cluster, other), connected(cluster.scheduler_address) as client:
-        foreign = other.map(work.rest, [0.2 + i / 1000 for i in range(40)])
+        foreign = other.map(saboteur.rest, [0.2 + i / 1000 for i in range(40)])
         executor = dask.DaskExecutor(client, wait_for_workers=2.0, silence=5.0)
-        own = executor.submit(work.repeat, 1)
+        own = executor.submit(saboteur.repeat, 1)
         began = time.monotonic()
         assert executor.result(own) == 1, "waiting for one's turn is not a failure"
         waited = time.monotonic() - began
@@ -224,11 +216,10 @@ def test_workers_that_never_come_back_end_the_run(corpus):
     """All workers leave in the middle, and no nanny replaces them."""
     with local_cluster(2) as (cluster, client):
         executor = dask.DaskExecutor(client, wait_for_workers=2.0)
-        running = executor.submit(work.rest, 30)
+        running = executor.submit(saboteur.rest, 30)
         cluster.scale(0)
         with pytest.raises(ClusterError, match="has had no worker for 2 s"):
             executor.result(running)
     events = executor.drain_events()
     joined, lost = ([e.worker for e in events if isinstance(e, kind)] for kind in (WorkerJoined, WorkerLost))
-    assert len(joined) == 2
-    assert sorted(lost) == sorted(joined)
+    assert len(joined) == 2 and sorted(lost) == sorted(joined)

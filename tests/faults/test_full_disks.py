@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from faults.clusters import is_end_of, model
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
-from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, write_corpus
+from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, open_corpus, write_corpus
 from sdem_dist.cli.inspect import read_events
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import CheckpointWritten
@@ -31,7 +32,6 @@ def _mount(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, n_bytes: int) -> Iterator[Path]:
-    """Mount a disk of so many bytes at an empty folder."""
     folder.mkdir()
     _mount("-t", "tmpfs", "-o", f"size={n_bytes}", "tmpfs", str(folder))
     try:
@@ -46,7 +46,6 @@ def make_read_only(folder: Path) -> None:
 
 @contextlib.contextmanager
 def filled(folder: Path, leaving: int) -> Iterator[None]:
-    """Fill the disk of a folder but for some bytes."""
     ballast = folder / "ballast"
     disk = os.statvfs(folder)
     with ballast.open("wb") as file:
@@ -86,10 +85,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint(leaving, corpus, undist
         if is_end_of(event, 1, 0):
             ballast.enter_context(filled(disk, leaving))
 
-    with (
-        ballast,
-        pytest.raises(ModelError, match=r"cannot write .*checkpoint-.*: No space left on device \(.* MB free"),
-    ):
+    with ballast, pytest.raises(ModelError, match=r"write .*checkpoint-.*: No space left on device \(.* MB free"):
         model(n_jobs=1).fit(corpus, checkpoint=disk / "kept", checkpoint_rounds=1, callbacks=[fill])
     assert names(disk / "kept") == [p.name for p in written[-2:]]
     resumed = model(n_jobs=1).fit(corpus, checkpoint=disk / "kept", checkpoint_rounds=1, resume=True)
@@ -108,8 +104,19 @@ def test_a_model_and_a_corpus_on_a_full_disk(corpus, disk, source):
         with pytest.raises((CorpusError, IngestError), match="No space left on device"):
             ingest([source], disk / "corpus", n_jobs=1)
         assert names(disk) == ["ballast", "model"]
-    assert (disk / "model").read_bytes() == earlier
-    assert bits(load_model(disk / "model")) == bits(fitted)
+    assert (disk / "model").read_bytes() == earlier and bits(load_model(disk / "model")) == bits(fitted)
+
+
+def test_a_full_disk_of_an_ingests_worker_is_told_of_once_and_a_repetition_succeeds(disk, source):
+    command = [sys.executable, "-m", "sdem_dist", "ingest", source, disk / "corpus", "--workers", "1"]
+    with filled(disk, PAGE):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert names(disk) == ["ballast"]
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1 and said.count("No space left on device") == 1 and "nothing was written" in said
+    assert "Traceback" not in said
+    ingest([source], disk / "corpus")
+    assert names(disk) == ["corpus"] and open_corpus(disk / "corpus").n_documents == 2000
 
 
 def test_read_only_targets(corpus, disk, source, undisturbed):

@@ -26,7 +26,6 @@ WHAT = ["model", "checkpoint"]
 
 
 def published(what: str, folder: Path) -> int:
-    """Return the generation of what a reader finds."""
     if what == "model":
         arrays, metadata = read_archive(folder / "model", "sdem-model")
         assert (arrays["a"] == metadata["generation"]).all()
@@ -81,8 +80,7 @@ def test_each_call_fails(what, reason, tmp_path):
             assert name != "unlink"
         else:
             assert name == "unlink", "an old checkpoint that cannot be removed does not end a run"
-        assert made[stop] == name
-        assert published(what, tmp_path) == (2 if stop <= moment else 3 + stop)
+        assert made[stop] == name and published(what, tmp_path) == (2 if stop <= moment else 3 + stop)
         assert not list(tmp_path.glob(".*")), "nothing half done is left"
 
 
@@ -94,9 +92,7 @@ def test_the_process_is_killed_at_each_call(what, tmp_path):
     killed = tmp_path / "killed"
     killed.mkdir()
     command = [sys.executable, "-m", "faults.system_calls", what, str(killed)]
-    ended = subprocess.run(
-        command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=250, check=False
-    )
+    ended = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=250)
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) == len(expected)
     found, half_done = [], 0
@@ -172,8 +168,7 @@ def test_failed_rename_restores_the_old(tmp_path, monkeypatch):
     monkeypatch.setattr(publishing, "exchange", lambda a, b: False)
     with pytest.raises(CorpusError, match="Input/output error"), publish_directory(target, overwrite=True):
         pass
-    assert os.listdir(target) == ["old"]
-    assert os.listdir(tmp_path) == ["corpus"]
+    assert os.listdir(target) == ["old"] and os.listdir(tmp_path) == ["corpus"]
 
 
 def test_link_target_is_replaced_not_the_link(tmp_path):
@@ -181,8 +176,7 @@ def test_link_target_is_replaced_not_the_link(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with publish_directory(tmp_path / "link", overwrite=True) as partial:
         (partial / "new").write_text("")
-    assert (tmp_path / "link").is_symlink()
-    assert os.listdir(tmp_path / "real") == ["new"]
+    assert (tmp_path / "link").is_symlink() and os.listdir(tmp_path / "real") == ["new"]
 
 
 def test_only_abandoned_folders_are_cleared(tmp_path):
@@ -260,5 +254,4 @@ def test_four_writers_at_once(in_one_step, tmp_path, monkeypatch):
     assert len(replaced) < 4
     for error in replaced:
         assert "another process has put a corpus of its own" in str(error)
-    assert open_corpus(tmp_path / "c").read(0, 3).data[0] in (1, 2, 3, 4)
-    assert os.listdir(tmp_path) == ["c"]
+    assert open_corpus(tmp_path / "c").read(0, 3).data[0] in (1, 2, 3, 4) and os.listdir(tmp_path) == ["c"]

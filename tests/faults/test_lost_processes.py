@@ -104,8 +104,7 @@ def test_workers_that_join_midway_work(adaptive, corpus, folder, monkeypatch):
         at_end = set(pids(client))
     assert bits(fitted) == bits(model(n_lanes=48, n_epochs=5, n_jobs=1).fit(corpus))
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
-    assert len(first) == 1 and len(at_end) == 3
-    assert at_work == first | at_end
+    assert len(first) == 1 and len(at_end) == 3 and at_work == first | at_end
 
 
 def test_workers_of_a_search_die_after_the_first_and_the_third_fit(corpus):
@@ -141,49 +140,33 @@ DEATHS = [
 ]
 
 
-def kill_driver(corpus, folder, kept, where, point) -> None:
-    """Run a driver up to the point; then no process of it is left."""
-    plan_faults(folder, point, victims=["driver"])
-    ended = start(corpus.path, kept, folder, where)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert len(killed(folder)) == 1
-    begun = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines()}
-    wait_until(lambda: all_gone([*killed(folder), *begun]), "the driver has gone, and its workers after it")
-
-
-def go_on_here(corpus, folder, kept) -> tuple[str, int]:
-    """Resume in this process; return the bits, and the round of the whole run from which it went on."""
-    events: list = []
-    with sabotaged(folder):
-        fitted = model(n_jobs=1).fit(
-            corpus, checkpoint=kept, checkpoint_rounds=1, resume=True, callbacks=[events.append]
-        )
-    (started,) = (event for event in events if isinstance(event, StageStarted))
-    return bits(fitted), started.epoch
-
-
-def done_twice(folder) -> set[tuple[int, int]]:
-    """Return the rounds of which lanes were begun more than once."""
-    begun = (point.split() for point, n in work(folder).items() if n > 1)
-    return {(int(p[1]), int(p[2])) for p in begun if p[0] == "map" and p[1:] != ["0", "0", "0"]}  # which compiles, too
-
-
 @pytest.mark.parametrize(
     ("where", "point", "again", "then"),
     [pytest.param(*death, marks=pytest.mark.slow if i else ()) for i, death in enumerate(DEATHS)],
 )
 def test_a_driver_dies_and_another_goes_on(where, point, again, then, corpus, undisturbed, folder, tmp_path):
-    kill_driver(corpus, folder, tmp_path / "kept", where, point)
+    plan_faults(folder, point, victims=["driver"])
+    killed_driver = start(corpus.path, tmp_path / "kept", folder, where)
+    assert killed_driver.returncode == -signal.SIGKILL, killed_driver.stderr
+    assert len(killed(folder)) == 1
+    begun = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines()}
+    wait_until(lambda: all_gone([*killed(folder), *begun]), "the driver has gone, and its workers after it")
     newest = sorted((tmp_path / "kept").glob("checkpoint-*"))
     if then == "here":
-        found, epoch = go_on_here(corpus, folder, tmp_path / "kept")
-        assert not newest or epoch == int(re.findall(r"\d+", newest[-1].name)[1])
+        events: list = []
+        how = {"checkpoint": tmp_path / "kept", "checkpoint_rounds": 1, "resume": True, "callbacks": [events.append]}
+        with sabotaged(folder):
+            found = bits(model(n_jobs=1).fit(corpus, **how))
+        (started,) = (event for event in events if isinstance(event, StageStarted))
+        assert not newest or started.epoch == int(re.findall(r"\d+", newest[-1].name)[1])
     else:
         ended = start(corpus.path, tmp_path / "kept", folder, then)
         assert ended.returncode == 0, ended.stderr
         found = ended.stdout.strip()
     assert found == undisturbed
-    assert done_twice(folder) == {again}, "only the round under way is done again"
+    twice = (point.split() for point, n in work(folder).items() if n > 1)  # lanes; one of the first compiles, too
+    again_begun = {(int(p[1]), int(p[2])) for p in twice if p[0] == "map" and p[1:] != ["0", "0", "0"]}
+    assert again_begun == {again}, "only the round under way is done again"
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from sdem_dist.fitting.running import LazyParameters
 RNG = np.random.default_rng(0)
 SCORES, LABELS = RNG.normal(-20, 3, (50, 4)), RNG.integers(0, 4, 50)
 WEIGHTS, LENGTHS = RNG.random(50), RNG.integers(0, 9, 50).astype(float)
+CHOSEN_BY = ("macro_f1", "accuracy", "temperature", "tempered_log_loss")
 
 
 def sums_of(*columns):
@@ -63,26 +64,15 @@ def test_bits_do_not_depend_on_the_threads_of_blas():
     assert len(set(sums)) == 1
 
 
-CHOSEN_BY = ("macro_f1", "accuracy", "temperature", "tempered_log_loss")
-
-
-def drawn_scores(seed: int = 0, n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(-1, n_classes, n)
-    scores = -500.0 + 3.0 * rng.normal(size=(n, n_classes)) + 2.0 * (labels[:, None] == np.arange(n_classes))
-    weights = rng.integers(0, 3, n).astype(float)
-    scores[7], scores[8, 1:], scores[9, 0] = -np.inf, -np.inf, np.nan
-    labels[7:10], weights[7:10] = 1, 1.0
-    return scores, labels, weights
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_a_part_of_the_full_evaluation(seed):
-    scores, labels, weights = drawn_scores(seed)
-    lengths = np.ones(len(labels))
-    whole = ev.classifier_metrics(
-        ev.classifier_sums(ev.scored(scores, labels, weights, lengths, scores), tempered=True), 4
-    )
+    rng = np.random.default_rng(seed)
+    labels, weights = rng.integers(-1, 4, 300), rng.integers(0, 3, 300).astype(float)
+    scores = -500.0 + 3.0 * rng.normal(size=(300, 4)) + 2.0 * (labels[:, None] == np.arange(4))
+    scores[7], scores[8, 1:], scores[9, 0] = -np.inf, -np.inf, np.nan
+    labels[7:10], weights[7:10] = 1, 1.0
+    documents = ev.scored(scores, labels, weights, np.ones(300), scores)
+    whole = ev.classifier_metrics(ev.classifier_sums(documents, tempered=True), 4)
     found = ev.choosing_metrics(ev.choosing_sums(scores, labels, weights))
     assert set(found) == set(CHOSEN_BY)
     # A NaN loses no argmax of NumPy: only there do the two differ, by one document of weight 1.
@@ -103,8 +93,7 @@ def test_training_tells_of_held_out_documents_alone_what_chooses():
 
     MultinomialNB(random_state=0).fit(X, y, callbacks=[listen])
     held_out = {f"validation_{name}" for name in CHOSEN_BY}
-    assert seen[0] == ("choose", held_out)
-    assert seen[-1] == ("train", set())
+    assert seen[0] == ("choose", held_out) and seen[-1] == ("train", set())
 
 
 class Slow:

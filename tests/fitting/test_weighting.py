@@ -20,7 +20,6 @@ ALL, LABELS = random_counts(600, 60, 3, seed=4, length=20.0)
 
 
 def trained_rows(model, X, y=None):
-    """Return what a fitted model sees of documents that it is to be scored on."""
     source = source_of(model, X, y, use="score")
     return source.documents.read(0, source.n_documents).to_csr()
 
@@ -148,7 +147,6 @@ def test_ncll_where_classes_overlap(n_documents, tmp_path):
 
 
 def of_sizes(sizes: list[int], own_words: int = 10) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return the first documents of each class, so many, in a random order."""
     X, y = documents(40 * len(sizes), len(sizes), own_words)
     rows = np.concatenate([np.flatnonzero(y == k)[:n] for k, n in enumerate(sizes)])
     rows = np.random.default_rng(1).permutation(rows)
@@ -156,18 +154,15 @@ def of_sizes(sizes: list[int], own_words: int = 10) -> tuple[sp.csr_matrix, np.n
     return X[rows], y[rows]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "loss"),
-    [
-        ([8] * 4, "ncll"),
-        ([10, 8, 8, 6], "ncll"),
-        ([11, 8, 8, 8], "hinge"),
-        ([8, 8, 8, 8, 2], "ncll"),
-        ([29] * 3, "ncll"),
-        ([30] * 3, "hinge"),
-        ([8, 8], "hinge"),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "loss"), [
+    ([8] * 4, "ncll"),
+    ([10, 8, 8, 6], "ncll"),
+    ([11, 8, 8, 8], "hinge"),
+    ([8, 8, 8, 8, 2], "ncll"),
+    ([29] * 3, "ncll"),
+    ([30] * 3, "hinge"),
+    ([8, 8], "hinge"),
+])  # fmt: skip
 def test_sizes_of_classes_decide_the_loss_of_few_documents(sizes, loss, tmp_path, caplog):
     X, y = of_sizes(sizes)
     in_memory = MultinomialNB()

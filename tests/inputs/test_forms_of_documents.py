@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 
 import sdem_dist as sd
-from sdem_dist import MultinomialNB
 from sdem_dist.text import VectorizerSettings
 
 RNG = np.random.default_rng(0)
@@ -30,6 +29,7 @@ OF_COUNTS = {
     "multiplicative": sd.MultiplicativeMixtureClassifier(2, n_epochs=3),
     "supervised topics": sd.SupervisedLDAClassifier(3, n_epochs=1),
 }
+SORTED, LABELS = random_counts(300, 200, 3, seed=3, length=60.0)
 
 
 @pytest.mark.parametrize("name", OF_COUNTS)
@@ -51,7 +51,7 @@ def test_held_out_texts_are_evaluated_while_a_model_of_texts_trains():
 
 def test_a_model_counts_texts_anew_after_each_fit_and_when_it_is_copied_or_saved(tmp_path):
     settings = VectorizerSettings(ngram_range=(1, 2), stop_words="english")
-    model = MultinomialNB(n_epochs=2, vectorizer=settings).fit(TEXTS, Y)
+    model = sd.MultinomialNB(n_epochs=2, vectorizer=settings).fit(TEXTS, Y)
     assert any(" " in term for term in model.vocabulary_)
     first = model.predict_proba(TEXTS[:9])
     model.save(tmp_path / "m")
@@ -102,13 +102,13 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def model():
-    return MultinomialNB(n_epochs=2).fit(TEXTS, Y)
+    return sd.MultinomialNB(n_epochs=2).fit(TEXTS, Y)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_bits(form, model):
     made = FORMS[form]
-    other = MultinomialNB(n_epochs=2).fit(made(TEXTS), Y)
+    other = sd.MultinomialNB(n_epochs=2).fit(made(TEXTS), Y)
     assert other.vocabulary_ == model.vocabulary_
     assert other.feature_log_prob_.tobytes() == model.feature_log_prob_.tobytes()
     probabilities = np.asarray(other.predict_proba(made(TEXTS)))
@@ -119,12 +119,9 @@ def test_every_form_gives_the_same_bits(form, model):
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_of_several_columns_one_is_to_be_chosen(frame, model):
-    for call in (lambda X: MultinomialNB().fit(X, Y), model.predict):
+    for call in (lambda X: sd.MultinomialNB().fit(X, Y), model.predict):
         with pytest.raises(ValueError, match="pass one column"):
             call(frame({"title": TEXTS, "body": TEXTS}))
-
-
-SORTED, LABELS = random_counts(300, 200, 3, seed=3, length=60.0)
 
 
 def shuffled(matrix: sp.csr_matrix, *, twice: bool) -> sp.csr_matrix:
@@ -146,7 +143,7 @@ def test_the_order_of_a_rows_entries_changes_nothing(dtype, twice):
     given = shuffled(SORTED.astype(dtype), twice=twice)
     assert not given.has_canonical_format
     before = given.indices.copy()
-    model, plain = MultinomialNB().fit(given, LABELS), MultinomialNB().fit(SORTED.astype(dtype), LABELS)
+    model, plain = sd.MultinomialNB().fit(given, LABELS), sd.MultinomialNB().fit(SORTED.astype(dtype), LABELS)
     np.testing.assert_array_equal(model.state_.words, plain.state_.words)
     np.testing.assert_array_equal(model.predict_proba(given), plain.predict_proba(SORTED.astype(dtype)))
     np.testing.assert_array_equal(given.indices, before)
@@ -155,5 +152,5 @@ def test_the_order_of_a_rows_entries_changes_nothing(dtype, twice):
 def test_counts_beyond_32_bits_are_sorted_too():
     large = sp.csr_matrix(([2**33, 1, 2, 1], [1, 0, 0, 1], [0, 2, 4]), shape=(2, 2))
     ordered = sp.csr_matrix(([1, 2**33, 2, 1], [0, 1, 0, 1], [0, 2, 4]), shape=(2, 2))
-    models = [MultinomialNB(loss="nll").fit(M, [0, 1]) for M in (large, ordered)]
+    models = [sd.MultinomialNB(loss="nll").fit(M, [0, 1]) for M in (large, ordered)]
     np.testing.assert_array_equal(*(model.state_.words for model in models))

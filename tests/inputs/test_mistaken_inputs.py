@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from corpus.test_bad_input import BROKEN
 
 import sdem_dist as sd
-from sdem_dist import GaussianNB, LDAClassifier, MultinomialNB
 from sdem_dist.text import VectorizerSettings
 
 X = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
@@ -36,32 +35,29 @@ def of_texts():
     return sd.MultinomialNB(n_epochs=1).fit(TEXTS, MARKS)
 
 
-@pytest.mark.parametrize(
-    ("documents", "labels", "message"),
-    [
-        ("film", ["p"], "X is one text ('film'): put it in a list"),
-        ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
-        ([], [], "X holds no documents"),
-        (None, MARKS, "X is None"),
-        (set(TEXTS), MARKS, "X is a set"),
-        (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
-        ([text.encode() for text in TEXTS], MARKS, "X holds bytes, not texts"),
-        ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
-        (TEXTS, (mark for mark in MARKS), "y is a generator"),
-        (TEXTS, [["p"], ["n", "p"]] * 20, SEVERAL),
-        (TEXTS, [["p"], ["n"]] * 20, SEVERAL),
-        (TEXTS, np.eye(2, dtype=int)[[0, 1] * 20], SEVERAL),
-        (TEXTS, pa.array([["p"], ["n", "p"]] * 20), SEVERAL),
-        (sp.csr_matrix(NAN), MARKS, "Input X contains NaN, in row 1 (from 0)"),
-        (NAN, MARKS, "Input X contains NaN, in row 1 (from 0)"),
-        (np.full((40, 3), np.nan), MARKS, "contains NaN"),
-        ([[1, 2, 3], [4, 5]] * 20, MARKS, "inhomogeneous"),
-        (np.ones(40), MARKS, "2D array"),
-        *[(kind(words), MARKS, "documents are lists of words: join them") for words in WORDS for kind in (list, pd.Series)],
-        (FRAME[["n", "body"]], MARKS, "texts in column 'body': pass one column, such as df['body']"),
-        (FRAME, MARKS, "texts in columns 'tag', 'body': pass one column, such as df['body']"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("documents", "labels", "message"), [
+    ("film", ["p"], "X is one text ('film'): put it in a list"),
+    ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
+    ([], [], "X holds no documents"),
+    (None, MARKS, "X is None"),
+    (set(TEXTS), MARKS, "X is a set"),
+    (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
+    ([text.encode() for text in TEXTS], MARKS, "X holds bytes, not texts"),
+    ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
+    (TEXTS, (mark for mark in MARKS), "y is a generator"),
+    (TEXTS, [["p"], ["n", "p"]] * 20, SEVERAL),
+    (TEXTS, [["p"], ["n"]] * 20, SEVERAL),
+    (TEXTS, np.eye(2, dtype=int)[[0, 1] * 20], SEVERAL),
+    (TEXTS, pa.array([["p"], ["n", "p"]] * 20), SEVERAL),
+    (sp.csr_matrix(NAN), MARKS, "Input X contains NaN, in row 1 (from 0)"),
+    (NAN, MARKS, "Input X contains NaN, in row 1 (from 0)"),
+    (np.full((40, 3), np.nan), MARKS, "contains NaN"),
+    ([[1, 2, 3], [4, 5]] * 20, MARKS, "inhomogeneous"),
+    (np.ones(40), MARKS, "2D array"),
+    *[(kind(words), MARKS, "documents are lists of words: join them") for words in WORDS for kind in (list, pd.Series)],
+    (FRAME[["n", "body"]], MARKS, "texts in column 'body': pass one column, such as df['body']"),
+    (FRAME, MARKS, "texts in columns 'tag', 'body': pass one column, such as df['body']"),
+])  # fmt: skip
 def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, message, of_texts):
     calls = [sd.MultinomialNB().fit]
     if isinstance(documents, str | pd.DataFrame | pd.Series | list) and labels is MARKS and "from 0" not in message:
@@ -165,15 +161,12 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
     assert model.score(sd.write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        (np.array(["b", "a", "b", "a"], np.dtypes.StringDType()), ["a", "b"]),
-        (pa.array(Y), ["a", "b"]),
-        (np.array([3, 1, 3, 1], object), [1, 3]),
-        (np.array([True, False, True, False], object), [False, True]),
-    ],
-)
+@pytest.mark.parametrize(("labels", "classes"), [
+    (np.array(["b", "a", "b", "a"], np.dtypes.StringDType()), ["a", "b"]),
+    (pa.array(Y), ["a", "b"]),
+    (np.array([3, 1, 3, 1], object), [1, 3]),
+    (np.array([True, False, True, False], object), [False, True]),
+])  # fmt: skip
 def test_labels_of_arrow_and_of_objects_are_labels(labels, classes):
     fitted = sd.MultinomialNB(n_epochs=1).fit(X, labels)
     assert fitted.classes_.tolist() == classes and type(fitted.classes_.tolist()[0]) is type(classes[0])
@@ -255,19 +248,19 @@ X4 = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
 NAN_LABEL = float("nan")
 GONE, NONE = r"position 2 \(from 0\) but None: .*", ["a", "b", None, "b"]
 REFUSED = [
-    (MultinomialNB(), NONE, GONE + "set unlabelled='', and None and NaN count as no label"),
-    (MultinomialNB(), [0, 1, None, 1], GONE + "unlabelled=-1"),
-    (GaussianNB(), NONE, GONE + "unlabelled=''"),
-    (MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "set unlabelled=-1"),
-    (MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "set unlabelled=''"),
-    (LDAClassifier(), NONE, GONE + "leave such documents out"),
-    *((MultinomialNB(), y, r"no label at position 1 \(from 0\) but (nan|<NA>): set unlabelled=")
+    (sd.MultinomialNB(), NONE, GONE + "set unlabelled='', and None and NaN count as no label"),
+    (sd.MultinomialNB(), [0, 1, None, 1], GONE + "unlabelled=-1"),
+    (sd.GaussianNB(), NONE, GONE + "unlabelled=''"),
+    (sd.MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "set unlabelled=-1"),
+    (sd.MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "set unlabelled=''"),
+    (sd.LDAClassifier(), NONE, GONE + "leave such documents out"),
+    *((sd.MultinomialNB(), y, r"no label at position 1 \(from 0\) but (nan|<NA>): set unlabelled=")
       for missing in (NAN_LABEL, pd.NA) for y in (["a", missing, "b", "b"], [1, missing, 2, 2])),
-    *((MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y has none but {name!r}")
+    *((sd.MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y has none but {name!r}")
       for missing, name in ((-1, -1), ("", ""), (None, ""), (NAN_LABEL, -1))),
-    (MultinomialNB(), ["a", "b", -1, "b"], "y mixes texts with others, first -1 at position 2 .* or name what stands for"),
-    (MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes texts with others, first 3 at position 3"),
-    (LDAClassifier(), ["a", "b", 1, "b"], "y mixes texts with others.*make all of one kind$"),
+    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes texts with others, first -1 at position 2 .* or name what stands for"),
+    (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes texts with others, first 3 at position 3"),
+    (sd.LDAClassifier(), ["a", "b", 1, "b"], "y mixes texts with others.*make all of one kind$"),
 ]  # fmt: skip
 
 
@@ -286,7 +279,7 @@ def test_labels_that_are_none_or_of_two_kinds_are_named(estimator, y, said):
 def test_missing_labels_are_what_unlabelled_names(y, unlabelled, missing):
     named = [unlabelled if label == "?" else label for label in y]
     gone = [missing if label == "?" else label for label in y]
-    expected = MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, named)
+    expected = sd.MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, named)
     kinds = [gone, pd.Series(gone), np.array(gone, object)]
     if isinstance(y[0], str):  # among which a number may stand for no label
         kinds += [np.array(named, object), pd.Series(named)]
@@ -294,7 +287,7 @@ def test_missing_labels_are_what_unlabelled_names(y, unlabelled, missing):
         kinds.append(np.array(gone))
         assert kinds[-1].dtype == np.float64
     for labels in kinds:
-        model = MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, labels)
+        model = sd.MultinomialNB(unlabelled=unlabelled, loss="nll").fit(X4, labels)
         assert model.classes_.tolist() == expected.classes_.tolist() == sorted({*y} - {"?"}, key=str)
         np.testing.assert_array_equal(model.feature_log_prob_, expected.feature_log_prob_)
         assert model.score(X4, labels) == expected.score(X4, named)
@@ -303,9 +296,9 @@ def test_missing_labels_are_what_unlabelled_names(y, unlabelled, missing):
 
 
 def test_nor_are_documents_scored_by_labels_that_are_none():
-    model = MultinomialNB(n_epochs=1).fit(X4, ["a", "b", "a", "b"])
+    model = sd.MultinomialNB(n_epochs=1).fit(X4, ["a", "b", "a", "b"])
     for method in (model.score, model.evaluate, model.partial_fit):
         with pytest.raises(ValueError, match=r"position 1 \(from 0\) but None"):
             method(X4, ["a", None, "a", "b"])
-    known = MultinomialNB(loss="nll", unlabelled=-1).fit(X4, ["a", "b", "a", "b"])
+    known = sd.MultinomialNB(loss="nll", unlabelled=-1).fit(X4, ["a", "b", "a", "b"])
     assert known.classes_.tolist() == ["a", "b"], "a number may stand for no label among texts"

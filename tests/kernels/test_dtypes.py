@@ -50,7 +50,6 @@ def _shuffled(X):
 
 
 def counts(n_documents: int = 150, n_columns: int = 40, dtype: str = "int64") -> tuple[sp.csr_array, np.ndarray]:
-    """Return counts up to 10**6, of every magnitude, and labels."""
     rng = np.random.default_rng(0)
     y = np.arange(n_documents) % 3
     X = rng.poisson(np.where(np.arange(n_columns) % 3 == y[:, None], 0.9, 0.3))

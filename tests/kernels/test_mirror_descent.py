@@ -4,41 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels.small_topics import csr, problem
+from reference.random_documents import csr, problem
 
+from sdem_dist.kernels import mirror_descent as md
+from sdem_dist.kernels import topic_steps as ts
 from sdem_dist.kernels.csr import Counted
-from sdem_dist.kernels.mirror_descent import (
-    ACCELERATED,
-    FLOOR,
-    LINE_SEARCH,
-    LINE_SEARCH_L1,
-    MIRROR_DESCENT,
-    Descent,
-    Layers,
-    Words,
-    infer,
-    infer_documents,
-    objective,
-)
-from sdem_dist.kernels.topic_steps import (
-    GAUSSIAN,
-    LABELS,
-    NONE,
-    ORDERED,
-    POISSON,
-    SOFTMAX,
-    Progress,
-    Rates,
-    Response,
-    TopicDocuments,
-    Topics,
-    add_gradients,
-    run_batches,
-    step_topics,
-)
 
 ASCENDING = np.arange(256).astype(np.uint32)
-SEARCHES = LINE_SEARCH, LINE_SEARCH_L1
+SEARCHES = md.LINE_SEARCH, md.LINE_SEARCH_L1
 UNEVEN = (1.001, 1.4, 0.6, 2.5)
 """Alpha of four topics."""
 
@@ -49,9 +22,9 @@ def inferred(topics, counts, alpha, step, method, n_layers):
     rows = np.ascontiguousarray(topics[words])
     thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
     masses = np.empty((n_layers + 1, len(words)))
-    document = Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
-    points = np.empty_like(thetas) if method == ACCELERATED else thetas
-    infer(document, each_alpha(alpha, topics.shape[1]), step, method, Layers(thetas, points, steps, masses))
+    document = md.Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
+    points = np.empty_like(thetas) if method == md.ACCELERATED else thetas
+    md.infer(document, each_alpha(alpha, topics.shape[1]), step, method, md.Layers(thetas, points, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
     return thetas, steps
 
@@ -64,15 +37,15 @@ def length(step, counts, alpha, n_topics=4):
     return step / (counts.sum() + np.maximum(each_alpha(alpha, n_topics) - 1, 0).sum())
 
 
-def forward(topics, counts, alpha, steps, method=MIRROR_DESCENT):
+def forward(topics, counts, alpha, steps, method=md.MIRROR_DESCENT):
     """Equation 12 with given steps, and the floor; or Tseng's Algorithm 1, whose steps are those from the last point."""
     theta = found = point = np.full(topics.shape[1], 1 / topics.shape[1])
     for layer, step in enumerate(steps):
-        share = 2 / (layer + 2) if method == ACCELERATED else 1.0
+        share = 2 / (layer + 2) if method == md.ACCELERATED else 1.0
         theta = (1 - share) * found + share * point
         pull = topics.T @ (counts / (topics @ theta)) + (np.asarray(alpha) - 1) / theta
         p = point * np.exp(step * (pull - pull.max()))
-        point = np.maximum(p / p.sum(), FLOOR)
+        point = np.maximum(p / p.sum(), md.FLOOR)
         found = (1 - share) * found + share * point
     return found
 
@@ -84,16 +57,16 @@ def ordered_loss(score, cuts, label):
     return -np.log(below[label + 1] - below[label])
 
 
-def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, method=MIRROR_DESCENT):
+def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, method=md.MIRROR_DESCENT):
     theta = forward(topics, counts, alpha, steps, method)
     scores = gamma * output @ theta
-    if kind == SOFTMAX:
+    if kind == ts.SOFTMAX:
         return np.log(np.exp(scores).sum()) - scores[label]
-    if kind == ORDERED:  # a cut is the sum of its row, which by itself says nothing of theta
+    if kind == ts.ORDERED:  # a cut is the sum of its row, which by itself says nothing of theta
         return ordered_loss(scores[0], output[1:].sum(axis=1) / 4, label)
-    if kind == POISSON:
+    if kind == ts.POISSON:
         return gamma * (np.exp(output @ theta) - target * (output @ theta)).sum()
-    if kind == LABELS:
+    if kind == ts.LABELS:
         return (np.logaddexp(0, scores) - target * scores).sum()
     return 0.5 * gamma * ((target - output @ theta) ** 2).sum()
 
@@ -101,12 +74,11 @@ def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, metho
 def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method):
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
     n, totals = len(counts), np.ones(topics.shape[1])
-    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(n))
-    parameters, how = (
-        Topics(topics, totals, output),
-        Descent(each_alpha(alpha, topics.shape[1]), n_layers, step, method),
-    )
-    add_gradients(documents, np.arange(n), Response(kind, gamma), parameters, how, Topics(by_topics, totals, by_output))
+    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.ones(n))
+    parameters = ts.Topics(topics, totals, output)
+    how = md.Descent(each_alpha(alpha, topics.shape[1]), n_layers, step, method)
+    ends = ts.Topics(by_topics, totals, by_output)
+    ts.add_gradients(documents, np.arange(n), ts.Response(kind, gamma), parameters, how, ends)
     return by_topics, by_output
 
 
@@ -122,30 +94,27 @@ def differences(function, table, width=1e-6):
     return found
 
 
-@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, POISSON, ORDERED, LABELS])
-@pytest.mark.parametrize(
-    ("alpha", "step", "method"),
-    [
-        (1.001, 1.0, MIRROR_DESCENT),
-        (1.001, 30.0, MIRROR_DESCENT),
-        (1.5, 1.0, LINE_SEARCH),
-        (0.5, 0.1, MIRROR_DESCENT),
-        (0.7, 1.0, LINE_SEARCH),
-        (1.0, 2.0, LINE_SEARCH_L1),
-        (1.001, 1.0, ACCELERATED),
-        (1.5, 5.0, ACCELERATED),
-        (UNEVEN, 1.0, MIRROR_DESCENT),
-        (UNEVEN, 1.0, ACCELERATED),
-        (UNEVEN, 1.0, LINE_SEARCH_L1),
-    ],
-)
+@pytest.mark.parametrize("kind", [ts.SOFTMAX, ts.GAUSSIAN, ts.POISSON, ts.ORDERED, ts.LABELS])
+@pytest.mark.parametrize(("alpha", "step", "method"), [
+    (1.001, 1.0, md.MIRROR_DESCENT),
+    (1.001, 30.0, md.MIRROR_DESCENT),
+    (1.5, 1.0, md.LINE_SEARCH),
+    (0.5, 0.1, md.MIRROR_DESCENT),
+    (0.7, 1.0, md.LINE_SEARCH),
+    (1.0, 2.0, md.LINE_SEARCH_L1),
+    (1.001, 1.0, md.ACCELERATED),
+    (1.5, 5.0, md.ACCELERATED),
+    (UNEVEN, 1.0, md.MIRROR_DESCENT),
+    (UNEVEN, 1.0, md.ACCELERATED),
+    (UNEVEN, 1.0, md.LINE_SEARCH_L1),
+])  # fmt: skip
 @pytest.mark.parametrize("n_layers", [1, 3, 10])
 def test_gradients_are_those_of_finite_differences(kind, alpha, step, method, n_layers):
     topics, output, counts, labels, targets = problem(n_layers)
     gamma = 1.3
-    if kind in (POISSON, LABELS):
-        targets = np.floor(np.abs(targets) * 1.7) if kind == POISSON else (targets > 0).astype(float)
-    if kind == ORDERED:
+    if kind in (ts.POISSON, ts.LABELS):
+        targets = np.floor(np.abs(targets) * 1.7) if kind == ts.POISSON else (targets > 0).astype(float)
+    if kind == ts.ORDERED:
         output[1:] = np.array([[-0.4], [0.3]])
     by_topics, by_output = gradients(
         kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method
@@ -159,7 +128,7 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, method, n_
         )
 
     expected = differences(lambda u: total(topics, u), output)
-    if kind == ORDERED:
+    if kind == ts.ORDERED:
         expected[1:] *= 4
     np.testing.assert_allclose(by_output, expected, rtol=1e-5, atol=1e-7)
     expected = differences(lambda phi: total(phi, output), topics)
@@ -172,20 +141,18 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
     topics, output, counts, labels, targets = problem(5)
     labels[1] = -1
     by_topics, by_output, n = np.zeros_like(topics), np.zeros_like(output), len(counts)
-    documents = TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
-    totals, how, response = (
-        np.ones(4),
-        Descent(each_alpha(1.001, 4), 6, 1.0, MIRROR_DESCENT),
-        Response(SOFTMAX, 1.3, words, labelled),
+    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
+    how, response = (
+        md.Descent(each_alpha(1.001, 4), 6, 1.0, md.MIRROR_DESCENT),
+        ts.Response(ts.SOFTMAX, 1.3, words, labelled),
     )
-    add_gradients(
-        documents, np.arange(n), response, Topics(topics, totals, output), how, Topics(by_topics, totals, by_output)
-    )
-    frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), MIRROR_DESCENT, 6)[1] for x in counts]
+    before, found = (ts.Topics(of, np.ones(4), by) for of, by in ((topics, output), (by_topics, by_output)))
+    ts.add_gradients(documents, np.arange(n), response, before, how, found)
+    frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), md.MIRROR_DESCENT, 6)[1] for x in counts]
 
     def of_labels(topics, output):
         parts = zip(counts, labels, targets, frozen, documents.weights, strict=True)
-        return sum(w * loss(SOFTMAX, topics, output, x, y, r, 1.001, 1.3, s) for x, y, r, s, w in parts if y >= 0)
+        return sum(w * loss(ts.SOFTMAX, topics, output, x, y, r, 1.001, 1.3, s) for x, y, r, s, w in parts if y >= 0)
 
     def of_words(topics):
         parts = zip(counts, frozen, documents.weights, strict=True)
@@ -198,8 +165,10 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
 
 def test_the_gradient_without_outputs_holds_theta_fast():
     topics, output, counts, labels, targets = problem(7)
-    by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, MIRROR_DESCENT)
-    thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), MIRROR_DESCENT, 10)[0][-1] for x in counts]
+    by_topics, _ = gradients(
+        ts.NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, md.MIRROR_DESCENT
+    )
+    thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), md.MIRROR_DESCENT, 10)[0][-1] for x in counts]
     expected = differences(
         lambda phi: -sum(x @ np.log(phi @ theta) for x, theta in zip(counts, thetas, strict=True)), topics
     )
@@ -221,13 +190,13 @@ def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, 
     thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
     words = np.flatnonzero(counts[0])
     values = [
-        objective(counts[0][words], topics[words] @ theta, theta, each_alpha(alpha, n_topics)) for theta in thetas
+        md.objective(counts[0][words], topics[words] @ theta, theta, each_alpha(alpha, n_topics)) for theta in thetas
     ]
     assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
     for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):
         assert taken > 0 or np.array_equal(before, after)
     np.testing.assert_allclose(thetas.sum(axis=1), 1.0, atol=1e-9)
-    assert thetas.min() >= FLOOR
+    assert thetas.min() >= md.FLOOR
 
 
 @pytest.mark.parametrize("alpha", [1.001, 2.0, 50.0, 1e6])
@@ -238,9 +207,12 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
     counts = np.random.default_rng(0).multinomial(n_words, topics @ np.full(20, 0.05)).astype(float)
     words, values = np.flatnonzero(counts), []
     theta, own = np.empty((1, 20)), each_alpha(alpha, 20)
-    for method, n_layers in ((LINE_SEARCH, 60), (LINE_SEARCH_L1, 60), (MIRROR_DESCENT, 300), (ACCELERATED, 300)):
-        infer_documents(Counted(*csr(counts[None])), topics, Descent(own, n_layers, 1.0, method), theta, np.empty(1))
-        values.append(objective(counts[words], topics[words] @ theta[0], theta[0], own))
+    layers = {md.LINE_SEARCH: 60, md.LINE_SEARCH_L1: 60, md.MIRROR_DESCENT: 300, md.ACCELERATED: 300}
+    for method, n_layers in layers.items():
+        md.infer_documents(
+            Counted(*csr(counts[None])), topics, md.Descent(own, n_layers, 1.0, method), theta, np.empty(1)
+        )
+        values.append(md.objective(counts[words], topics[words] @ theta[0], theta[0], own))
     np.testing.assert_allclose(values[1:], values[0], rtol=1e-4)
 
 
@@ -253,15 +225,15 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     topics /= topics.sum(axis=0)
     counts = np.array([rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)])
     thetas = [
-        inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), MIRROR_DESCENT, 20)[0] for x in counts.astype(float)
+        inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), md.MIRROR_DESCENT, 20)[0]
+        for x in counts.astype(float)
     ]
     with np.errstate(divide="ignore"):
         gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
     assert gains.max() < 2.5  # 1 before shares are normalised
     targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
-    by_topics, _ = gradients(
-        GAUSSIAN, topics, u, counts.astype(float), np.zeros(20, np.int32), targets, alpha, 1.0, 20, 1.0, MIRROR_DESCENT
-    )
+    labels, counts = np.zeros(20, np.int32), counts.astype(float)
+    by_topics, _ = gradients(ts.GAUSSIAN, topics, u, counts, labels, targets, alpha, 1.0, 20, 1.0, md.MIRROR_DESCENT)
     relative = by_topics * topics  # by ln Phi, which is what steps change
     assert np.abs(relative).max() < 1e3
 
@@ -270,7 +242,7 @@ def test_a_document_without_words_has_even_topics():
     topics, output, counts, labels, targets = problem(1)
     counts[1] = 0
     by_topics, by_output = gradients(
-        SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, MIRROR_DESCENT
+        ts.SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, md.MIRROR_DESCENT
     )
     assert not by_topics.any()
     assert np.isfinite(by_output).all() and by_output.any()
@@ -281,7 +253,7 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
     for t, batch in enumerate(batches, start=1):
         rows = counts[batch], labels[batch], targets[batch]
-        by_topics, by_output = gradients(kind, topics, output, *rows, 1.001, 1.0, n_layers, 1.0, MIRROR_DESCENT)
+        by_topics, by_output = gradients(kind, topics, output, *rows, 1.001, 1.0, n_layers, 1.0, md.MIRROR_DESCENT)
         by_topics = by_topics / len(batch) - prior / topics
         remaining = 1 - (seen + len(batch) / 2) / len(counts)
         seen += len(batch)
@@ -295,11 +267,11 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     return squares, found
 
 
-@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, NONE])
+@pytest.mark.parametrize("kind", [ts.SOFTMAX, ts.GAUSSIAN, ts.NONE])
 @pytest.mark.parametrize("prior", [0.0, 1e-5])
 def test_a_lane_is_algorithm_2(kind, prior):
     topics, output, counts, labels, targets = problem(3, n_documents=11)
-    output = output[: 0 if kind == NONE else 3]
+    output = output[: 0 if kind == ts.NONE else 3]
     counts[:, 5:] *= np.random.default_rng(0).random((11, 4)) < 0.4
     batches = np.array_split(np.arange(11), [4, 8])
     n_local = 9 if prior else 8  # the last word is another lane's
@@ -307,12 +279,12 @@ def test_a_lane_is_algorithm_2(kind, prior):
     squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
-    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
-    kept, decay_sums, n, t = run_batches(
-        documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
-        Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
-        Progress(own_squares, 0.0, 0.0),
-        Topics(sums, np.zeros(0), output_sums),
+    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.ones(11))
+    kept, decay_sums, n, t = ts.run_batches(
+        documents, np.arange(11), ts.Response(kind, 1.0), ts.Topics(local, topics[n_local:].sum(axis=0), own_output),
+        md.Descent(each_alpha(1.001, 4), 5, 1.0, md.MIRROR_DESCENT), ts.Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
+        ts.Progress(own_squares, 0.0, 0.0),
+        ts.Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3
     np.testing.assert_allclose(np.vstack([local, topics[n_local:] * kept]), expected[-1][0], rtol=1e-9)
@@ -330,6 +302,6 @@ def test_rare_words_do_not_hold_common_ones_back(n_rare):
     signs = rng.choice([-1.0, 1.0], (20, 4))
     topics = np.vstack([common * (1 - n_rare * 1e-6), rare])
     gradient = np.vstack([signs, np.full((n_rare, 4), 1e3)])  # about one over their probabilities
-    step_topics(topics, np.ones(4), np.arange(len(topics)), gradient, 1.0, np.zeros(4), 1.0, 0.01, 0.0)
+    ts.step_topics(topics, np.ones(4), np.arange(len(topics)), gradient, 1.0, np.zeros(4), 1.0, 0.01, 0.0)
     moved = np.log(topics[:20] / (common * (1 - n_rare * 1e-6)))
     np.testing.assert_allclose(moved, -0.01 * signs, rtol=0.03)

@@ -15,6 +15,8 @@ from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
+LOSSES = ["ncll", "hinge"]
+SMALLEST = np.finfo(np.float64).tiny
 
 
 @st.composite
@@ -55,9 +57,6 @@ def test_joint_scores_are_log_probabilities(d):
 def visited(X, labels, weights, order):
     arrays = X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64)
     return Visited(*arrays, labels, weights, order)
-
-
-LOSSES = ["ncll", "hinge"]
 
 
 def schedule(**settings):
@@ -136,9 +135,6 @@ def test_documents_that_ask_for_little_are_skipped():
     assert not np.array_equal(words_after(0.0), words_after(1e-3))
 
 
-SMALLEST = np.finfo(np.float64).tiny
-
-
 def log_of(x) -> np.ndarray:
     found = np.array(x, np.float64)
     take_logarithms(found)
@@ -169,8 +165,7 @@ def test_neighbours_of_awkward_points(around):
     x = (np.float64(around).view(np.int64) + steps).view(np.float64)
     assert ulps(x).max() < 1.0
     widely = around * (1 + np.linspace(-0.4, 0.4, 20_001))
-    assert ulps(widely).max() < 1.0
-    assert (np.diff(log_of(np.sort(widely))) >= 0).all()
+    assert ulps(widely).max() < 1.0 and (np.diff(log_of(np.sort(widely))) >= 0).all()
 
 
 def test_zero_and_plain_python():
@@ -178,9 +173,7 @@ def test_zero_and_plain_python():
     plain = x.copy()
     take_logarithms.py_func(plain)
     np.testing.assert_array_equal(log_of(x), plain)
-    assert plain[0] == -np.inf
-    assert plain[3] == np.inf
-    assert np.isnan(plain[4:]).all()
+    assert plain[0] == -np.inf and plain[3] == np.inf and np.isnan(plain[4:]).all()
 
 
 def single(x: np.ndarray) -> np.ndarray:
@@ -196,5 +189,4 @@ def test_single_precision():
     true = np.log(x.astype(np.float64))
     smallest = np.finfo(np.float32).tiny
     last_places = np.spacing(np.maximum(np.abs(true), smallest).astype(np.float32)).astype(np.float64)
-    assert (np.abs(single(x) - true) / last_places).max() < 1.0
-    assert single(ends)[2] == 0.0
+    assert (np.abs(single(x) - true) / last_places).max() < 1.0 and single(ends)[2] == 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernels.small_topics import exact_topics as exact
+from reference.random_documents import exact_topics as exact
 
 from sdem_dist.kernels import topics
 from sdem_dist.kernels.randomness import content_key, document_keys, log_normal
@@ -102,12 +102,8 @@ def test_keys_tell_documents_and_places_apart():
     assert len(set(keys.tolist())) == 2_000
     np.testing.assert_array_equal(document_keys(1, 1, 100, 200), keys[-400:-300])
     words, counts = np.array([3, 5], np.uint32), np.array([1.0, 2.0])
-    found = {
-        content_key(words, counts),
-        content_key(words, counts[::-1].copy()),
-        content_key(words[::-1].copy(), counts),
-    }
-    assert len(found) == 3
+    documents = (words, counts), (words, counts[::-1].copy()), (words[::-1].copy(), counts)
+    assert len({content_key(*document) for document in documents}) == 3
 
 
 def test_noise_belongs_to_rows_and_is_log_normal():

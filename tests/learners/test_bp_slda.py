@@ -36,12 +36,8 @@ def documents(start: int = 0, stop: int = N, kind: str = "classes") -> Documents
     return documents_of(COUNTS[part], labels[part], targets=targets[part], weights=weights[part])
 
 
-HEADS = {
-    "classes": SoftmaxClasses(3),
-    "half": SoftmaxClasses(3),
-    "words": NoOutput(),
-    "targets": Numbers(3, location=(1.0, 2.0, 3.0), scale=(3.0, 2.0, 3.0)),
-}
+HEADS = {"classes": SoftmaxClasses(3), "half": SoftmaxClasses(3), "words": NoOutput()}
+HEADS |= {"targets": Numbers(3, location=(1.0, 2.0, 3.0), scale=(3.0, 2.0, 3.0))}
 
 
 def learner(kind: str, *, beta: float = 1.0, merge: str = "mean", **steps) -> SdEM:

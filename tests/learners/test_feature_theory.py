@@ -55,15 +55,11 @@ def to_theta(model, counts, mu):
 def loss_at(learner, features, coordinates):
     model = learner.model.variables
     theta = coordinates[K - 1 :].reshape(K, -1)
-    partitions = np.concatenate(
-        [b.family.log_partition(t) for b, t in zip(model.blocks, model.split(theta), strict=True)], axis=-1
-    )
+    blocks = list(zip(model.blocks, model.split(theta), strict=True))
+    partitions = np.concatenate([b.family.log_partition(t) for b, t in blocks], axis=-1)
     of_n = np.concatenate([[0.0], coordinates[: K - 1]]) + partitions.sum(axis=1)
     log_prior = of_n - logsumexp(of_n)
-    parameters = model.to_natural(
-        model.join([b.family.to_expectation(t) for b, t in zip(model.blocks, model.split(theta), strict=True)]),
-        log_prior,
-    )
+    parameters = model.to_natural(model.join([b.family.to_expectation(t) for b, t in blocks]), log_prior)
     total = learner.model.loss_weights(model.scores(parameters, features), features, learner.loss)[1].sum()
     nu = model.prior_weight[model.variable_of]
     pseudo = (nu * model.centre * theta).sum() - model.blocks[0].family.prior_weight * partitions.sum()
@@ -85,9 +81,8 @@ def jacobian(function, at, step=1e-6):
 @pytest.mark.parametrize("gaps", [False, True])
 def test_theorem_2(family, loss, gaps):
     learner, features, counts, mu = problem(family, loss, gaps=gaps)
-    class_step, step = learner.rule.natural_gradient(
-        learner, (counts, mu), statistics_at(learner, (counts, mu), features)
-    )
+    point = counts, mu
+    class_step, step = learner.rule.natural_gradient(learner, point, statistics_at(learner, point, features))
     theta = to_theta(learner.model.variables, counts, mu)
     by_theta = jacobian(lambda t: loss_at(learner, features, t), theta)[0]
     np.testing.assert_allclose(np.concatenate([class_step[1:], step.ravel()]), -by_theta, rtol=1e-4, atol=1e-5)
@@ -143,8 +138,7 @@ def test_the_papers_own_steps_stay_inside():
     state = learner.init()
     for epoch in range(3):
         state = learner.update(state, learner.map(state, features, Lane(epoch, 0, 0, 0, 12, 12)))
-        assert learner.model.variables.check(state.mu)[1] == 0
-        assert (state.class_counts > 0).all()
+        assert learner.model.variables.check(state.mu)[1] == 0 and (state.class_counts > 0).all()
 
 
 N, COLUMNS = 60, 4

@@ -14,6 +14,7 @@ from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, Survey, Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+from sdem_dist.models import topic_heads as th
 from sdem_dist.models.em import Centres, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
@@ -22,16 +23,6 @@ from sdem_dist.models.lda import Inference, LdaClasses
 from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
-from sdem_dist.models.topic_heads import (
-    LabelThresholds,
-    Levels,
-    NoOutput,
-    Numbers,
-    Rates,
-    SigmoidLabels,
-    SoftmaxClasses,
-    TopicShares,
-)
 from sdem_dist.models.topics import MirrorDescent, TopicModel
 from sdem_dist.models.word_counts import state_at
 from sdem_dist.testing import check_learner
@@ -90,9 +81,7 @@ def test_means_of_lanes_of_counts(name):
 
 @pytest.mark.parametrize("name", SUMS_OF_COUNTS)
 def test_sums_of_counts(name):
-    merged = isinstance(
-        SUMS_OF_COUNTS[name].rule, Merge
-    )  # documents side by side: what they have in common is averaged
+    merged = isinstance(SUMS_OF_COUNTS[name].rule, Merge)  # side by side: what they have in common is averaged
     check_learner(SUMS_OF_COUNTS[name], counted(), additive=True, apart=not merged)
 
 
@@ -177,15 +166,18 @@ def test_multiplicative_updates(schedule, sparse):
 
 
 SCALES = {"location": (0.0, 1.0), "scale": (1.0, 2.0)}
-HEADS = (SoftmaxClasses(K), Levels(K), SigmoidLabels(2), Numbers(2, **SCALES), Rates(2, **SCALES), NoOutput())
+HEADS = [th.SoftmaxClasses(K), th.Levels(K), th.SigmoidLabels(2), th.NoOutput()]
+HEADS += [th.Numbers(2, **SCALES), th.Rates(2, **SCALES)]
 
 
-@pytest.mark.parametrize("head", [*HEADS, TopicShares(NoOutput()), LabelThresholds(SigmoidLabels(2))], ids=str)
+@pytest.mark.parametrize(
+    "head", [*HEADS, th.TopicShares(th.NoOutput()), th.LabelThresholds(th.SigmoidLabels(2))], ids=str
+)
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("beta", [1.0, 1.01])
 def test_topics(head, local, beta):
     trained = getattr(head, "of", head)
-    targets = {Rates: np.abs(TARGETS), SigmoidLabels: (TARGETS > 0).astype(float)}.get(type(trained), TARGETS)
+    targets = {th.Rates: np.abs(TARGETS), th.SigmoidLabels: (TARGETS > 0).astype(float)}.get(type(trained), TARGETS)
     for average_from in (0, 1):
         model = TopicModel(WIDTH, 4, trained, MirrorDescent("learned", n_layers=3), beta)
         learner = SdEM(model, TOTAL, MirrorSteps(average_from=average_from, local=local, batch_size=4))
@@ -194,7 +186,7 @@ def test_topics(head, local, beta):
         else:
             reporting = replace(learner, model=replace(model, head=head))
             found = reporting.metrics(reporting.evaluate(learner.init(), [learner.prepare(counted(targets=targets))]))
-            assert len(found) == (4 if isinstance(trained, NoOutput) else 2) and min(found.values()) >= 0.0
+            assert len(found) == (4 if isinstance(trained, th.NoOutput) else 2) and min(found.values()) >= 0.0
 
 
 def test_passes_that_train_nothing():
@@ -229,16 +221,13 @@ def test_what_breaks_a_law_is_found(law):
 GOOD = COUNTS["naive Bayes, mean"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("words", np.ones((WIDTH, K + 1))),
-        ("words", np.ones((WIDTH, K), np.float32)),
-        ("totals", np.array([1.0, np.nan, 1.0])),
-        ("class_counts", np.array([1.0, -1.0, 1.0])),
-        ("gamma", np.array([0.0])),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("words", np.ones((WIDTH, K + 1))),
+    ("words", np.ones((WIDTH, K), np.float32)),
+    ("totals", np.array([1.0, np.nan, 1.0])),
+    ("class_counts", np.array([1.0, -1.0, 1.0])),
+    ("gamma", np.array([0.0])),
+])  # fmt: skip
 def test_arrays_that_no_state_has_are_named(name, value):
     arrays = {key: np.asarray(array) for key, array in GOOD.init()._asdict().items()}
     restored_state(GOOD, arrays)
@@ -249,31 +238,25 @@ def test_arrays_that_no_state_has_are_named(name, value):
         restored_state(GOOD, arrays)
 
 
-@pytest.mark.parametrize(
-    ("learner", "match"),
-    [
-        (replace(GOOD, class_weight=(1.0,)), "class_weight has 1 numbers for 3 classes"),
-        (replace(GOOD, seed=-1), "seed"),
-        (replace(GOOD, loss="other"), "unknown"),
-    ],
-)
+@pytest.mark.parametrize(("learner", "match"), [
+    (replace(GOOD, class_weight=(1.0,)), "class_weight has 1 numbers for 3 classes"),
+    (replace(GOOD, seed=-1), "seed"),
+    (replace(GOOD, loss="other"), "unknown"),
+])  # fmt: skip
 def test_settings_that_do_not_fit_together_are_refused(learner, match):
     with pytest.raises(ValueError, match=match):
         learner.check_state(learner.init())
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
-        (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
-        (lambda: Classes(K, (0, 2, 1)), "ascending"),
-        (lambda: Classes(10**12, (0, 1, 2)), "every class"),
-        (lambda: Classes(K, (0, 0, 1)), "every class"),
-        (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
-        (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
-    ],
-)
+@pytest.mark.parametrize(("make", "match"), [
+    (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
+    (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
+    (lambda: Classes(K, (0, 2, 1)), "ascending"),
+    (lambda: Classes(10**12, (0, 1, 2)), "every class"),
+    (lambda: Classes(K, (0, 0, 1)), "every class"),
+    (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
+    (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
+])  # fmt: skip
 def test_models_that_do_not_fit_together_are_not_made(make, match):
     with pytest.raises(ValueError, match=match):
         make()
@@ -286,6 +269,6 @@ def test_points_outside_are_refused():
     mu[0, 1] = -9.0  # a second moment
     with pytest.raises(ValueError, match="inside S"):
         learner.check_state(state._replace(mu=mu))
-    topics = SdEM(TopicModel(WIDTH, 4, SoftmaxClasses(K)), TOTAL, MirrorSteps())
+    topics = SdEM(TopicModel(WIDTH, 4, th.SoftmaxClasses(K)), TOTAL, MirrorSteps())
     with pytest.raises(ValueError, match="simplex"):
         topics.check_state(topics.init()._replace(topics=np.ones((WIDTH, 4))))

@@ -16,9 +16,8 @@ from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import DAMPING, Merge, StepSizes
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models import naive_bayes
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, joint_scores
 from sdem_dist.models.word_counts import NO_TARGETS, localised
 
 N, WORDS, CLASSES = 40, 15, 3
@@ -30,10 +29,10 @@ PAPER = StepSizes(decay=0.01, correction=True, floor=0.0, class_floor=0.0)
 MARGIN = StepSizes(0.05, 0.02, floor=1e-3, class_floor=1e-3, mean_square=9.0)
 LEARNER = SdEM(MODEL, float(WEIGHTS.sum()), Merge(PAPER), "ncll")
 SUM = Merge(PAPER, local=False)
+cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inner), N])
 
 
 def state_of(learner: SdEM, seed: int = 1):
-    """A state in the midst of training."""
     rng = np.random.default_rng(seed)
     words = rng.gamma(0.5, 2.0, (WORDS, CLASSES))
     return learner.init()._replace(
@@ -53,15 +52,6 @@ def dense(part) -> np.ndarray:
     return table
 
 
-def assert_equal_statistics(a, b) -> None:
-    np.testing.assert_allclose(dense(a), dense(b), rtol=1e-10, atol=1e-12)
-    for x, y in zip(a[4:], b[4:], strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
-
-
-cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inner), N])
-
-
 @pytest.mark.parametrize("loss", losses.LOSSES)
 def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
     learner = replace(LEARNER, loss=loss, rule=SUM)
@@ -70,9 +60,7 @@ def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
     theta = learner.parameters(state)
 
     def total(log_words, log_prior):
-        scores = naive_bayes.joint_scores(
-            naive_bayes.NaturalParameters(log_words, theta.log_totals, log_prior), documents
-        )
+        scores = joint_scores(NaturalParameters(log_words, theta.log_totals, log_prior), documents)
         if loss == "hinge":
             assert (np.abs(losses.hinge(scores, labels)) > 1e-3).any()
         return float(WEIGHTS @ getattr(losses, loss)(scores, labels))
@@ -106,8 +94,7 @@ def test_a_sum_round_is_one_step_then_the_check(loss):
     assert (expected == 0).any()
     np.testing.assert_allclose(new.totals, expected.sum(axis=0), rtol=1e-12)
     np.testing.assert_allclose(new.class_counts, np.maximum(state.class_counts + rho * sums.class_counts, 0))
-    assert new.gamma == pytest.approx(0.2 + 0.7 * rho)
-    assert new.class_gamma == pytest.approx(0.3 + rho)
+    assert new.gamma == pytest.approx(0.2 + 0.7 * rho) and new.class_gamma == pytest.approx(0.3 + rho)
     assert new.t == 17 + weight
 
 
@@ -176,7 +163,8 @@ def test_class_weights_are_weights_of_documents(merge):
     one = learner.map(state, learner.prepare(CORPUS.read(0, N)), place)
     plain = replace(learner, class_weight=None)
     other = plain.map(state, plain.prepare(weighed.read(0, N)), place)
-    assert_equal_statistics(one, other)
+    for a, b in ((dense(one), dense(other)), *zip(one[4:], other[4:], strict=True)):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     assert learner.cache_key == plain.cache_key, "what is prepared keeps its own weights, for evaluation"
     batches = [learner.prepare(CORPUS.read(0, N))]
     np.testing.assert_array_equal(learner.evaluate(state, batches), plain.evaluate(state, batches))
@@ -195,14 +183,12 @@ def test_order_within_a_lane_depends_on_its_place_and_the_seed_alone():
 
 @given(st.integers(0, 1000))
 def test_parameters_are_distributions(seed):
-    learner = replace(LEARNER)
-    theta = learner.parameters(state_of(learner, seed))
+    state = state_of(LEARNER, seed)
+    theta = LEARNER.parameters(state)
     np.testing.assert_allclose(np.exp(theta.log_words - theta.log_totals).sum(axis=0), 1.0)
     assert np.exp(theta.log_prior).sum() == pytest.approx(1.0)
     some = np.array([2, 7], np.uint32)
-    np.testing.assert_array_equal(
-        learner.model.parameters(state_of(learner, seed), some).log_words, theta.log_words[some]
-    )
+    np.testing.assert_array_equal(MODEL.parameters(state, some).log_words, theta.log_words[some])
 
 
 def test_documents_without_labels_are_refused():

@@ -41,9 +41,7 @@ def test_histories_of_several_trainings(axes, model):
     assert [t.get_text() for t in curve.get_legend().get_texts()] == [r"\$one\$", " _two"]
     np.testing.assert_allclose(curve.lines[0].get_ydata(), [h["ncll"] for h in model.history_])
     figure = plots.histories({"a": model.history_}, prefix="held_out_", metrics=("accuracy", "log_loss", "hinge"))
-    assert [axes.get_title().endswith(", a held-out part of the training documents") for axes in figure.axes] == [
-        True
-    ] * 2
+    assert [a.get_title().endswith(", a held-out part of the training documents") for a in figure.axes] == [True] * 2
     for absent in ({"metric": "r2"}, {"prefix": "nowhere_"}):
         with pytest.raises(ValueError, match="they have accuracy"):
             plots.history(model.history_, **absent)

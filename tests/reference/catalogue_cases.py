@@ -44,39 +44,21 @@ CASES = {
     "nll": case("MultinomialNB", "counts", loss="nll", n_lanes=20),
     "lda map": case("LDAClassifier", "counts", n_epochs=2, n_lanes=7),
     "lda gibbs": case("LDAClassifier", "counts", inference="gibbs", loss="hinge", merge="sum", n_epochs=1),
-    "classes, mean": case(
-        "SupervisedLDAClassifier",
-        "counts",
-        **TOPICS,
-        n_lanes=5,
-        rounds_per_epoch=2,
-        batch_size=30,
-        class_weight="balanced",
-    ),
+    "classes, mean": case("SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=5, rounds_per_epoch=2, batch_size=30,
+        class_weight="balanced"),
     "classes, sum": case("SupervisedLDAClassifier", "counts", **TOPICS, merge="sum", n_lanes=3, batch_size=700),
-    "classes and words": case(
-        "SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=3, words_weight="auto", merge="sum"
-    ),
+    "classes and words": case("SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=3, words_weight="auto",
+        merge="sum"),
     "targets, beta": case("SupervisedLDARegressor", "counts", **TOPICS, n_lanes=4, beta=1.01, log_counts=True),
-    "levels, learned alpha": case(
-        "SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=4, ordered=True, alpha="learned"
-    ),
+    "levels, learned alpha": case("SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=4, ordered=True,
+        alpha="learned"),
     "several labels by topics": case("SupervisedLDAClassifier", "labels", **TOPICS, n_lanes=3),
-    "counts by topics": case(
-        "SupervisedLDARegressor",
-        "rates",
-        **TOPICS,
-        n_lanes=3,
-        family="poisson",
-        inference="accelerated",
-        alpha=[0.9, 1.0, 1.1, 1.2, 1.3],
-    ),
-    "words, learned alpha": case(
-        "LatentDirichletAllocation", "counts", **TOPICS, alpha="learned", inference="line-search-l1"
-    ),
-    "words, searched": case(
-        "LatentDirichletAllocation", "counts", **TOPICS, n_lanes=20, merge="mean", inference="line-search", n_layers=3
-    ),
+    "counts by topics": case("SupervisedLDARegressor", "rates", **TOPICS, n_lanes=3, family="poisson",
+        inference="accelerated", alpha=[0.9, 1.0, 1.1, 1.2, 1.3]),
+    "words, learned alpha": case("LatentDirichletAllocation", "counts", **TOPICS, alpha="learned",
+        inference="line-search-l1"),
+    "words, searched": case("LatentDirichletAllocation", "counts", **TOPICS, n_lanes=20, merge="mean",
+        inference="line-search", n_layers=3),
     "clusters": case("MultinomialMixture", "counts", n_components=4, n_init=2, n_epochs=2),
     "clusters, sampled": case("MultinomialMixture", "counts", **CLUSTERS, em="stochastic"),
     "clusters, online": case("MultinomialMixture", "counts", **CLUSTERS, em="online", batch_size=100),
@@ -111,19 +93,17 @@ CASES = {
     "half-labelled nll": case("MultinomialNB", "half", **HALF, loss="nll", n_epochs=2),
     "half-labelled topics": case("SupervisedLDAClassifier", "half", **HALF, **TOPICS, merge="sum", words_weight=0.1),
     "half-labelled em of counts": case("EMMixtureClassifier", "half", **HALF, **MULTINOMIAL, n_epochs=2),
-    "half-labelled sdem of counts": case(
-        "SdemMixtureClassifier", "half", **HALF, **MULTINOMIAL, n_epochs=1, n_em_epochs=2
-    ),
+    "half-labelled sdem of counts": case("SdemMixtureClassifier", "half", **HALF, **MULTINOMIAL, n_epochs=1,
+        n_em_epochs=2),
     "half-labelled em": case("EMMixtureClassifier", "half table", **HALF, n_components=2, n_epochs=2),
-    "half-labelled sdem": case(
-        "SdemMixtureClassifier", "half table", **HALF, n_components=2, n_epochs=2, n_em_epochs=2
-    ),
+    "half-labelled sdem": case("SdemMixtureClassifier", "half table", **HALF, n_components=2, n_epochs=2,
+        n_em_epochs=2),
     "half-labelled gaussian": case("GaussianNB", "half table", **HALF, **LANES),
     "half-labelled bernoulli": case("BernoulliNB", "half table", **HALF, binarize=0.5, **LANES),
     "half-labelled categorical": case("CategoricalNB", "half table", **HALF, loss="nll", n_epochs=2),
     "half-labelled poisson": case("PoissonNB", "half table", **HALF, **LANES),
     "half-labelled mixed": case("MixedNB", "half table", **HALF, kinds=KINDS, n_epochs=2),
-}
+}  # fmt: skip
 N = 3_001
 
 

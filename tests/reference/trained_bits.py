@@ -31,21 +31,30 @@ def bits(model: Any) -> str:
 
 
 @contextmanager
+def local_cluster(n_workers: int, **more: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield a cluster of workers of one thread each, and a client."""
+    from distributed import Client, LocalCluster
+
+    settings = {"threads_per_worker": 1, "dashboard_address": None, **more}
+    with LocalCluster(n_workers=n_workers, **settings) as cluster, Client(cluster) as client:
+        yield cluster, client
+
+
+@contextmanager
 def place(where: str) -> Iterator[tuple[Any, int | None]]:
     kind, _, number = where.partition("-")  # a number of workers, or "threads"
     if kind == "threads":
         yield None, int(number)
         return
-    from distributed import Client, LocalCluster
-
     shape: dict[str, Any] = {"n_workers": 2, "processes": False}
     if where != "cluster-threads":
         shape = {"n_workers": int(number or 2), "host": "127.0.0.1"}
-    with (
-        LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=50, **shape) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_cluster(silence_logs=50, **shape) as (_, client):
         yield client, None
+
+
+class Stop(Exception):
+    """What a callback raises to end a run midway."""
 
 
 class Killer:

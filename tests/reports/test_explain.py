@@ -22,12 +22,9 @@ TOPICS = {"sport": "goal match team score", "money": "bank share profit market",
 LABELS = list(TOPICS) * 40
 TEXTS = [" ".join(RNG.choice([*TOPICS[label].split(), "the", "of", "and"], 9)) for label in LABELS]
 NEW = [
-    "The goal of the bank, and the TEAM",
-    "salt",
-    "",
-    "unknown words only",
+    "The goal of the bank, and the TEAM", "salt", "", "unknown words only",
     "bread <script>alert('x')</script> \x1b[31m goal",
-]
+]  # fmt: skip
 MODELS = {
     "hinge": sd.MultinomialNB(),
     "counts": sd.MultinomialNB(loss="nll"),

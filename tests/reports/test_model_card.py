@@ -16,6 +16,7 @@ RNG = np.random.default_rng(0)
 Y = np.array(["<script>", "a|b*c"])[RNG.integers(0, 2, 300)]
 X = sp.csr_matrix(RNG.poisson(0.4 + 2 * ((np.arange(6) % 2 == 0) == (Y == "a|b*c")[:, None])))
 WORDS = ["[x](y)", "`b`", "\x1b[1mc", "d\te", "<i>", "f_g"]
+ODD = [f"word{i}" for i in range(400)]
 
 
 @pytest.fixture
@@ -83,9 +84,6 @@ def lines(rng: np.random.Generator, n: int, n_labelled: int) -> list[str]:
         f"{name if i < n_labelled else ''}\t{' '.join([*rng.choice(topics[name], 3), *rng.choice(ODD, 3)])}\n"
         for i, name in enumerate(names)
     ]
-
-
-ODD = [f"word{i}" for i in range(400)]
 
 
 @pytest.fixture(scope="module", params=[30, 250], ids=["few labels", "held-out labels decide"])

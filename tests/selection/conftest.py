@@ -34,6 +34,4 @@ def same(one, other):
     assert np.array_equal(one.oof_proba_, other.oof_proba_)
     for a, b in zip(one.trials_, other.trials_, strict=True):
         assert (a.params, a.dropped) == (b.params, b.dropped)
-        assert {name: of.tolist() for name, of in a.scores.items()} == {
-            name: of.tolist() for name, of in b.scores.items()
-        }
+        assert {k: of.tolist() for k, of in a.scores.items()} == {k: of.tolist() for k, of in b.scores.items()}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
+from reference.trained_bits import Stop
 from selection.conftest import made, same
 from sklearn import config_context
 from sklearn.metrics import r2_score
@@ -10,7 +11,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 import sdem_dist as sd
-from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.selection.search import FIT, FOLD, LAST, RESUMED
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -20,10 +20,6 @@ FIRST = {
     (case.estimator, case.corpus): name for name, case in reversed(CASES.items()) if not case.corpus.startswith("half")
 }
 """A case of each estimator and kind of documents."""
-
-
-class Stop(Exception):
-    pass
 
 
 def search(corpus, **more):
@@ -267,25 +263,22 @@ def test_what_k_means_has_is_said():
     assert found.best_estimator_.labels_.shape == (90,)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"metric": "AUC"}, "metric must be one of"),
-        ({"metric": "R2"}, "has no R2"),
-        ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
-        ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
-        ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),
-        ({"estimator": sd.MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
-        ({"space": {"loss": "hinge"}}, "list of values"),
-        ({"space": {"loss": []}}, "no value"),
-        ({"n_trials": 0}, "n_trials"),
-        ({"sampler": "optuna", "n_trials": None}, "Optuna goes on for ever"),
-        ({"cv": 1}, "2 or more"),
-        ({"seconds": 0}, "seconds"),
-        ({"halving": "brackets"}, "halving"),
-        ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"metric": "AUC"}, "metric must be one of"),
+    ({"metric": "R2"}, "has no R2"),
+    ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
+    ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
+    ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),
+    ({"estimator": sd.MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
+    ({"space": {"loss": "hinge"}}, "list of values"),
+    ({"space": {"loss": []}}, "no value"),
+    ({"n_trials": 0}, "n_trials"),
+    ({"sampler": "optuna", "n_trials": None}, "Optuna goes on for ever"),
+    ({"cv": 1}, "2 or more"),
+    ({"seconds": 0}, "seconds"),
+    ({"halving": "brackets"}, "halving"),
+    ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
+])  # fmt: skip
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
         sd.CorpusSearchCV(**{"estimator": sd.MultinomialNB(), **settings}).fit(corpus)
@@ -330,7 +323,7 @@ def shown(value):
 
 @pytest.fixture(scope="module")
 def searched(documents):
-    return CorpusSearchCV(MultinomialNB(), {"loss": ["nll"]}, cv=3, n_jobs=1).fit(*documents[:2])
+    return sd.CorpusSearchCV(sd.MultinomialNB(), {"loss": ["nll"]}, cv=3, n_jobs=1).fit(*documents[:2])
 
 
 def test_a_fitted_search_shows_its_summary(searched):
@@ -345,6 +338,6 @@ def test_a_fitted_search_shows_its_summary(searched):
 
 
 def test_an_unfitted_search_shows_the_diagram_and_text_stays_text(searched):
-    assert "sk-top-container" in shown(CorpusSearchCV(MultinomialNB()))
+    assert "sk-top-container" in shown(sd.CorpusSearchCV(sd.MultinomialNB()))
     with config_context(display="text"):
         assert shown(searched) is None and not hasattr(searched, "_repr_html_")

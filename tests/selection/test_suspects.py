@@ -9,14 +9,12 @@ from selection.conftest import made
 from sklearn.metrics import average_precision_score
 
 import sdem_dist as sd
-from sdem_dist import CorpusSearchCV, GaussianNB, MultinomialNB, cross_validate, label_suspects, write_corpus
 
 
 def test_wrong_labels_are_suspected():
     X, y, wrong = made(600, seed=3, flipped=0.2)
     found = sd.label_suspects(X, y, n=None, n_jobs=1)
-    assert len(found) == found.n_documents == 600
-    assert sorted(found.documents) == list(range(600))
+    assert len(found) == found.n_documents == 600 and sorted(found.documents) == list(range(600))
     assert (np.diff(found.doubt) <= 0).all()
     assert np.array_equal(found.labels, y[found.documents]) and (found.labels != found.others).all()
     assert average_precision_score(wrong[found.documents], found.doubt) > 0.85
@@ -105,37 +103,37 @@ HALF = np.where(KNOWN, Y, -1)
 
 
 def model(**given):
-    return MultinomialNB(unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, validation_fraction=0.0, n_jobs=1, **given)
+    return sd.MultinomialNB(
+        unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, validation_fraction=0.0, n_jobs=1, **given
+    )
 
 
 @pytest.fixture(scope="module")
 def half_labelled(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("half") / "half.zarr", X, HALF, unlabelled=-1)
+    return sd.write_corpus(tmp_path_factory.mktemp("half") / "half.zarr", X, HALF, unlabelled=-1)
 
 
 def test_cross_validation_leaves_them_out(half_labelled):
-    of_corpus, in_memory = cross_validate(model(), half_labelled, cv=3), cross_validate(model(), X, HALF, cv=3)
+    of_corpus, in_memory = sd.cross_validate(model(), half_labelled, cv=3), sd.cross_validate(model(), X, HALF, cv=3)
     for found in (of_corpus, in_memory):
-        assert found.scores["accuracy"].min() > 0.95
-        assert found.scores["log-loss"].max() < 0.6
+        assert found.scores["accuracy"].min() > 0.95 and found.scores["log-loss"].max() < 0.6
     assert in_memory.proba.shape == (N, 3)
     table = RNG.normal(Y[:, None], 0.2, (N, 2))
-    assert cross_validate(GaussianNB(unlabelled=-1), table, HALF, cv=3).scores["accuracy"].min() > 0.9
+    assert sd.cross_validate(sd.GaussianNB(unlabelled=-1), table, HALF, cv=3).scores["accuracy"].min() > 0.9
 
 
 def test_searches_leave_them_out(half_labelled):
     names = np.array(["a", "b", "c"])[Y]
     for labels, missing in ((HALF, -1), (np.where(KNOWN, names, ""), "")):
-        search = CorpusSearchCV(model().set_params(unlabelled=missing), {"alpha": [1.0]}, cv=3).fit(X, labels)
-        assert search.best_score_ > -0.6
-        assert search.best_estimator_.score(X, labels) > 0.95
-    held_out = cross_validate(model(), X, HALF, cv=(X[:100], HALF[:100]))
+        search = sd.CorpusSearchCV(model().set_params(unlabelled=missing), {"alpha": [1.0]}, cv=3).fit(X, labels)
+        assert search.best_score_ > -0.6 and search.best_estimator_.score(X, labels) > 0.95
+    held_out = sd.cross_validate(model(), X, HALF, cv=(X[:100], HALF[:100]))
     assert held_out.scores["accuracy"].min() > 0.95
 
 
 def test_no_document_without_a_label_is_suspected(half_labelled):
-    of_corpus = label_suspects(half_labelled, estimator=model(), n=None)
-    in_memory = label_suspects(X, HALF, estimator=model(), n=None)
+    of_corpus = sd.label_suspects(half_labelled, estimator=model(), n=None)
+    in_memory = sd.label_suspects(X, HALF, estimator=model(), n=None)
     assert len(of_corpus) == len(in_memory) == in_memory.n_documents == KNOWN.sum()
     assert KNOWN[in_memory.documents].all()
     np.testing.assert_array_equal(in_memory.labels, Y[in_memory.documents])
@@ -157,11 +155,8 @@ def test_scores_are_of_labelled_documents(half_labelled):
 
 
 RNG = np.random.default_rng(0)
-ESTIMATORS = [
-    sd.LDAClassifier(n_components=2, n_epochs=2),
-    sd.EMMixtureClassifier(components="multinomial"),
-    sd.ManyClassNB(),
-]
+ESTIMATORS = [sd.LDAClassifier(n_components=2, n_epochs=2), sd.EMMixtureClassifier(components="multinomial")]
+ESTIMATORS += [sd.ManyClassNB()]
 
 
 def documents(y):

@@ -11,35 +11,20 @@ from sklearn.metrics import accuracy_score, f1_score, hamming_loss, log_loss
 from sklearn.model_selection import ParameterGrid
 
 import sdem_dist
-from sdem_dist import CorpusSearchCV, KMeans, MultiLabelNB, MultinomialNB, SupervisedLDAClassifier
+import sdem_dist as sd
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.estimators import parameters
 from sdem_dist.losses import Hinge
+from sdem_dist.selection import trials as ts
 from sdem_dist.selection.spaces import default_space, sampler_of
-from sdem_dist.selection.trials import (
-    METRICS,
-    PER_DOCUMENT,
-    FoldScores,
-    Predictions,
-    Trial,
-    best_by_value,
-    best_of,
-    drop_worse_half,
-    gain_of,
-    joined,
-    mean_and_error,
-    measure,
-    per_document,
-    ranked,
-)
 
 N = 400
 RNG = np.random.default_rng(3)
 WEIGHTS = RNG.random(N)
 LABELS, PROBA = RNG.integers(4, size=N), RNG.dirichlet(np.ones(4), N)
 MEMBERS, ODDS = RNG.random((N, 4)) < 0.4, RNG.normal(size=(N, 4))
-OF_CLASSES = Predictions(np.arange(N), np.log(PROBA), LABELS, WEIGHTS)
-OF_LABELS = Predictions(np.arange(N), ODDS, LABELS, WEIGHTS, MEMBERS, ODDS > 0.2)
+OF_CLASSES = ts.Predictions(np.arange(N), np.log(PROBA), LABELS, WEIGHTS)
+OF_LABELS = ts.Predictions(np.arange(N), ODDS, LABELS, WEIGHTS, MEMBERS, ODDS > 0.2)
 BEST, MORE = PROBA.argmax(axis=1), {"sample_weight": WEIGHTS}
 EXPECTED = [
     ("log-loss", OF_CLASSES, log_loss(LABELS, PROBA, **MORE)),
@@ -51,51 +36,53 @@ EXPECTED = [
     ("Hamming-loss", OF_LABELS, hamming_loss(MEMBERS, ODDS > 0.2, **MORE)),
     ("log-loss", OF_LABELS, np.mean([log_loss(MEMBERS[:, k], expit(ODDS[:, k]), **MORE) for k in range(4)])),
 ]
+GRID = {"alpha": np.linspace(0.01, 0.9, 6).tolist(), "step": np.linspace(0.1, 0.9, 6).tolist()}
+MODEL = sd.MultinomialNB(loss="hinge")
 
 
 @pytest.mark.parametrize(("metric", "predictions", "expected"), EXPECTED)
 def test_metrics_are_those_of_scikit_learn(metric, predictions, expected):
-    assert measure(metric, predictions) == pytest.approx(expected) and metric in METRICS
+    assert ts.measure(metric, predictions) == pytest.approx(expected) and metric in ts.METRICS
     parts = [predictions.taken(np.arange(i, N, 3)) for i in (2, 0, 1)]
-    assert measure(metric, joined(parts)) == pytest.approx(expected)
-    none = Predictions(**{**predictions._asdict(), "weights": np.zeros(N)})
-    assert np.isnan(measure(metric, none))
-    unlabelled = Predictions(**{**predictions._asdict(), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
-    assert measure(metric, unlabelled) == pytest.approx(measure(metric, predictions.taken(WEIGHTS <= 0.5)))
+    assert ts.measure(metric, ts.joined(parts)) == pytest.approx(expected)
+    none = ts.Predictions(**{**predictions._asdict(), "weights": np.zeros(N)})
+    assert np.isnan(ts.measure(metric, none))
+    unlabelled = ts.Predictions(**{**predictions._asdict(), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
+    assert ts.measure(metric, unlabelled) == pytest.approx(ts.measure(metric, predictions.taken(WEIGHTS <= 0.5)))
 
 
-@pytest.mark.parametrize(("metric", "predictions", "expected"), [row for row in EXPECTED if row[0] in PER_DOCUMENT])
+@pytest.mark.parametrize(("metric", "predictions", "expected"), [row for row in EXPECTED if row[0] in ts.PER_DOCUMENT])
 def test_standard_errors_are_those_of_the_bootstrap(metric, predictions, expected):
-    equal = Predictions(**{**predictions._asdict(), "weights": np.ones(N)})
-    error = mean_and_error(per_document(metric, equal), np.ones(N))[1]
+    equal = ts.Predictions(**{**predictions._asdict(), "weights": np.ones(N)})
+    error = ts.mean_and_error(ts.per_document(metric, equal), np.ones(N))[1]
     rng = np.random.default_rng(0)
-    drawn = [measure(metric, equal.taken(rng.integers(N, size=N))) for _ in range(300)]
+    drawn = [ts.measure(metric, equal.taken(rng.integers(N, size=N))) for _ in range(300)]
     assert error == pytest.approx(np.std(drawn), rel=0.2)
 
 
 def test_a_metric_of_ones_own_takes_labels_and_probabilities(corpus):
-    assert measure(lambda y, p: float((p.argmax(axis=1) == y).mean()), OF_CLASSES) == np.mean(BEST == LABELS)
-    assert measure(lambda y, p: float(((p > 0.5) == y).mean()), OF_LABELS) == np.mean((ODDS > 0) == MEMBERS)
+    assert ts.measure(lambda y, p: float((p.argmax(axis=1) == y).mean()), OF_CLASSES) == np.mean(BEST == LABELS)
+    assert ts.measure(lambda y, p: float(((p > 0.5) == y).mean()), OF_LABELS) == np.mean((ODDS > 0) == MEMBERS)
     with pytest.raises(TypeError, match="has to return a number"):
-        measure(lambda y, p: p, OF_CLASSES)
+        ts.measure(lambda y, p: p, OF_CLASSES)
 
     def some_loss(y, p):
         return 1.0
 
     with pytest.warns(UserWarning, match="more is better, and some_loss sounds as if less were"):
-        CorpusSearchCV(MultinomialNB(n_epochs=1), {}, metric=some_loss, cv=2, refit=False).fit(corpus)
+        sd.CorpusSearchCV(sd.MultinomialNB(n_epochs=1), {}, metric=some_loss, cv=2, refit=False).fit(corpus)
 
 
 def test_macro_f1_leaves_out_classes_that_nobody_has():
-    apart = Predictions(**{**OF_CLASSES._asdict(), "scores": np.hstack([OF_CLASSES.scores, np.full((N, 1), -9.0)])})
-    assert measure("macro-F1", apart) == pytest.approx(measure("macro-F1", OF_CLASSES))
+    apart = ts.Predictions(**{**OF_CLASSES._asdict(), "scores": np.hstack([OF_CLASSES.scores, np.full((N, 1), -9.0)])})
+    assert ts.measure("macro-F1", apart) == pytest.approx(ts.measure("macro-F1", OF_CLASSES))
 
 
 def trial(number, right, weights):
     scores = np.log(np.c_[right, 1 - np.asarray(right)])
-    predictions = Predictions(np.arange(N), scores, np.zeros(N, int), weights)
-    of = {name: measure(name, predictions) for name in ("log-loss", "accuracy")}
-    return Trial(number, {}, [FoldScores(of, predictions, 0.0)])
+    predictions = ts.Predictions(np.arange(N), scores, np.zeros(N, int), weights)
+    of = {name: ts.measure(name, predictions) for name in ("log-loss", "accuracy")}
+    return ts.Trial(number, {}, [ts.FoldScores(of, predictions, 0.0)])
 
 
 def settings(weights):
@@ -106,17 +93,17 @@ def settings(weights):
 
 def test_documents_of_little_weight_do_not_pass_a_setting_over():
     default, other = settings(np.where(np.arange(N) < N // 2, 100.0, 0.01))
-    assert best_of([default, other], "log-loss") is other
+    assert ts.best_of([default, other], "log-loss") is other
     for metric in ("log-loss", "accuracy"):
-        gain, error = gain_of(other, default, metric)
+        gain, error = ts.gain_of(other, default, metric)
         assert gain == pytest.approx(other.score(metric) - default.score(metric)) and 0 < error < gain
 
 
 def test_by_log_loss_a_setting_that_is_less_accurate_does_not_win():
     default, other = settings(np.full(N, 3.0))
-    assert gain_of(other, default, "accuracy")[0] < 0
-    better = Trial(1, {}, [FoldScores({**other.folds[0].scores, "log-loss": 0.0}, other.predictions, 0.0)])
-    assert best_of([default, better], "log-loss") is default
+    assert ts.gain_of(other, default, "accuracy")[0] < 0
+    better = ts.Trial(1, {}, [ts.FoldScores({**other.folds[0].scores, "log-loss": 0.0}, other.predictions, 0.0)])
+    assert ts.best_of([default, better], "log-loss") is default
 
 
 def test_the_default_wins_but_for_a_clear_gain():
@@ -124,60 +111,46 @@ def test_the_default_wins_but_for_a_clear_gain():
     default, noise = trial(0, rng.uniform(0.2, 0.9, N), np.ones(N)), trial(1, rng.uniform(0.2, 0.9, N), np.ones(N))
     for one, other in ((default, noise), (noise, default)):
         one.number, other.number = 0, 1
-        gain, error = gain_of(other, one, "log-loss")
-        assert abs(gain) < 2 * error and (best_of([one, other], "log-loss") is one) == (not gain > error)
+        gain, error = ts.gain_of(other, one, "log-loss")
+        assert abs(gain) < 2 * error and (ts.best_of([one, other], "log-loss") is one) == (not gain > error)
     by_fold = [scored(0, {}, 0.5, 0.5, 0.5), scored(1, {}, 0.1, 0.6, 0.6), scored(2, {}, 0.49, 0.48, 0.47)]
-    assert best_of(by_fold, "log-loss") is by_fold[2], "the first's gain is one fold's"
+    assert ts.best_of(by_fold, "log-loss") is by_fold[2], "the first's gain is one fold's"
 
 
 def scored(number, params, *losses, dropped=None, metric="log-loss"):
-    folds = [FoldScores({metric: loss}, None, 0.0) for loss in losses]
-    return Trial(number, params, folds, dropped)
+    folds = [ts.FoldScores({metric: loss}, None, 0.0) for loss in losses]
+    return ts.Trial(number, params, folds, dropped)
 
 
 def test_the_better_half_goes_on_and_what_is_as_good_and_the_default():
     trials = [scored(i, {}, loss) for i, loss in enumerate([9.0, 1.0, 2.0, 3.0, 4.0, 4.0 * (1 + 1e-12), 5.0])]
-    drop_worse_half(trials, "log-loss")
+    ts.drop_worse_half(trials, "log-loss")
     assert [t.number for t in trials if t.goes_on] == [0, 1, 2, 3, 4, 5] and trials[6].dropped == 1
-    drop_worse_half(trials, "log-loss")
+    ts.drop_worse_half(trials, "log-loss")
     assert [t.number for t in trials if t.goes_on] == [0, 1, 2, 3]
 
 
 def test_those_that_went_on_come_first_and_of_equals_the_default():
-    trials = [
-        scored(0, {}, 0.5, 0.5),
-        scored(1, {}, 0.1, dropped=1),
-        scored(2, {}, 0.4, 0.6),
-        scored(3, {}, 0.3, 0.4),
-        Trial(4, {}, error="no"),
-    ]
-    assert [t.number for t in ranked(trials, "log-loss")] == [3, 0, 2, 1, 4]
+    trials = [scored(0, {}, 0.5, 0.5), scored(1, {}, 0.1, dropped=1), scored(2, {}, 0.4, 0.6), scored(3, {}, 0.3, 0.4)]
+    trials.append(ts.Trial(4, {}, error="no"))
+    assert [t.number for t in ts.ranked(trials, "log-loss")] == [3, 0, 2, 1, 4]
     with pytest.raises(ValueError, match="no setting could be trained; the first says: no"):
-        best_of([Trial(0, {}, error="no")], "log-loss")
+        ts.best_of([ts.Trial(0, {}, error="no")], "log-loss")
 
 
 def by_value(trials, defaults):
     estimator = SimpleNamespace(get_params=lambda deep: defaults)
-    return best_by_value(SimpleNamespace(trials_=trials, metric_="log-loss", estimator=estimator))
+    return ts.best_by_value(SimpleNamespace(trials_=trials, metric_="log-loss", estimator=estimator))
 
 
 def test_values_are_compared_on_the_folds_that_all_have_and_within_a_loss():
-    trials = [
-        scored(0, {}, 0.5, 0.3),
-        scored(1, {"step": 0.5}, 0.6, dropped=1),
-        scored(2, {"step": 0.5, "norm": 7.0}, 0.4, 0.2),
-        scored(3, {"step": 0.2, "norm": 7.0}, 0.3, 0.5),
-    ]
+    trials = [scored(0, {}, 0.5, 0.3), scored(1, {"step": 0.5}, 0.6, dropped=1)]
+    trials += [scored(n, {"step": step, "norm": 7.0}, *of) for n, step, *of in ((2, 0.5, 0.4, 0.2), (3, 0.2, 0.3, 0.5))]
     table = by_value(trials, {"step": 1.0, "norm": 5.0})
     assert "  step            0.2: 0.3000, 0.5: 0.4000, 1: 0.5000" in table
     assert "  norm            7: 0.3000, 5: 0.5000" in table
-    trials = [
-        scored(0, {}, 0.24),
-        scored(1, {"loss": "nll", "alpha": 0.1}, 0.76),
-        scored(2, {"loss": "nll", "alpha": 1.0}, 0.81),
-        scored(3, {"step": 0.5}, 0.25),
-        scored(4, {"loss": "hinge"}, 0.23),
-    ]
+    trials = [scored(0, {}, 0.24), scored(3, {"step": 0.5}, 0.25), scored(4, {"loss": "hinge"}, 0.23)]
+    trials[1:1] = [scored(n, {"loss": "nll", "alpha": a}, loss) for n, a, loss in ((1, 0.1, 0.76), (2, 1.0, 0.81))]
     table = by_value(trials, {"loss": "ncll", "step": 1.0, "alpha": "laplace"})
     assert "  alpha (nll)     0.1: 0.7600, 1: 0.8100" in table and "  step (ncll)     1: 0.2400, 0.5: 0.2500" in table
     assert "  loss            hinge: 0.2300, ncll: 0.2400, nll: 0.7600" in table
@@ -188,7 +161,7 @@ def test_other_metrics_are_compared_by_the_folds_differences(documents):
         return -float(np.mean((p - np.eye(3)[labels]) ** 2))
 
     for metric in (brier, "perplexity", "macro-F1"):
-        search = CorpusSearchCV(MultinomialNB(), {"loss": ["nll"]}, metric=metric, cv=4, n_jobs=1)
+        search = sd.CorpusSearchCV(sd.MultinomialNB(), {"loss": ["nll"]}, metric=metric, cv=4, n_jobs=1)
         search.fit(*documents[:2])
         search.best_index_ = 1  # whichever won
         assert "over the 4 folds" in search.summary()
@@ -196,12 +169,8 @@ def test_other_metrics_are_compared_by_the_folds_differences(documents):
 
 def test_equal_weights_are_no_weights():
     values = np.random.default_rng(0).normal(size=50)
-    assert mean_and_error(values, np.full(50, 7.0)) == pytest.approx((values.mean(), values.std(ddof=1) / 50**0.5))
-    assert np.isnan(mean_and_error(np.ones(1), np.ones(1))[1])
-
-
-GRID = {"alpha": np.linspace(0.01, 0.9, 6).tolist(), "step": np.linspace(0.1, 0.9, 6).tolist()}
-MODEL = MultinomialNB(loss="hinge")
+    assert ts.mean_and_error(values, np.full(50, 7.0)) == pytest.approx((values.mean(), values.std(ddof=1) / 50**0.5))
+    assert np.isnan(ts.mean_and_error(np.ones(1), np.ones(1))[1])
 
 
 def far(params):
@@ -211,24 +180,20 @@ def far(params):
 def tried(sampler):
     settings = list[dict[str, object]]()
     while turn := sampler.ask():
-        trials = [Trial(i, params, [FoldScores({"accuracy": far(params)}, None, 0.0)]) for i, params in enumerate(turn)]
+        trials = [ts.Trial(i, p, [ts.FoldScores({"accuracy": far(p)}, None, 0.0)]) for i, p in enumerate(turn)]
         sampler.tell(trials, "accuracy")
         settings += turn
     return settings
 
 
-@pytest.mark.parametrize(
-    ("model", "given"),
-    [
-        (SupervisedLDAClassifier(n_components=5), {"n_components"}),
-        (KMeans(n_clusters=3), {"n_clusters"}),
-        (MultinomialNB(alpha=0.5, min_df=3), {"alpha", "min_df"}),
-        (MultinomialNB(loss="hinge", step=0.3), {"loss", "step"}),
-        (MultinomialNB(loss=Hinge(margin=2.0)), {"loss", "step"}),
-        (MultiLabelNB(loss="ncll"), {"loss"}),
-    ],
-    ids=lambda value: repr(sorted(value) if isinstance(value, set) else value),
-)
+@pytest.mark.parametrize(("model", "given"), [
+    (sd.SupervisedLDAClassifier(n_components=5), {"n_components"}),
+    (sd.KMeans(n_clusters=3), {"n_clusters"}),
+    (sd.MultinomialNB(alpha=0.5, min_df=3), {"alpha", "min_df"}),
+    (sd.MultinomialNB(loss="hinge", step=0.3), {"loss", "step"}),
+    (sd.MultinomialNB(loss=Hinge(margin=2.0)), {"loss", "step"}),
+    (sd.MultiLabelNB(loss="ncll"), {"loss"}),
+], ids=lambda value: repr(sorted(value) if isinstance(value, set) else value))  # fmt: skip
 def test_what_is_given_is_not_tried(model, given):
     names = {name for part in default_space(model) for name in part}
     usual = {name for part in default_space(type(model)()) for name in part}
@@ -236,9 +201,9 @@ def test_what_is_given_is_not_tried(model, given):
 
 
 def test_a_loss_that_is_given_has_its_own_steps_alone():
-    (of_ncll,) = default_space(MultinomialNB(loss="ncll"))
+    (of_ncll,) = default_space(sd.MultinomialNB(loss="ncll"))
     assert of_ncll["step"] == [0.5, 1.0, 2.0] and "loss" not in of_ncll
-    assert default_space(MultinomialNB(loss="nll")) == [{"alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}]
+    assert default_space(sd.MultinomialNB(loss="nll")) == [{"alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -254,23 +219,20 @@ def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
 
 @pytest.mark.parametrize("sampler", ["random", "optuna"])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("space", "n_trials", "n"),
-    [
-        (GRID, 20, 20),
-        (GRID, 36, 36),
-        (GRID, 41, 37),
-        ([{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}], 22, 22),
-        ({"step": loguniform(0.05, 2.0), "loss": ["hinge", "ncll"]}, 12, 12),
-        ({"min_df": randint(1, 4), "step": [0.1, 0.3]}, 30, 7),
-        ([{"alpha": [0.1, 0.2]}, {"step": uniform(0.1, 0.5)}], 12, 12),
-        ({"class_prior": [np.array([0.2, 0.8]), np.array([0.8, 0.2]), np.array([0.2, 0.8])]}, 9, 3),
-        ({"unlabelled": [float("nan"), float("nan")]}, 9, 2),
-        ({"step": [None], "loss": ["hinge"]}, 5, 1),
-        ({}, 4, 1),
-        ([], 4, 1),
-    ],
-)
+@pytest.mark.parametrize(("space", "n_trials", "n"), [
+    (GRID, 20, 20),
+    (GRID, 36, 36),
+    (GRID, 41, 37),
+    ([{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}], 22, 22),
+    ({"step": loguniform(0.05, 2.0), "loss": ["hinge", "ncll"]}, 12, 12),
+    ({"min_df": randint(1, 4), "step": [0.1, 0.3]}, 30, 7),
+    ([{"alpha": [0.1, 0.2]}, {"step": uniform(0.1, 0.5)}], 12, 12),
+    ({"class_prior": [np.array([0.2, 0.8]), np.array([0.8, 0.2]), np.array([0.2, 0.8])]}, 9, 3),
+    ({"unlabelled": [float("nan"), float("nan")]}, 9, 2),
+    ({"step": [None], "loss": ["hinge"]}, 5, 1),
+    ({}, 4, 1),
+    ([], 4, 1),
+])  # fmt: skip
 def test_as_many_are_tried_as_are_asked_for_or_there_are(sampler, seed, space, n_trials, n):
     if sampler == "optuna":
         pytest.importorskip("optuna")

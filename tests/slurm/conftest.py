@@ -17,7 +17,6 @@ CONFIGURATION = HOME / "slurm.conf"
 
 
 def ask(*command: str) -> str:
-    """Run a command of Slurm and return what it prints."""
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
 
@@ -53,7 +52,6 @@ def slurm(monkeypatch):
 
 @pytest.fixture
 def cluster_file(tmp_path, monkeypatch):
-    """Return a function that writes a cluster file and returns its path."""
     import yaml
 
     monkeypatch.chdir(tmp_path)  # jobs begin where they were submitted, and leave their logs there

@@ -26,7 +26,6 @@ def workers(client) -> set[str]:
 
 
 def fit_and(disturb, corpus, client) -> str:
-    """Train; once, in the middle of the first epoch, disturb the cluster."""
 
     def callback(event):
         if is_end_of(event, 0, 1):
@@ -61,8 +60,7 @@ def test_a_job_of_several_processes_is_replaced(corpus, undisturbed, cluster_fil
             ask("scancel", *first)
             wait_until(lambda: not workers(client) & before, "its workers are gone")
 
-        assert fit_and(cancel, corpus, client) == undisturbed
-        assert workers(client)
+        assert fit_and(cancel, corpus, client) == undisturbed and workers(client)
         assert not set(queue()) & set(first)
 
 
@@ -96,8 +94,7 @@ def train(corpus, file: Path, *more: str):
 )  # fmt: skip
 def test_jobs_that_bring_no_worker(ours, options, said, corpus, cluster_file):
     result = train(corpus, cluster_file(ours, **options))
-    assert result.exit_code == 1
-    assert all(words in result.output for words in said)
+    assert result.exit_code == 1 and all(words in result.output for words in said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
@@ -180,16 +177,13 @@ def test_more_memory_than_pbs_has(cluster_file):
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "train.sh"
 
 
-@pytest.mark.parametrize(
-    ("epochs", "by"),
-    [
-        # The signal that Slurm sends before the walltime ends, sent when there is something to go on from.
-        pytest.param(60, "signal", id="signal"),
-        # A minute is the shortest walltime, and Slurm looks at walltimes twice a minute.
-        pytest.param(400, "walltime", id="walltime", marks=pytest.mark.slow),
-        pytest.param(60, "requeue", id="node", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("epochs", "by"), [
+    # The signal that Slurm sends before the walltime ends, sent when there is something to go on from.
+    pytest.param(60, "signal", id="signal"),
+    # A minute is the shortest walltime, and Slurm looks at walltimes twice a minute.
+    pytest.param(400, "walltime", id="walltime", marks=pytest.mark.slow),
+    pytest.param(60, "requeue", id="node", marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.timeout(600)
 def test_requeued_and_resumed(epochs, by, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -210,8 +204,7 @@ def test_requeued_and_resumed(epochs, by, tmp_path, monkeypatch):
     shown, log = ask("scontrol", "show", "job", job), (tmp_path / "log").read_text()
     assert "JobState=COMPLETED" in shown, log
     restarts = re.search(r"Restarts=(\d+)", shown)
-    assert restarts is not None
-    assert int(restarts[1]) >= 1
+    assert restarts is not None and int(restarts[1]) >= 1
     assert ("the walltime ends: requeued" in log) is (by != "requeue")
     assert re.search(r"epochs, 4 rounds per epoch, .*, from epoch \d+", log)
     undisturbed = MultinomialNB(n_epochs=epochs, rounds_per_epoch=4).fit(corpus)
@@ -220,5 +213,4 @@ def test_requeued_and_resumed(epochs, by, tmp_path, monkeypatch):
 
 def test_missing_arguments():
     result = subprocess.run(["bash", str(SCRIPT)], capture_output=True, text=True, timeout=30, check=False)
-    assert result.returncode == 2
-    assert "usage: sbatch train.sh" in result.stderr
+    assert result.returncode == 2 and "usage: sbatch train.sh" in result.stderr

@@ -1,18 +1,27 @@
-"""Arrays are those of zarr, strings survive in them, damage is an error; names that places have and have not."""
+"""Arrays as files that zarr reads, and archives of several: what comes back, and what is refused."""
 
+import json
+import tempfile
+import weakref
+from functools import cache
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import zarr
 from buckets.servers import needs_obstore
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from safetensors import safe_open
 from zarr.codecs import BloscCodec
 
-from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
-from sdem_dist.errors import BucketError, CorpusError, SdemError
+from sdem_dist import BucketError, CorpusError, ModelError, MultinomialNB, SdemError, ingest, load_model, open_corpus
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
+from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage import arrays
+from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.buckets import is_url, place, refuse_url
 from sdem_dist.storage.encoding import crc32c, decode_strings, encode_strings
 
@@ -104,8 +113,7 @@ def test_checksum_ignores_layout_and_byte_order():
     values = np.arange(12, dtype="<u4").reshape(3, 4)
     assert crc32c(values) == crc32c(np.asfortranarray(values)) == crc32c(values.astype(">u4"))
     assert crc32c(np.frombuffer(b"123456789", np.uint8)) == 0xE3069283  # the check value of CRC-32C
-    assert crc32c(np.zeros(0)) == 0
-    assert crc32c(np.array(1.0)) == crc32c(np.ones(1))
+    assert crc32c(np.zeros(0)) == 0 and crc32c(np.array(1.0)) == crc32c(np.ones(1))
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
@@ -161,3 +169,219 @@ def test_urls_that_lead_nowhere_are_named(tmp_path):
         with pytest.raises(BucketError, match="URLs begin with s3://"):
             use("https://b/m")
     assert not list(tmp_path.iterdir())
+
+
+KIND = "sdem-model"
+ARRAYS = {"mu": np.linspace(0, 1, 60).reshape(20, 3), "zeros": np.zeros(9, np.float32), "scalar": np.array(-7)}
+ARRAYS |= {"empty": np.zeros((0, 4), np.uint16), "mask": np.array([True, False, True])}
+METADATA = {"classes": ["ä", "b"], "nested": {"x": [1, 2.5, None]}}
+STATE = SdemState(**{name: np.arange(12.0).reshape(4, 3) for name in SdemState._fields})
+STAGE = StageRecord(0, {"seed": 0}, SdemState, 1)
+
+
+def same(found, expected) -> bool:
+    return found.keys() == expected.keys() and all(
+        found[n].dtype == a.dtype and found[n].shape == a.shape and found[n].tobytes() == a.tobytes()
+        for n, a in expected.items()
+    )
+
+
+@cache
+def sample() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "m")
+        write_archive(path, KIND, ARRAYS, METADATA)
+        return path.read_bytes()
+
+
+def header_of(raw: bytes) -> tuple[dict, bytes]:
+    """Return the header of a file, and the bytes behind it."""
+    end = 8 + int.from_bytes(raw[:8], "little")
+    return json.loads(raw[8:end]), raw[end:]
+
+
+def crafted(change) -> bytes:
+    """Return the sample after `change(header, contents, data)`, with a checksum that holds."""
+    header, data = header_of(sample())
+    preamble, data = header["__metadata__"], bytearray(data)
+    contents = json.loads(preamble["contents"])
+    change(header, contents, data)
+    preamble["contents"] = json.dumps(contents)
+    preamble.setdefault("crc32c", str(crc32c(np.frombuffer(preamble["contents"].encode(), np.uint8))))
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(data)
+
+
+def renewed(change):
+    """Return a change after which the checksum is made again."""
+
+    def changed(header, contents, data):
+        del header["__metadata__"]["crc32c"]
+        change(header, contents, data)
+
+    return changed
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    hnp.arrays(
+        st.sampled_from([np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64]),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=5),
+    )
+)
+def test_round_trip_of_any_array(array):
+    with tempfile.TemporaryDirectory() as folder:
+        write_archive(Path(folder, "m"), KIND, {"a": array}, {})
+        found, metadata = read_archive(Path(folder, "m"), KIND)
+    assert same(found, {"a": array}) and metadata == {}
+
+
+def test_arrays_of_any_layout_come_back_native_and_equal_content_makes_equal_files(tmp_path):
+    array = np.arange(12, dtype=">f8").reshape(3, 4).T
+    write_archive(tmp_path / "a", KIND, {"a": array}, {})
+    assert same(read_archive(tmp_path / "a", KIND)[0], {"a": np.ascontiguousarray(array, np.float64)})
+    write_archive(tmp_path / "m", KIND, ARRAYS, METADATA)
+    assert (tmp_path / "m").read_bytes() == sample()
+
+
+def test_safetensors_reads_it(tmp_path):
+    (tmp_path / "m").write_bytes(sample())
+    with safe_open(tmp_path / "m", "np") as file:
+        assert same({name: file.get_tensor(name) for name in file.keys()}, ARRAYS)  # noqa: SIM118
+        assert json.loads(file.metadata()["contents"])["metadata"] == METADATA
+
+
+def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
+    content = bytearray(whole)
+    match rng.integers(7):
+        case 0:  # a byte
+            content[rng.integers(len(content))] ^= int(rng.integers(1, 256))
+        case 1:  # an end, or a beginning, that is lost
+            cut = int(rng.integers(len(content)))
+            content = content[:cut] if rng.random() < 0.5 else content[cut:]
+        case 2:  # a page of zeros
+            start = int(rng.integers(len(content)))
+            content[start : start + 64] = bytes(len(content[start : start + 64]))
+        case 3:  # the length of the header
+            size = int(rng.integers(2 * len(whole))).to_bytes(8, "little")
+            content[:8] = rng.bytes(8) if rng.random() < 0.5 else size
+        case 4:  # numbers of the header
+            digits = [i for i, byte in enumerate(whole[:2000]) if chr(byte).isdigit()]
+            content[rng.choice(digits)] = ord("9")
+        case 5:  # anything
+            return rng.bytes(int(rng.integers(300)))
+        case _:  # a piece that is missing, or there twice
+            start, size = int(rng.integers(len(content))), int(rng.integers(1, 100))
+            content[start:start] = content[start : start + size]
+            if rng.random() < 0.5:
+                del content[start : start + 2 * size]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("what", ["model", "checkpoint"])
+def test_six_hundred_damages_are_named_or_harmless(what, tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    if what == "model":
+        write_archive(tmp_path / "m", KIND, ARRAYS, METADATA)
+    else:
+        checkpoints.write(STAGE, Progress(3, 0, [], 2, 0.0), lambda _: STATE, STATE)
+    (path,) = tmp_path.iterdir()
+    whole, rng, unnoticed = path.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(600):
+        path.write_bytes(content := damaged(whole, rng))
+        try:
+            if what == "model":
+                found, metadata = read_archive(path, KIND)
+                assert same(found, ARRAYS) and metadata == METADATA
+            else:
+                progress, saved, best = checkpoints.latest(STAGE, 9)
+                assert all(map(np.array_equal, (*saved.block(0, 1), *best), (*STATE, *STATE))) and progress.epoch == 3
+            unnoticed += content != whole
+        except ModelError as error:
+            assert str(path) in str(error)
+    assert unnoticed < 200, "what is not noticed is in bytes that mean nothing"
+
+
+def both(name: str, **changes):
+    """Return a change of what the header and the checked table say of an array."""
+
+    def change(header, contents, data):
+        header[name].update(changes)
+        contents["arrays"][name].update({k: v for k, v in changes.items() if k != "data_offsets"})
+
+    return renewed(change)
+
+
+def nothing(header, contents, data):
+    header["__metadata__"].clear()
+    header["__metadata__"]["crc32c"] = "0"
+
+
+ATTACKS = {
+    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), "'other'"),
+    "a newer format": (lambda h, c, d: h["__metadata__"].update(format_version="4"), "another version"),
+    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="2"), "another version"),
+    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), "damaged"),
+    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), "table of contents"),
+    "an array more": (renewed(lambda h, c, d: c["arrays"].update(evil=c["arrays"]["mu"])), "'evil'"),
+    "an array less": (renewed(lambda h, c, d: c["arrays"].pop("mu")), "'mu'"),
+    "nothing about itself": (nothing, "damaged"),
+    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), "damaged"),
+    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), "damaged"),
+    "a negative shape": (both("mu", shape=[-1, 3]), "damaged"),
+    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), "checksum"),
+    "objects": (both("mu", dtype="O"), "damaged"),
+    "an overlap": (both("zeros", data_offsets=[0, 36]), "damaged"),
+    "a byte too many": (lambda h, c, d: d.append(0), "damaged"),
+    "other values": (lambda h, c, d: d.__setitem__(slice(0, 480), bytes(480)), "checksum"),
+    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), "damaged"),
+    "no metadata": (renewed(lambda h, c, d: c.update(metadata=None)), "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_crafted_files_are_refused(tmp_path, name):
+    change, word = ATTACKS[name]
+    (tmp_path / "m").write_bytes(crafted(change))
+    with pytest.raises(ModelError, match=word) as caught:
+        read_archive(tmp_path / "m", KIND)
+    assert caught.value.path == str(tmp_path / "m")
+
+
+def test_what_is_no_model_is_named(tmp_path):
+    (tmp_path / "deep").write_bytes((200_000).to_bytes(8, "little") + b"[" * 200_000)
+    joblib.dump({"a": np.ones(3)}, tmp_path / "lr.joblib")
+    np.save(tmp_path / "a.npy", np.ones(3))
+    for name, what in (("deep", "damaged"), ("lr.joblib", "a file of pickle or joblib"),
+                       ("a.npy", "an array of NumPy"), ("none", "no such file"), (".", "cannot be read")):  # fmt: skip
+        with pytest.raises(ModelError, match=what):
+            read_archive(tmp_path / name, KIND)
+
+
+@pytest.mark.parametrize(("arrays", "metadata"), [
+    *(({"a": np.array([value])}, {}) for value in ("x", None, 1j)),
+    *(({name: np.zeros(1)}, {}) for name in ("a/b", "..")),
+    *(({}, {"x": value}) for value in (float("nan"), {1, 2}, "long" * 99)),
+])  # fmt: skip
+def test_what_cannot_be_written_leaves_what_was_there(tmp_path, monkeypatch, arrays, metadata):
+    monkeypatch.setattr("sdem_dist.storage.archive.MAX_JSON_BYTES", 300)
+    (tmp_path / "m").write_bytes(sample())
+    with pytest.raises(ModelError, match="m: "):
+        write_archive(tmp_path / "m", KIND, arrays, metadata)
+    assert (tmp_path / "m").read_bytes() == sample()
+
+
+def test_of_an_iterable_one_array_is_there_at_a_time(tmp_path):
+    alive: list = []
+
+    def arrays():
+        for i in range(4):
+            assert all(array() is None for array in alive)
+            array = np.full(1000, float(i))
+            alive.append(weakref.ref(array))
+            yield f"a{i}", array
+            del array
+
+    write_archive(tmp_path / "m", KIND, arrays(), {})
+    found, _ = read_archive(tmp_path / "m", KIND, ["a1", "a3", "absent"])
+    assert {name: array[0] for name, array in found.items()} == {"a1": 1.0, "a3": 3.0}

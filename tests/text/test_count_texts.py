@@ -1,8 +1,10 @@
 """Counting by kernels gives what scikit-learn gives, to the last count, for every text that Python can hold."""
 
 import lzma
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ TEXT = st.one_of(
     st.lists(st.sampled_from(["the", "cat", "über", "international" * 2, "internationals" * 2, "東京"])).map(" ".join),
 )
 TEXTS = st.lists(TEXT, max_size=6)
+REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz"]
 
 
 @st.composite
@@ -58,7 +61,6 @@ def for_scikit_learn(chosen):
 
 
 def reference(texts, chosen, **more):
-    """Return what scikit-learn counts, sorted as it sorts, and its terms."""
     vectorizer = CountVectorizer(**for_scikit_learn(chosen), **more)
     try:
         counts = vectorizer.fit_transform(texts)
@@ -75,7 +77,6 @@ def same(found, expected):
 
 
 def check(texts, **chosen):
-    """Hold counts and terms against scikit-learn's."""
     counts, terms = reference(texts, chosen)
     found, words = count_texts(texts, VectorizerSettings(**chosen))
     assert words == terms and same(found, counts) and found.dtype == np.int64
@@ -109,17 +110,15 @@ def test_many_words_that_begin_alike_and_a_text_of_ten_megabytes():
         check([long, "two"], analyzer=analyzer)
 
 
-REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz"]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="set SDEM_CORPORA to the folder of the real corpora")
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize(
     ("analyzer", "ngrams"), [("word", (1, 1)), ("word", (1, 2)), ("char", (1, 2)), ("char_wb", (2, 3))]
 )
-def test_real_corpora(corpora, name, analyzer, ngrams):
-    with lzma.open(corpora / name, "rt", encoding="utf-8", newline="\n") as file:
+def test_real_corpora(name, analyzer, ngrams):
+    with lzma.open(Path(os.environ["SDEM_CORPORA"], name), "rt", encoding="utf-8", newline="\n") as file:
         check([line.rstrip("\n").rsplit("\t", 1)[-1] for line in file], analyzer=analyzer, ngram_range=ngrams)
 
 
@@ -169,9 +168,6 @@ def test_the_slow_road_says_so(caplog):
         caplog.clear()
         count_texts(["a b"], VectorizerSettings(token_pattern=r"\S+"))
         assert not caplog.text
-
-
-REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz"]
 
 
 def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():

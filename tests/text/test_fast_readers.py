@@ -19,6 +19,7 @@ PIECES = [
     b"\xe6\x9d", b"\xf0\x9f\x98\x80", b"\xc2\x85", b"x\ty\n", b"label,text\n", b"x,y\n", b'"x","y ""z"""\n',
     b"long text " * 3,
 ]  # fmt: skip
+FIELD = st.text(st.sampled_from('ab ,;"\n\té東'), max_size=6)
 
 
 def read_as_text(content):
@@ -37,9 +38,6 @@ def outcome(path, form, size, **reading):
         blocks = InputSplit(path, source_format(path, reading), reading, block_documents=3).read(gate)
         documents = [pair for block in blocks for pair in zip(block.labels, block.texts, strict=True)]
     return documents, gate.skipped, gate.examples
-
-
-FIELD = st.text(st.sampled_from('ab ,;"\n\té東'), max_size=6)
 
 
 @hypothesis_settings(deadline=None, max_examples=200)

@@ -1,5 +1,6 @@
 """An ingested corpus holds exactly what scikit-learn makes of all documents at once, however it was cut and spread."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -54,15 +55,11 @@ def test_vocabulary_and_counts_are_count_vectorizers(documents, block, min_df, m
     assert report.n_empty == int((np.diff(expected.indptr) == 0).sum())
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        VectorizerSettings(ngram_range=(1, 2)),
-        VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2),
-        VectorizerSettings(kind="hashing", n_features=32),
-    ],
-    ids=["n-grams", "stems", "hashing"],
-)
+@pytest.mark.parametrize("settings", [
+    VectorizerSettings(ngram_range=(1, 2)),
+    VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2),
+    VectorizerSettings(kind="hashing", n_features=32),
+], ids=["n-grams", "stems", "hashing"])  # fmt: skip
 def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, settings):
     texts, path = [text for _, text in DOCUMENTS], tmp_path / "c"
     ingest([written(tmp_path / "docs.txt", DOCUMENTS)], path, settings, block_documents=2)
@@ -125,8 +122,7 @@ def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path):
     for name, settings in [("all", VectorizerSettings()), ("half", VectorizerSettings(max_df=0.5))]:
         ingest([tmp_path / "x.csv"], tmp_path / name, settings, reading=reading)
         corpus = open_corpus(tmp_path / name)
-        assert list(corpus.vocabulary()) == ["apple", "grey", "red", "stone"]
-        assert corpus.n_documents == 20
+        assert list(corpus.vocabulary()) == ["apple", "grey", "red", "stone"] and corpus.n_documents == 20
         assert rows_in_source_order(tmp_path / name)[0].toarray().sum(axis=1).tolist()[-2:] == [1, 0]
     (tmp_path / "none.csv").write_text("label,text,weight\na,apple,0\nb,stone,0\n")
     with pytest.raises(IngestError, match="weight above zero"):
@@ -211,9 +207,10 @@ def test_a_failure_keeps_the_corpus_and_what_was_held_out_or_leaves_nothing(tmp_
 
 
 @pytest.mark.slow
-def test_r8_has_the_published_size(tmp_path, corpora):
-    settings = VectorizerSettings(token_pattern=r"\S+")
-    report = ingest([corpora / "cachopo" / "r8-train-stemmed.txt.xz"], tmp_path / "c", settings)
+@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="set SDEM_CORPORA to the folder of the real corpora")
+def test_r8_has_the_published_size(tmp_path):
+    source = Path(os.environ["SDEM_CORPORA"], "cachopo", "r8-train-stemmed.txt.xz")
+    report = ingest([source], tmp_path / "c", VectorizerSettings(token_pattern=r"\S+"))
     assert (report.n_documents, report.n_features, len(report.classes)) == (5485, 14_575, 8)
 
 

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 from text.sources import DOCUMENTS, compressed, rows_in_source_order, texts_in_source_order, written
 
-from sdem_dist import MultinomialNB, ingest, write_corpus
-from sdem_dist.errors import CorpusError, IngestError
+from sdem_dist import CorpusError, IngestError, MultinomialNB, ingest, write_corpus
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
 
 TSV, CSV = "a\tx\n{}\nb\tz\n", "label,text\na,x\n{}\nb,z\n"
@@ -30,6 +29,15 @@ BAD = [
     ("s.jsonl", JSON, '{"label": [], "text": "y"}', "line 2", "a list, .*--label-separator"),
     ("s.jsonl", JSON, '{"label": "x\\u0000", "text": "y"}', "line 2", "ends with a NUL"),
 ]
+NUMBERS = [
+    ("1 2:x", "not svmlight"), ("1 3:1 2:1", "sorted"), ("1 2:-1", "negative"), ("x 1:1", ""),
+    ("1 2:nan", "the value nan: .* are finite"), ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
+]  # fmt: skip
+ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
+TEXTS = [
+    *(pd.Series(["good", missing, "bad"], dtype=object) for missing in (None, float("nan"), 3, b"bytes")),
+    pa.array(["a", None]), pd.Series(["a", None]), ["a", 3], [None, "one"], [1], [1.5, "one"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "form", "bad", "place", "said"), BAD)
@@ -42,12 +50,6 @@ def test_a_bad_record_is_named_or_left_out(tmp_path, name, form, bad, place, sai
     report = ingest(tmp_path / name, tmp_path / "c", settings, on_error="skip", keep_text=True)
     assert texts_in_source_order(tmp_path / "c") == [("a", "x"), ("b", "z")]
     assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (2, 1, 1)
-
-
-NUMBERS = [
-    ("1 2:x", "not svmlight"), ("1 3:1 2:1", "sorted"), ("1 2:-1", "negative"), ("x 1:1", ""),
-    ("1 2:nan", "the value nan: .* are finite"), ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "said"), NUMBERS)
@@ -176,9 +178,6 @@ def test_arguments_that_are_none_or_contradict_each_other(folder, monkeypatch, c
             write_corpus("c", np.eye(3), **changed)
 
 
-ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
-
-
 @pytest.mark.parametrize("reading", [*(a | b for a in NONE for b in ABOUT), ABOUT[0] | ABOUT[2]], ids=str)
 def test_what_has_no_labels_says_nothing_of_them(reading):
     with pytest.raises(ValueError, match="have none|unlabelled is for documents of one label"):
@@ -190,12 +189,6 @@ def test_a_header_of_a_file_that_has_none(tmp_path, first, recwarn):
     (tmp_path / "docs.tsv").write_text(first + "a\tgood fine\nb\tbad sad\n" * 20)
     ingest(tmp_path / "docs.tsv", tmp_path / "c", n_jobs=1)
     assert any("docs.tsv, line 1: it looks like a header" in str(one.message) for one in recwarn) == bool(first)
-
-
-TEXTS = [
-    *(pd.Series(["good", missing, "bad"], dtype=object) for missing in (None, float("nan"), 3, b"bytes")),
-    pa.array(["a", None]), pd.Series(["a", None]), ["a", 3], [None, "one"], [1], [1.5, "one"],
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("texts", TEXTS)

@@ -54,33 +54,27 @@ def test_the_command_names_pattern_and_model(command, tmp_path, monkeypatch, sch
     assert "slow.model" in said and SLOW[0] in said
 
 
-@pytest.mark.parametrize(
-    ("pattern", "words"),
-    [
-        (r"(?u)\b\w\w+\b", ["naïve", "over", "the", "top"]),
-        (r"\S+", ["A", "naïve,", "over-the-top", "#9!"]),
-        (r"(?:\w+-)*\w+", ["A", "naïve", "over-the-top", "9"]),
-        (r"[a-z]+(?:'[a-z]+)?", ["na", "ve", "over", "the", "top"]),
-        (r"\b(\w)\w+", ["n", "o", "t", "t"]),
-        (r"\p{L}{2,}", ["naïve", "over", "the", "top"]),
-        (r"(?:a+)+b|\d", ["9"]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "words"), [
+    (r"(?u)\b\w\w+\b", ["naïve", "over", "the", "top"]),
+    (r"\S+", ["A", "naïve,", "over-the-top", "#9!"]),
+    (r"(?:\w+-)*\w+", ["A", "naïve", "over-the-top", "9"]),
+    (r"[a-z]+(?:'[a-z]+)?", ["na", "ve", "over", "the", "top"]),
+    (r"\b(\w)\w+", ["n", "o", "t", "t"]),
+    (r"\p{L}{2,}", ["naïve", "over", "the", "top"]),
+    (r"(?:a+)+b|\d", ["9"]),
+])  # fmt: skip
 def test_patterns_that_people_use(pattern, words):
     settings = VectorizerSettings(token_pattern=pattern, lowercase=False)
     counts, found = count_texts(["A naïve, over-the-top #9!"], settings)
     assert sorted(words) == [word for word, n in zip(found, counts.toarray()[0], strict=True) for _ in range(n)]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"stop_words": "english", "ngram_range": (1, 2), "min_df": 0.5, "max_df": 7},
-        {"stop_words": ("the", "a"), "min_df": 3, "max_df": 1.0, "max_features": 9},
-        {"kind": "hashing", "n_features": 99},
-        {"kind": "matrix"},
-    ],
-)
+@pytest.mark.parametrize("settings", [
+    {"stop_words": "english", "ngram_range": (1, 2), "min_df": 0.5, "max_df": 7},
+    {"stop_words": ("the", "a"), "min_df": 3, "max_df": 1.0, "max_features": 9},
+    {"kind": "hashing", "n_features": 99},
+    {"kind": "matrix"},
+])  # fmt: skip
 def test_settings_survive_json(settings):
     made = VectorizerSettings(**settings)
     assert VectorizerSettings.from_json(json.loads(json.dumps(made.to_json()))) == made
