@@ -49,13 +49,15 @@ ClassLabel = str | int | float | bool
 LabelSet = tuple[ClassLabel, ...]
 """The labels of a document that may have several, sorted."""
 Classes = tuple[ClassLabel | LabelSet, ...]
+Encoded = tuple[np.ndarray, np.ndarray]
+"""Strings as their UTF-8 bytes, joined, and their offsets."""
 
 
 def index_dtype(n_features: int) -> np.dtype:
     return np.dtype(np.uint16 if n_features <= UINT16_FEATURES else np.uint32)
 
 
-def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | None) -> str:
+def vocabulary_hash(n_features: int, encoded: Encoded | None) -> str:
     """Return the SHA-256 of a vocabulary's joined UTF-8 bytes and offsets, or of the hashing that stands for one."""
     if encoded is None:
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()

@@ -210,40 +210,43 @@ class SortedDocuments:
         for first, between in zip(firsts, pairwise([0, *bounds.tolist(), 1 << 64]), strict=True):
             yield first, sizes[first : first + step], between
 
-    def write_in_threads(
-        self, parent: Path, sizes: list[int], n_jobs: int | None, texts: Texts | None = None
+    def write(
+        self,
+        parent: Path,
+        sizes: list[int],
+        executor: Executor | None = None,
+        n_jobs: int | None = None,
+        texts: Texts | None = None,
     ) -> Shards:
-        """Write all documents as shards of these sizes to the folder `parent`."""
+        """Write all documents as shards of these sizes to a folder, in threads, or in tasks of `executor`."""
         from sdem_dist.kernels.csr import add_each  # numba comes with it
 
-        frequency, counting = np.zeros(self.kind.features, np.int64), Lock()
-
-        def write(job: Job) -> ShardInfo:
-            ((info,), words) = _write(parent, job, self._between(*job[2]), self.kind, texts)
-            with counting:
-                add_each(frequency, words)
-            return info
-
-        with closing(in_threads(write, self._jobs(sizes, 1), n_jobs)) as shards:
-            return tuple(shards), None if self.dense else frequency
-
-    def write_by_tasks(self, executor: Executor, parent: Path, sizes: list[int]) -> Shards:
-        from sdem_dist.engine.executor import in_order
-
-        assert self.scratch is not None
-        step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
-        tasks = ((parent, self.scratch, self.folders, self.kind, job) for job in self._jobs(sizes, step))
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
-        for infos, counts in in_order(executor, write_shards, tasks):
-            shards += [ShardInfo(**info) for info in infos]
-            words, documents = load_array(counts)
-            frequency[words] += documents
+        if executor is None:
+
+            def write(job: Job) -> tuple[list[ShardInfo], np.ndarray]:
+                return _write(parent, job, self._between(*job[2]), self.kind, texts)
+
+            with closing(in_threads(write, self._jobs(sizes, 1), n_jobs)) as written:
+                for infos, words in written:
+                    shards += infos
+                    add_each(frequency, words)
+        else:
+            from sdem_dist.engine.executor import in_order
+
+            assert self.scratch is not None
+            step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
+            tasks = ((parent, self.scratch, self.folders, self.kind, job) for job in self._jobs(sizes, step))
+            for infos, file in in_order(executor, write_shards, tasks):
+                shards += infos
+                words, documents = load_array(file)
+                frequency[words] += documents
         return tuple(shards), None if self.dense else frequency
 
 
 def write_shards(
     parent: Path, scratch: Path, folders: Sequence[Path], kind: Kind, job: Job
-) -> tuple[list[JsonObject], Path]:
+) -> tuple[list[ShardInfo], Path]:
     """Write the shards of a job; return their entries, and a file with words and the documents of each."""
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         parts = [
@@ -254,7 +257,7 @@ def write_shards(
     infos, words = _write(parent, job, parts, kind, None)
     file = scratch / f"frequencies-{job[0]}.npy"
     save_array(file, np.stack(np.unique(words.astype(np.int64), return_counts=True)))
-    return [{**vars(info), "checksums": dict(info.checksums)} for info in infos], file
+    return infos, file
 
 
 def rows_of(folder: Path) -> SortedRows:

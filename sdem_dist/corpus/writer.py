@@ -74,14 +74,14 @@ def write_corpus(
     Parameters
     ----------
     path : str or Path
-        Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears there only when complete.
+        Directory to create, or a URL such as ``s3://bucket/corpus``; it appears when the corpus is complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative (but see `dense`). A batch is a tuple ``(X, y)``, ``(X, y, ids)`` and so on up
-        to ``(X, y, ids, targets, sample_weight, groups)``, of any length, which does not change the corpus.
-        Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
+        Counts or weights, never negative (but see `dense`). A batch, of any length, is ``(X, y)`` and so on up to
+        ``(X, y, ids, targets, sample_weight, groups)``. Columns of a DataFrame that hold text, categories or booleans
+        are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
-        Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for
-        each, such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse.
+        Labels: strings, numbers or booleans. Of several labels a collection for each document, or an indicator matrix
+        of shape (n_documents, n_labels), dense or sparse.
     classes : sequence, optional
         The class labels in the order to keep. By default those that occur, sorted.
     vocabulary : sequence of str of length n_features, optional
@@ -89,14 +89,14 @@ def write_corpus(
     ids : sequence of int or str, optional
         An id for each document. By default its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
-        Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
+        Finite numbers to be predicted, for regression from sparse documents.
     sample_weight : array-like of shape (n_documents,), optional
         Weights of documents, never negative, for training and evaluation. Document frequencies leave out weight 0.
     groups : array-like of shape (n_documents,), optional
         The group of each document, such as its author: folds keep groups together. Only a hash of a name is stored.
     vectorizer, made_by : dict, optional
-        JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
-        ``corpus.header.vectorizer`` of the corpus, such as that of training, whose numbering of categories is kept.
+        JSON values to keep: how text became numbers, and who made the corpus from what. For a DataFrame
+        ``corpus.header.vectorizer`` of the corpus whose numbering of categories is kept.
     weighted : bool, optional
         The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
     dense : bool, default False
@@ -114,8 +114,8 @@ def write_corpus(
     n_jobs : int, optional
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all see the folder
-        of `path`. What stands beside `X` may be cut as `X`. The corpus is the same.
+        Its workers compute and write the parts of a dask array, DataFrame or bag of batches; all see the folder of
+        `path`. What stands beside `X` may be cut as `X`.
 
     Returns
     -------
@@ -168,18 +168,22 @@ def write_corpus(
         named = names if all(isinstance(name, str) for name in names) else None
         if vectorizer is not None and vectorizer["columns"] != named:
             raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
-        vocabulary = named if vocabulary is None else vocabulary
+        vocabulary = cast("list[str] | None", named) if vocabulary is None else vocabulary
         codes = {str(i): of_column.tolist() for i, of_column in (categories or {}).items()}
         vectorizer = {"kind": labels.TABLE, "columns": named, "categories": codes} if dense else None
+    try:
+        words = None if vocabulary is None else encode_strings(vocabulary)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
     with destination(path, overwrite, shared=client is not None) as (root, scratch):
         write_shards: WriteShards
         if client is not None:
             documents = collect_by_tasks(executor, client, parts, categories, scratch, seed, options)
-            write_shards = partial(documents.write_by_tasks, executor)
+            write_shards = partial(documents.write, executor=executor)
         else:
             documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
-            write_shards = partial(documents.write_in_threads, n_jobs=n_jobs)
-        header = write_contents(root, documents, write_shards, vocabulary, vectorizer, made_by, shard_documents)
+            write_shards = partial(documents.write, n_jobs=n_jobs)
+        header = write_contents(root, documents, write_shards, words, vectorizer, made_by, shard_documents)
     return reopened(path, header)
 
 
@@ -201,7 +205,7 @@ def write_contents(
     root: Path,
     documents: SortedDocuments,
     write_shards: WriteShards,
-    vocabulary: Sequence[str] | None,
+    words: manifest.Encoded | None,
     vectorizer: JsonObject | None,
     made_by: JsonObject | None,
     shard_documents: int | None,
@@ -211,17 +215,11 @@ def write_contents(
     if not documents.n_documents or not n_features:
         what = "the documents have no features" if documents.n_documents else "there are no documents"
         raise CorpusError(f"{what}; a corpus has one or more")
-    if vocabulary is not None and len(vocabulary) != n_features:
-        raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
-    try:
-        words = None if vocabulary is None else encode_strings(vocabulary)
-    except (TypeError, UnicodeEncodeError) as error:
-        raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
-    identity = manifest.vocabulary_hash(n_features, words)
     if words is not None:
+        if (n_words := len(words[1]) - 1) != n_features:
+            raise CorpusError(f"the vocabulary has {n_words} words and the documents have {n_features} features")
         arrays.write_group(root / VOCABULARY)
         arrays.write_arrays(root / VOCABULARY, {"bytes": words[0], "offsets": words[1]})
-        del words  # with many n-grams they are as large as the documents
     arrays.write_group(root / SHARDS)
     n, n_nonzeros = documents.n_documents, documents.n_nonzeros
     if shard_documents is None:
@@ -236,7 +234,7 @@ def write_contents(
         **{name: getattr(documents, name) for name in names},
         n_features=n_features,
         shards=shards,
-        vocabulary_hash=identity,
+        vocabulary_hash=manifest.vocabulary_hash(n_features, words),
         weighted=documents.weighted,
         vectorizer=vectorizer,
         made_by=made_by or {},

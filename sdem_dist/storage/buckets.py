@@ -50,9 +50,7 @@ _HOW_TO_AUTHENTICATE = (
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
 _CAUSES = {  # what to say of an error, by its kind, its code and its message
-    "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": (
-        "there is no bucket {bucket}: check the name, or make the bucket first"
-    ),
+    "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "there is no bucket {bucket}: check the name",
     "<Code>(ExpiredToken|TokenRefreshRequired|RequestExpired|RequestTimeTooSkewed)<": (
         "{url}: the credentials have expired ({code}): renew those of the environment"
     ),
@@ -60,9 +58,7 @@ _CAUSES = {  # what to say of an error, by its kind, its code and its message
     r"Missing (AccessKeyId|SecretAccessKey)|169\.254\.(169\.254|170\.2)|metadata\.google\.internal|metadata/identity": (
         f"{{bucket}}: {_HOW_TO_AUTHENTICATE}"
     ),
-    "without LOCATION|<Code>PermanentRedirect<": (
-        "{bucket} is in another region: set AWS_REGION to the one of the bucket"
-    ),
+    "without LOCATION|<Code>PermanentRedirect<": "{bucket} is in another region: set AWS_REGION to that",
     "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|AuthorizationHeaderMalformed)<": (
         "{url}: the credentials are not known there, or wrong ({code}): check the credentials of the environment"
     ),

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,30 +44,8 @@ def from_json(value: object) -> Any:
     return [from_json(v) for v in value] if isinstance(value, list) else value
 
 
-class Strings(Sequence[str]):
-    """Strings that are encoded already, in memory or a file: ``i`` is UTF-8 from ``offsets[i]`` to the next offset."""
-
-    def __init__(self, joined: np.ndarray | Path, offsets: np.ndarray) -> None:
-        self._joined, self.offsets = joined, offsets
-
-    @property
-    def joined(self) -> np.ndarray:
-        return np.memmap(self._joined, np.uint8, "r") if isinstance(self._joined, Path) else self._joined
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[k] for k in range(*i.indices(len(self)))]
-        i = range(len(self))[i]
-        return self.joined[self.offsets[i] : self.offsets[i + 1]].tobytes().decode("utf-8")
-
-
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the UTF-8 bytes of all strings, joined, and their offsets; UnicodeEncodeError at a lone surrogate."""
-    if isinstance(strings, Strings):
-        return strings.joined, strings.offsets
     if (odd := next((i for i, string in enumerate(strings) if not isinstance(string, str)), None)) is not None:
         raise TypeError(f"element {odd} is a {type(strings[odd]).__name__}, not a string")
     encoded = [string.encode("utf-8") for string in strings]

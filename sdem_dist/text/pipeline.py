@@ -16,7 +16,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import label_set, set_named
-from sdem_dist.corpus.manifest import ClassLabel, LabelSet
+from sdem_dist.corpus.manifest import ClassLabel, Encoded, LabelSet
 from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
@@ -24,7 +24,7 @@ from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import is_url, place
-from sdem_dist.storage.encoding import JsonObject, Strings
+from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.jobs import driver_folder, kept_folder, load_array, n_cores, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.text import terms
@@ -121,12 +121,13 @@ class IngestRun:
                 offset = int(not zero_based)
             n_features = tally.n_columns - offset
             self._columns: Callable[[_Part], Columns] = lambda part: None
-            self._vocabulary: Sequence[str] | None = None
+            self._vocabulary: Encoded | None = None
             if reference is not None:
-                self._vocabulary, n_features = reference.vocabulary(), reference.header.n_features
+                words, n_features = reference.vocabulary(), reference.header.n_features
+                self._vocabulary = None if words is None else encode_strings(words)
             elif counting.learns:
                 self._vocabulary = self._merge_terms(runs)
-                n_features = len(self._vocabulary)
+                n_features = len(self._vocabulary[1]) - 1
             if n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
             # the classes of the reference, or of the documents; where labels are sets, always the latter
@@ -234,7 +235,7 @@ class IngestRun:
             warn_of_unspaced(tally.scripts, counting.settings)
         return runs
 
-    def _merge_terms(self, runs: terms.Runs | None) -> Sequence[str]:
+    def _merge_terms(self, runs: terms.Runs | None) -> Encoded:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
         settings, n_documents = self.counting.settings, self._tally.n_training
         least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
@@ -245,7 +246,6 @@ class IngestRun:
         if tries:
             bounds, n_jobs = limits if self.counting.tallies else terms.ALL, self.n_jobs or n_cores()
             text, offsets, totals, columns = terms.sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
-            strings = Strings(text, offsets)
         else:
             if runs is not None:
                 self._parts = [replace(self._parts[0], runs=runs.write_all())]
@@ -265,33 +265,33 @@ class IngestRun:
             with (here / "text").open("wb") as joined:
                 joined.writelines((folder / "text").read_bytes() for folder in folders)
             offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
-            strings = Strings(here / "text" if offsets[-1] else np.zeros(0, np.uint8), offsets)
+            text = np.memmap(here / "text", np.uint8, "r") if offsets[-1] else np.zeros(0, np.uint8)
             if with_totals:
                 totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
-        if not len(strings):
+        if len(offsets) == 1:
             raise IngestError(
                 f"no word is in at least {limits[0]} and at most {limits[1]} of the {n_documents} documents (min_df, "
                 "--min-df; max_df, --max-df); or no document has a word: check the column of the text, and what a word "
                 "is (token_pattern, stop_words; --text, --token-pattern, --stop-words)"
             )
-        if settings.max_features is not None and totals is not None and len(strings) > settings.max_features:
+        if settings.max_features is not None and totals is not None and len(offsets) - 1 > settings.max_features:
             # exactly scikit-learn's expression: its sort decides between terms of equal totals
             best = np.sort((-totals).argsort()[: settings.max_features])
-            chosen = np.full(len(strings), -1, np.int32)
+            chosen = np.full(len(offsets) - 1, -1, np.int32)
             chosen[best] = np.arange(len(best), dtype=np.int32)
-            cuts = [strings.joined[strings.offsets[i] : strings.offsets[i + 1]] for i in best]
-            strings = Strings(np.concatenate(cuts), offsets_of_lengths(cuts))
+            cuts = [text[offsets[i] : offsets[i + 1]] for i in best]
+            text, offsets = np.concatenate(cuts), offsets_of_lengths(cuts)
         if tries:
             if chosen is not None:
                 columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]
             self._columns = lambda part: columns.__getitem__
-            return strings
+            return text, offsets
         file = None
         if chosen is not None:
             file = folders[0].with_name("chosen.npy")
             save_array(file, chosen)
         self._columns = lambda part: terms.TermColumns(part.folder, part.first_run, folders, bases, file)
-        return strings
+        return text, offsets
 
     def _root(self, name: str) -> Path:
         names = "\n".join(part.folder.name for part in self._parts)
@@ -321,7 +321,7 @@ class IngestRun:
                     def texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
                         return spool.at(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
 
-                write_shards = partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
+                write_shards = partial(documents.write, n_jobs=self.n_jobs, texts=texts)
             else:
                 root = self._root(f"rows-{'held-out' if placing.held_out else 'kept'}")
                 root.mkdir(exist_ok=True)  # of a bucket it means nothing
@@ -347,12 +347,12 @@ class IngestRun:
                     scratch=root,
                 )
                 n_empty = sum(summary["n_empty"] for summary in summaries)
-                write_shards = partial(documents.write_by_tasks, self.executor)
+                write_shards = partial(documents.write, executor=self.executor)
             header = write_contents(
                 where,
                 documents,
                 write_shards,
-                vocabulary=self._vocabulary,
+                words=self._vocabulary,
                 vectorizer=plain_json(self.counting.settings.to_json(), "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
                 shard_documents=self.shard_documents,
