@@ -87,22 +87,15 @@ class _Later(ModuleType):
 
 
 def import_scikit_learn() -> None:
-    """Import scikit-learn; pandas and ``scipy.stats``, which take twice as long, when something of them is asked for.
-
-    Only its ``utils.fixes`` imports the two; scipy's ``array_api_compat`` asks for ``numpy.f2py``, which nobody wants.
-    """
+    """Import scikit-learn; what its ``utils.fixes`` imports, and takes twice as long, when something of it is asked for."""
     if "sklearn" in sys.modules:
         return
-    numpy = vars(import_module("numpy"))
     absent = [name for name in ("pandas", "scipy.stats") if name not in sys.modules and find_spec(name) is not None]
     stand_ins = {name: _Later(name) for name in absent}
     sys.modules.update(stand_ins)
-    f2py = None if "numpy.f2py" in sys.modules else numpy.setdefault("f2py", _Later("numpy.f2py"))
     try:
         import_module("sklearn.utils.fixes")
     finally:
-        if f2py is not None and numpy.get("f2py") is f2py:
-            del numpy["f2py"]
         for name, module in stand_ins.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]

@@ -10,7 +10,7 @@ from benchmarks.house import ROOT, circles
 import sdem_dist
 
 HEAVY = ("dask", "distributed", "numba", "sklearn", "zarr", "scipy", "pandas", "matplotlib", "pyarrow")
-UNNEEDED = ["dask", "distributed", "zarr", "pandas", "pyarrow", "matplotlib", "scipy.stats", "numpy.f2py"]
+UNNEEDED = ["dask", "distributed", "zarr", "pandas", "pyarrow", "matplotlib", "scipy.stats"]
 
 
 COMMANDS = ["predict plain.model latin.txt --on-error skip", "inspect plain.model", "evaluate plain.model plain.tsv",
