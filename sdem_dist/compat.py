@@ -87,7 +87,7 @@ class _Later(ModuleType):
 
 
 def import_scikit_learn() -> None:
-    """Import scikit-learn; what its ``utils.fixes`` imports, and takes twice as long, when something of it is asked for."""
+    """Import scikit-learn, and what its ``utils.fixes`` imports, which takes twice as long, when it is asked for."""
     if "sklearn" in sys.modules:
         return
     absent = [name for name in ("pandas", "scipy.stats") if name not in sys.modules and find_spec(name) is not None]
