@@ -145,9 +145,8 @@ class Checkpoints:
         best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         progress = Progress(**saved)
         if progress.epoch > n_epochs:
-            done = f"has run {counted(progress.epoch, 'epoch')}, more than the {n_epochs} asked for"
-            hint = "ask for as many, or choose another checkpoint folder"
-            raise ModelError(f"the newest checkpoint in {self.folder} {done}: {hint}")
+            done = f"has run {counted(progress.epoch, 'epoch')}, more than the {n_epochs} asked for: ask for as many"
+            raise ModelError(f"the newest checkpoint in {self.folder} {done}, or choose another checkpoint folder")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
     def write_result(self, run: Json, stage: int, state: Any, values: object) -> None:
@@ -231,8 +230,5 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
 
 def identity(**parts: object) -> Json:
     """Return whatever decides the bits of a run as JSON."""
-
-    def described(value: object) -> object:
-        return str(value) if (fields := plain(value)) is value else fields
-
-    return cast(Json, to_json(json.loads(json.dumps(parts, default=described))))
+    as_text = json.dumps(parts, default=lambda value: str(value) if plain(value) is value else plain(value))
+    return cast(Json, to_json(json.loads(as_text)))
