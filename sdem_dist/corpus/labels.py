@@ -210,10 +210,6 @@ def name_of(labels: LabelSet) -> str:
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
 
 
-def set_named(name: str) -> LabelSet:
-    return tuple(json.loads(name))
-
-
 class EncodedTable(NamedTuple):
     values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
     names: list[object]  # of the columns

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from reprlib import repr as brief
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -186,11 +186,11 @@ class StoredCorpus:
                 raise CorpusError(f"{self.path}: shard {shard}: array {name!r} holds what no corpus may hold")
         return DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
 
-    def columns(self, shard: int, names: Iterable[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
+    def columns(self, shard: int, names: Sequence[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
         """Read arrays of a shard; `n_bytes` is the length of joined strings."""
         header, info = self.header, self.header.shards[shard]
         n, entries = info.n_documents, (info.n_nonzeros,)
-        kinds: dict[str, arrays.Kind] = {
+        kinds: dict[str, tuple[tuple[int, ...], Any]] = {  # shapes and dtypes
             "values": ((n, header.n_features), info.data_dtype),
             "data": (entries, info.data_dtype),
             "indices": (entries, index_dtype(header.n_features)),
@@ -204,10 +204,11 @@ class StoredCorpus:
         kinds |= dict.fromkeys(("ids_bytes", "texts_bytes"), ((n_bytes,), np.uint8))
         folder = self.root / SHARDS / f"{shard:05d}"
         try:
-            columns = arrays.read_arrays(folder, {name: kinds[name] for name in names})
+            read = arrays.map_requests(lambda name: arrays.read_array(folder / name, *kinds[name]), names, folder)
         except CorpusError as error:
             name = Path(error.path or "").name
             raise type(error)(f"{self.path}: shard {shard}: array {name!r}: {error.problem}") from error
+        columns = dict(zip(names, read, strict=True))
         for name, array in columns.items():
             if crc32c(array) != info.checksums.get(name):
                 raise CorpusError(f"{self.path}: shard {shard}: array {name!r} {DAMAGED}")

@@ -25,8 +25,6 @@ WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
 HEADER_BYTES = 16
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-Kind = tuple[tuple[int, ...], "np.dtype | type | str"]
-"""Shape and dtype of an array."""
 
 
 def map_requests(function: Callable[[Job], Result], jobs: Iterable[Job], folder: Path) -> list[Result]:
@@ -88,11 +86,6 @@ def write_array(folder: Path, array: np.ndarray) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(compressor.encode(little))
     (folder / "zarr.json").write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=2))
-
-
-def read_arrays(folder: Path, kinds: Mapping[str, Kind]) -> dict[str, np.ndarray]:
-    arrays = map_requests(lambda name: read_array(folder / name, *kinds[name]), kinds, folder)
-    return dict(zip(kinds, arrays, strict=True))
 
 
 def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | str) -> np.ndarray:

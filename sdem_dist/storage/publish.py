@@ -277,11 +277,7 @@ def publish_contents(url: str) -> Iterator[Path]:
             with suppress(Exception):  # the first failure is the one to report
                 if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
                     buckets.remove(f"{url}/{name}")
-                    # Put the root back, unless another writer has put its mark there.
-                    if not is_new:
-                        before = {k: v for k, v in attributes.items() if k != WRITER}
-                        buckets.put_if(root, group_json(before), ours)
-                    elif buckets.head(root)["e_tag"] == ours["e_tag"]:
+                    if is_new and buckets.head(root)["e_tag"] == ours["e_tag"]:  # no other writer's mark is there
                         buckets.delete(root)
             raise
     except ChangedError:

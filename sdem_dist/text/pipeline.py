@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.labels import label_set, set_named
+from sdem_dist.corpus.labels import label_set
 from sdem_dist.corpus.manifest import ClassLabel, Encoded, LabelSet
 from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
@@ -134,7 +135,7 @@ class IngestRun:
             classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
             if counting.reading.label_separator is not None:
                 labels = {} if reference is None else {class_name(v): v for v in reference.header.documents_by_label}
-                sets = map(set_named, tally.classes)
+                sets = map(json.loads, tally.classes)
                 classes = sorted(label_set(labels.get(str(name), name) for name in names) for names in sets)
             elif not classes:
                 classes = sorted(set(tally.classes) - {NONE})
