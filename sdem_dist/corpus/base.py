@@ -106,11 +106,9 @@ class BaseCorpus:
     @property
     def name(self) -> str:
         """What tells these documents from all that are stored: empty where they are all."""
-        parts = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
+        views = {"rows": self.rows, "subset": self.packed_mask}
+        parts = [f"{n} {hashlib.sha256(v.tobytes()).hexdigest()}" for n, v in views.items() if v is not None]
         parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
-        parts += (
-            [] if self.packed_mask is None else [f"subset {hashlib.sha256(self.packed_mask.tobytes()).hexdigest()}"]
-        )
         return " ".join([*parts, *map(repr, self.transforms)])
 
     @cached_property

@@ -1,7 +1,4 @@
-"""From what a user holds documents in to checked rows in their stored order: batch by batch here, or in tasks.
-
-Workers compute, sort and write the parts of a Dask collection, and nothing is gathered.
-"""
+"""From what a user holds documents in to checked rows in their stored order: batch by batch here, or in tasks."""
 
 from __future__ import annotations
 

@@ -38,10 +38,6 @@ def open_corpus(path: str | Path) -> Corpus:
     path : str or Path
         A directory, or a URL such as ``s3://bucket/corpus``.
 
-    Returns
-    -------
-    Corpus
-
     Raises
     ------
     CorpusError
@@ -57,18 +53,13 @@ def open_corpus(path: str | Path) -> Corpus:
 def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Return several corpora as one, whose documents are theirs, in order; nothing is read or copied.
 
-    Lanes are neighbouring documents, so corpora that differ much in their classes are better ingested together.
-    Where only some keep groups, folds take each document of the others as a group of its own.
+    It trains and is evaluated like one. Lanes are neighbouring documents, so corpora that differ much in their classes
+    are better ingested together. Where only some keep groups, each document of the others is a group of its own.
 
     Parameters
     ----------
     corpora : sequence of Corpus
         They have one vocabulary and the same classes, as ``sdem ingest --vocabulary-from`` makes them.
-
-    Returns
-    -------
-    Corpus
-        It trains and is evaluated like one; its parts stay on disk where they are.
 
     Raises
     ------

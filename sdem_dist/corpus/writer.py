@@ -117,10 +117,6 @@ def write_corpus(
         Its workers compute and write the parts of a dask array, DataFrame or bag of batches; all see the folder of
         `path`. What stands beside `X` may be cut as `X`.
 
-    Returns
-    -------
-    Corpus
-
     Raises
     ------
     CorpusError
