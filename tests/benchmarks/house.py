@@ -45,7 +45,7 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
 """Lines that some folders and files may have together, and what is planned for them."""
 N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (161, 190), (130, 130), (450, 450), (21_004, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (25_903, 24_000), (16_283, 16_500)
+TEST_LINES, TEST_STATEMENTS = (24_650, 24_000), (16_000, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
