@@ -1,4 +1,4 @@
-"""Where tasks run: the one small interface, the executor of this process, and the memory that a run needs."""
+"""Where tasks run: the executor of this process, and the memory that a run needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -75,15 +75,20 @@ def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> i
     return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 
 
-class Executor(Protocol):
+class Executor(AbstractContextManager["Executor"]):
     """Runs pure functions whose arguments may be results still to come; no bit depends on the number of workers.
 
-    What it does here is right for one process.
+    This one has threads of this process, by default one a core, as the kernels release the GIL.  It imports no Dask.
     """
 
-    n_workers: int  # how many tasks run at once
-    max_pending_rounds: int = 0  # rounds submitted before the current one ends, so that workers do not wait
-    n_remembered: int = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
+    max_pending_rounds = 0  # rounds submitted before the current one ends, so that workers do not wait
+    n_remembered = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_workers, self._stop = n_threads or len(os.sched_getaffinity(0)), threading.Event()
+        self._pool: ThreadPoolExecutor | None = None
+        if self.n_workers > 1:
+            self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
 
     def memory_bytes(self) -> int:
         return of_this_process()  # of several processes: of that with the least
@@ -91,8 +96,25 @@ class Executor(Protocol):
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``, of a module-level pure function; a handle stands for its result.
 
-        `affinity`: place of its documents in the corpus, from 0 to 1: a hint to run near what has run there.
+        It is queued, and with one thread run at once. `affinity`: place of its documents in the corpus, from 0 to 1: a
+        hint to run near what has run there.
         """
+
+        def call() -> Value:
+            with reraise_interrupt():
+                return function(*(a.result() if isinstance(a, Future) else a for a in args))
+
+        if self._pool is not None:
+            # The queue is first in, first out and a task's arguments were queued before it, so that they are running
+            # or done when it starts: waiting for them inside a task cannot block the pool.
+            with reraise_interrupt():
+                return self._pool.submit(call)
+        future: Future[Value] = Future()
+        try:
+            future.set_result(call())
+        except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
+            future.set_exception(error)
+        return future
 
     def result(self, handle: Handle[Value]) -> Value:
         return handle.result()  # waits for it, and raises what its task raised
@@ -114,35 +136,6 @@ class Executor(Protocol):
     def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
         return self.submit(copy, value)  # a shallow one
-
-
-class InProcess(Executor, AbstractContextManager["InProcess"]):
-    """Threads of this process, by default one a core; the kernels release the GIL.  Imports no dask or distributed."""
-
-    def __init__(self, n_threads: int | None = None) -> None:
-        self.n_workers, self._stop = n_threads or len(os.sched_getaffinity(0)), threading.Event()
-        self._pool: ThreadPoolExecutor | None = None
-        if self.n_workers > 1:
-            self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
-
-    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
-        """Queue ``function(*args)``; with one thread, run it at once."""
-
-        def call() -> Value:
-            with reraise_interrupt():
-                return function(*(a.result() if isinstance(a, Future) else a for a in args))
-
-        if self._pool is not None:
-            # The queue is first in, first out and a task's arguments were queued before it, so that they are running
-            # or done when it starts: waiting for them inside a task cannot block the pool.
-            with reraise_interrupt():
-                return self._pool.submit(call)
-        future: Future[Value] = Future()
-        try:
-            future.set_result(call())
-        except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
-            future.set_exception(error)
-        return future
 
     def __exit__(self, *error: object) -> None:
         """End the threads; a task that runs as soon as it checks."""

@@ -27,7 +27,7 @@ from sdem_dist.engine import events
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback
-from sdem_dist.engine.executor import Executor, InProcess, in_order
+from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.engine.plan import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ClusterError, CorpusError, reraise_interrupt
@@ -70,7 +70,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
     # Inverses of wide covariances have other bits with more threads.
-    with one_blas_thread(), InProcess(n_jobs) as executor, forgetting(source):
+    with one_blas_thread(), Executor(n_jobs) as executor, forgetting(source):
         yield executor
 
 

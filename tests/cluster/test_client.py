@@ -24,7 +24,7 @@ from sdem_dist import ClusterError, MultinomialNB, compat, write_corpus
 from sdem_dist.cluster import batch_jobs, client, connected, diagnostics
 from sdem_dist.cluster.client import held_back, worker_memory
 from sdem_dist.cluster.diagnostics import examine
-from sdem_dist.engine.executor import LOADED, InProcess
+from sdem_dist.engine.executor import LOADED, Executor
 
 HERE = diagnostics.facts_of_process()
 SUBMITTED = """#!/bin/sh
@@ -285,7 +285,7 @@ def test_an_interrupt_while_workers_start_is_told_once(tmp_path):
 
 
 @dataclass
-class Elsewhere(InProcess):
+class Elsewhere(Executor):
     """Threads of this process, and the answer of a process that compiles for another processor."""
 
     target: str
@@ -302,7 +302,7 @@ class Elsewhere(InProcess):
 def test_a_run_warns_of_workers_that_compile_for_other_processors(target, warns, monkeypatch, recwarn):
     from sdem_dist.fitting import running
 
-    monkeypatch.setattr(running, "InProcess", lambda *_: Elsewhere(target))
+    monkeypatch.setattr(running, "Executor", lambda *_: Elsewhere(target))
     MultinomialNB(n_epochs=1).fit(np.eye(6, dtype=int), [0, 1] * 3)
     assert warns == any("compiles its kernels for another processor" in str(w.message) for w in recwarn)
 
@@ -311,7 +311,7 @@ def test_a_system_without_threads_says_what_to_do(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
-    with InProcess(2) as executor:
+    with Executor(2) as executor:
         monkeypatch.setattr("threading.Thread.start", refuse)
         with pytest.raises(MemoryError, match="ulimit"):
             executor.submit(int)

@@ -18,7 +18,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import rounds
 from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten
-from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import running
 from sdem_dist.learners.rules import Merge
@@ -34,7 +34,7 @@ PAPER = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0}
 """One stage, which begins on the workers."""
 
 
-class Elsewhere(InProcess):
+class Elsewhere(Executor):
     """Workers that share no memory with the driver: what it is sent is a copy, counted while it is alive."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
 @pytest.fixture
 def elsewhere(monkeypatch) -> Elsewhere:
     executor = Elsewhere()
-    monkeypatch.setattr(running, "InProcess", lambda *_: executor)
+    monkeypatch.setattr(running, "Executor", lambda *_: executor)
     return executor
 
 
@@ -229,7 +229,7 @@ def test_blocks_change_rounding_only(n_blocks, settings):
 def test_no_task_updates_all_words():
     sizes = []
 
-    class Watching(InProcess):
+    class Watching(Executor):
         def submit(self, function, *args, affinity=None):
             handle = super().submit(function, *args, affinity=affinity)
             if function is rounds.update:

@@ -17,7 +17,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import executor as memory
 from sdem_dist.engine import trainer
 from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded
-from sdem_dist.engine.executor import InProcess, cache_bytes, in_order, of_this_process, state_bytes
+from sdem_dist.engine.executor import Executor, cache_bytes, in_order, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.learners.rules import Merge
@@ -40,7 +40,7 @@ def executor(request):
 
         yield DaskExecutor(request.getfixturevalue("client"))
         return
-    with InProcess(request.param) as executor:
+    with Executor(request.param) as executor:
         assert executor.n_workers == request.param
         yield executor
 
@@ -69,7 +69,7 @@ def test_errors_arrive_where_the_result_is_asked_for(executor):
 
 
 def test_waiting_tasks_cannot_block_a_full_pool():
-    with InProcess(2) as executor:
+    with Executor(2) as executor:
         chain: Future = executor.submit(time.sleep, 0.05)
         waiting = [executor.submit(lambda _: 1, chain) for _ in range(20)]
         assert executor.result(executor.submit(lambda *all_: sum(all_), *waiting)) == 20
@@ -107,7 +107,7 @@ def test_what_runs_beside_a_failure_has_ended_when_it_is_told():
         time.sleep(0.2)
         ended.append(number)
 
-    with InProcess(2) as executor:
+    with Executor(2) as executor:
         with pytest.raises(ValueError, match="the first"):
             list(in_order(executor, job, [(0,), (1,)]))
         assert ended == [1]
@@ -152,7 +152,7 @@ def test_the_formula():
 def test_a_run_is_refused_before_its_first_task():
     learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
-    with InProcess(1) as small:
+    with Executor(1) as small:
         small.memory_bytes = lambda: 1000
         small.submit = None  # whatever is submitted would fail otherwise
         with pytest.raises(ModelError, match="give each worker"):
@@ -164,10 +164,10 @@ def test_a_small_budget_changes_no_bit(memory):
     learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
-    with InProcess(2) as executor:
+    with Executor(2) as executor:
         executor.memory_bytes = lambda: memory
         result = Trainer(executor, corpus).run(stage)
-    with InProcess(1) as reference:
+    with Executor(1) as reference:
         expected = Trainer(reference, corpus).run(stage)
     np.testing.assert_array_equal(result.state.words, expected.state.words)
 

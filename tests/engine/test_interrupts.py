@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdem_dist as sd
-from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.executor import Executor
 from sdem_dist.errors import reraise_interrupt
 from sdem_dist.kernels import csr
 
@@ -84,7 +84,7 @@ def test_threads_end_between_compiled_calls():
             began.set()
             time.sleep(0.01)
 
-    executor = InProcess(2)
+    executor = Executor(2)
     task = executor.submit(endless, 0)
     assert began.wait(30)
     started = time.monotonic()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine import rounds
-from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.engine.rounds import SCORED_DOCUMENTS, ranges_to_score
 from sdem_dist.learners.protocol import Lane
@@ -37,7 +37,7 @@ class Adder:
         return [*state, statistics]
 
 
-class Counting(InProcess):
+class Counting(Executor):
     def __init__(self):
         super().__init__(1)
         self.submitted = []

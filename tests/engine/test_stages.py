@@ -12,7 +12,7 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import events as ev
 from sdem_dist.engine.checkpoint import Checkpoints
-from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Monitoring, Plan, Stage, StageResult
 from sdem_dist.engine.rounds import TaskSizes
 from sdem_dist.engine.trainer import Trainer
@@ -91,7 +91,7 @@ def train(trainer: Trainer, made: list, n_epochs: int = 3, decay: float = 0.5) -
 
 def fit(folder=None, callbacks=(), made=None, resume=False, executor=None, **more) -> StageResult:
     checkpoints = None if folder is None else Checkpoints(folder, every_rounds=1)
-    with InProcess(1) as here:
+    with Executor(1) as here:
         options = {"settings": {"corpus": "it"}, "resume": resume, "callbacks": callbacks}
         with Trainer(executor or here, CORPUS, monitoring=MONITORING, checkpoints=checkpoints, **options) as trainer:
             return train(trainer, [] if made is None else made, **more)
@@ -137,7 +137,7 @@ POINTS = [
 @pytest.fixture
 def executor(request):
     if request.param == "threads":
-        with InProcess(1) as here:
+        with Executor(1) as here:
             yield lambda: here
         return
     from sdem_dist.engine.dask import DaskExecutor
@@ -195,7 +195,7 @@ def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
 
 def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
     def fitted(n_epochs, **more):
-        with InProcess(1) as executor, Trainer(executor, CORPUS, monitoring=MONITORING, **more) as trainer:
+        with Executor(1) as executor, Trainer(executor, CORPUS, monitoring=MONITORING, **more) as trainer:
             result = trainer.run(Stage("train", Summing("train"), plan(n_epochs), monitored=True))
             return result, trainer.score("score", Summing("train"), result.state)
 
@@ -249,7 +249,7 @@ def test_events_of_each_stage():
 def test_a_stage_may_have_documents_of_its_own():
     other = corpus_of(seed=5)
 
-    with InProcess(1) as executor, Trainer(executor, CORPUS) as trainer:
+    with Executor(1) as executor, Trainer(executor, CORPUS) as trainer:
         stages = [Stage("train", Summing("train"), plan(1), corpus=corpus) for corpus in (None, CORPUS, other)]
         found = [trainer.run(stage).state for stage in stages]
         stages = [stages[0], replace(stages[2], corpus=None)]
@@ -260,7 +260,7 @@ def test_a_stage_may_have_documents_of_its_own():
 
 def test_patience_ends_the_stage_that_is_monitored():
     watching = replace(MONITORING, validation=corpus_of(seed=7), patience=1)
-    with InProcess(1) as executor:
+    with Executor(1) as executor:
         trainer = Trainer(executor, CORPUS, monitoring=watching)
         result = trainer.run(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))
         quiet = trainer.run(Stage("train", Summing("train", 2.0), plan(30)))
@@ -339,15 +339,15 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
         # Two lanes are told as one task, or as two.
         return model, list(dict.fromkeys(told)), sorted(path.name for path in folder.iterdir())
 
-    apart, submit = trained(tmp_path / "apart"), InProcess.submit
+    apart, submit = trained(tmp_path / "apart"), Executor.submit
     functions: list = []
 
     def counted(self, function, *args, affinity=None):
         functions.append(function.__name__)
         return submit(self, function, *args, affinity=affinity)
 
-    monkeypatch.setattr(InProcess, "submit", counted)
-    monkeypatch.setattr(InProcess, "max_pending_rounds", 1)  # as on a cluster
+    monkeypatch.setattr(Executor, "submit", counted)
+    monkeypatch.setattr(Executor, "max_pending_rounds", 1)  # as on a cluster
     monkeypatch.setattr(TaskSizes, "lanes_and_rounds", lambda sizes: (2, 4))
     together = trained(tmp_path / "together")
     np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
