@@ -34,10 +34,7 @@ class Scored(NamedTuple):
 def scored(
     scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray, joint: np.ndarray
 ) -> Scored:
-    """Return documents with what they cost; without a label, -1, they count nowhere.
-
-    `joint`: ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it: often the scores.
-    """
+    """Return documents with what they cost by `joint`, ln p(y, d) or a bound; those without a label count nowhere."""
     hidden = labels < 0
     labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
@@ -121,11 +118,9 @@ def macro_f1(sums: np.ndarray) -> float:
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
-    """Turn sums into means per document: accuracy, the losses (natural logarithms), and the perplexity per word.
+    """Turn sums into means per document; the perplexity is ``exp(-sum ln p(d) / sum of words)``, p(d) of sequences.
 
-    ``perplexity`` is ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial
-    coefficient. Where ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are
-    bounds from above. Without any document all are NaN.
+    Where ``ln p(y, d)`` is bounded from below, "nll" and "perplexity" are upper bounds. Of no document all are NaN.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         means = dict(zip(SUMS, (sums / sums[0]).tolist(), strict=True))

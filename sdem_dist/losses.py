@@ -1,12 +1,7 @@
-"""Losses over class scores: what a document costs, and with which weight each class's statistics enter the step.
-
-The score of class ``y`` is ``ln p(y, d)``, whatever the model.  Minus the gradient of a loss with respect to the
-natural parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Table 1 and Table 2).  A loss of your own
-is a frozen dataclass with the two methods of `Loss`; `sdem_dist.testing.check_loss` checks it.
-"""
+"""Losses over class scores: what a document costs, and with which weight each class's statistics enter the step."""
 
 from numbers import Real
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
@@ -15,11 +10,16 @@ from sdem_dist.kernels.losses import HINGE, NCLL, NLL, LossForm
 from sdem_dist.records import record
 
 SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
+Arrays: TypeAlias = tuple[np.ndarray, ...]
 PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
 
 
 class Loss(Protocol):
-    """What a loss is to learners; scores have shape (n_documents, n_classes), labels (n_documents,)."""
+    """What a loss is to learners: a frozen dataclass of these two methods, see `sdem_dist.testing.check_loss`.
+
+    Scores ``ln p(y, d)`` have shape (n_documents, n_classes), labels (n_documents,). Minus the gradient by the natural
+    parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tables 1 and 2).
+    """
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return what each document costs, shape (n_documents,)."""
@@ -175,13 +175,7 @@ def loss_kind(loss: str | Loss) -> str:
 
 
 def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossForm:
-    """Return a loss as the compiled steps take it; `hint` says what to do about one that they do not know.
-
-    Raises
-    ------
-    ValueError
-        Kernels do not know the loss, or its costs are of another number of classes.
-    """
+    """Return a loss as compiled steps take it; ValueError, with `hint`: they do not know it, or costs do not fit."""
     loss = named(loss)
     loss, share = (loss.other, loss.share) if isinstance(loss, Blend) else (loss, 0.0)
     costs = np.zeros((0, 0))

@@ -179,7 +179,7 @@ def check_learner(
         _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
         for with_nothing in ([*first, nothing], [nothing, *first]):
             _close(learner.update(state, learner.combine(with_nothing)), after, f"a lane of {what} changes a round")
-    if hasattr(getattr(learner, "model", learner), "initial_block"):
+    if hasattr(learner.model, "bounds") if hasattr(learner, "model") else hasattr(learner, "initial_block"):
         if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         wide, n_blocks = cast(WideLearner[Any, Any, Any], learner), 3

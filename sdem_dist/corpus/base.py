@@ -214,15 +214,13 @@ class BaseCorpus:
         stored = self._document_frequency() if all_are_in else None
 
         def count_documents() -> np.ndarray:
-            from sdem_dist.kernels.csr import add_each  # numba comes with it
-
             counts = np.zeros(self.stored_header.n_features, np.int64)
             for start in range(0, self.n_documents, BLOCK):
                 stop = min(start + BLOCK, self.n_documents)
                 block = cast(Documents, self._read(start, stop) if all_are_in else self.read(start, stop))
                 if self.packed_mask is not None:
                     block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
-                add_each(counts, block.indices if block.data.all() else block.indices[block.data != 0])
+                np.add.at(counts, block.indices if block.data.all() else block.indices[block.data != 0], 1)
             return counts
 
         return _frequencies.get((self.cache_key,), count_documents) if stored is None else stored

@@ -70,7 +70,8 @@ def taken(rows: Rows, order: np.ndarray) -> Rows:
         starts = chosen[offsets] = offsets_of(np.diff(rows[offsets])[order])
         for name in RAGGED[offsets]:
             values, out = rows[name], np.empty(int(starts[-1]), rows[name].dtype)
-            gather(values.view(np.uint8), rows[offsets], order, values.itemsize, starts[:-1], out.view(np.uint8))
+            bounds, places = rows[offsets] * values.itemsize, starts[:-1] * values.itemsize
+            gather(values.view(np.uint8), bounds[order], bounds[order + 1], places, out.view(np.uint8))
             chosen[name] = out
     return chosen | {name: column[order] for name, column in rows.items() if name not in chosen}
 
@@ -219,8 +220,6 @@ class SortedDocuments:
         texts: Texts | None = None,
     ) -> Shards:
         """Write all documents as shards of these sizes to a folder, in threads, or in tasks of `executor`."""
-        from sdem_dist.kernels.csr import add_each  # numba comes with it
-
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
         if executor is None:
 
@@ -230,7 +229,7 @@ class SortedDocuments:
             with closing(in_threads(write, self._jobs(sizes, 1), n_jobs)) as written:
                 for infos, words in written:
                     shards += infos
-                    add_each(frequency, words)
+                    np.add.at(frequency, words, 1)
         else:
             from sdem_dist.engine.executor import in_order
 

@@ -21,7 +21,7 @@ from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, Multiplicative, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, rows_at, weights_at_examples, weights_of_features
+from sdem_dist.learners.starts import Kind, rows_at, weights_of_features
 from sdem_dist.learners.surveys import examples_of
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
 from sdem_dist.models.em import EXACT, EmForm
@@ -299,12 +299,13 @@ class MultiplicativeMixtureClassifier(Components):
             at_examples = plans.start_of_em(trainer, em, rows, once)
             few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
             state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows.documents)).state
-            start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)
+            weights_of_em = em.model.variables, state.best_mu, state.best_counts + 1.0, component_class
+            start = model.start(weights_of_features(*weights_of_em))
         else:
             examples = rows_at(source.corpus, np.concatenate(examples_of(survey, numbers)))
-            start = weights_at_examples(examples, len(source.classes), component_class, transform)
+            start = model.start_at(transform.dense(examples))
         learner = SdEM(model, source.weight, rule, "ncll", weights)
-        return final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), model.start(start))
+        return final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), start)
 
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
     theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")

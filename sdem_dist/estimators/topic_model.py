@@ -138,17 +138,15 @@ class TopicModel(WithTopics):
             candidates = (Candidate(t, plan, start, f"words_weight {w:g}") for w, t in trials.items())
             learner = policy.choose(candidates).candidate.learner
         trained = final_stage(trainer, learner, plan, start)
-
-        def reported(name: str, head: Any) -> np.ndarray:
-            """Run a pass that scores what a head reports of the trained model, a number each."""
-            figures = trainer.score(name, replace(learner, model=replace(learner.model, head=head)), trained.state)
-            return np.array([figures[str(i)] for i in range(len(figures))])
-
-        self.topic_shares_ = reported("topics' shares", heads.TopicShares(head))[: model.n_topics]
+        shares: Any = heads.TopicShares(head, model.n_topics)
+        scorer = replace(learner, model=replace(learner.model, head=shares))
+        figures = trainer.score("topics' shares", scorer, trained.state)
+        shares_and_thresholds = [figures[str(i)] for i in range(len(figures))]
+        self.topic_shares_ = np.array(shares_and_thresholds[: model.n_topics])
         if not isinstance(head, heads.SigmoidLabels):
             return trained
-        thresholds = reported("thresholds of labels", heads.LabelThresholds(head))[: learner.n_labels]
-        return trained._replace(learner=learner.decided(thresholds=tuple(thresholds.tolist())))
+        thresholds = shares_and_thresholds[model.n_topics : model.n_topics + learner.n_labels]
+        return trained._replace(learner=learner.decided(thresholds=tuple(thresholds)))
 
     @property
     def components_(self) -> np.ndarray:

@@ -18,6 +18,8 @@ class Family(ABC):
     Check one with `sdem_dist.testing.check_family`.
     """
 
+    standardised = False  # whether a learner may shift and scale the columns: the family is closed under both
+
     @property
     def width(self) -> int:
         return 1
@@ -26,11 +28,6 @@ class Family(ABC):
     def n_statistics(self) -> int:
         """Numbers in T(x)."""
         return 1
-
-    @property
-    def standardised(self) -> bool:
-        """Whether a learner may shift and scale the columns: the family is closed under both."""
-        return False
 
     @property
     @abstractmethod
@@ -64,10 +61,7 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Project mu into the interior of S; return it and how many variables were outside (section 3.2).
-
-        What is inside is returned bit by bit.
-        """
+        """Project mu into the interior of S, what is inside bit by bit; return how many were outside (section 3.2)."""
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
         """Return mu with variances of at least `least`, shape (...), where it has any (Masegosa 2014, section 4.1)."""
@@ -92,15 +86,14 @@ class Family(ABC):
         return np.asarray((totals + nu * self.centre) / (weight + nu))
 
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return expectations under the conjugate posterior of theta, ``exp(weight (<mu, theta> - A(theta))) / Z``.
+        """Return E[theta], E[A(theta)], ln Z of the conjugate posterior ``exp(weight (<mu, theta> - A(theta))) / Z``.
 
-        `mu`: shape (..., n_statistics), inside S. `weight`: shape (...), observations that it counts for, above 0.
-        Returns E[theta], shape (..., n_statistics); E[A(theta)] and ln Z, shapes (...).
-        Raises ModelError: the family does not say it.
+        `mu`: inside S. `weight`: shape (...), observations that it counts for, above 0.
         """
-        missing = f"the posterior of the parameters, which {type(self).__name__} does not have"
-        hint = "give the family a method posterior_of_theta, or take em='soft'"
-        raise ModelError(f"em='variational' needs {missing}: {hint}")
+        raise ModelError(
+            f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: "
+            "give the family a method posterior_of_theta, or take em='soft'"
+        )
 
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return ln p(x), shapes broadcast against each other."""

@@ -191,10 +191,7 @@ class Bernoulli(Mean):
 
 @record
 class Exponential(Mean):
-    """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``.
-
-    `alpha`: observations of the value 1 that the conjugate Gamma prior stands for.
-    """
+    """Numbers from 0 on; T(x) = x, mu is the mean and theta ``-1 / mu``; `alpha`: observations of 1, a Gamma prior."""
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
         return np.asarray(-1.0 / mu)
@@ -216,10 +213,7 @@ class Exponential(Mean):
 
 @record
 class Poisson(Mean):
-    """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm.
-
-    `alpha`: observations of the value 1 that the conjugate Gamma prior stands for.
-    """
+    """Counts, or weights; T(x) = x, mu is the mean and theta its logarithm; `alpha`: as that of `Exponential`."""
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(-gammaln(x[..., 0] + 1.0))

@@ -71,25 +71,6 @@ def decoded(data, i):
     return high | ((np.int64(data[i + 2]) & 0x3F) << 6) | (np.int64(data[i + 3]) & 0x3F), 4
 
 
-@jit_inline
-def all_ascii(data, start, stop):
-    part, bits = data[start:stop], np.uint8(0)
-    for i in range(part.size):
-        bits |= part[i]
-    return bits < 128
-
-
-@jit_inline
-def _copy_ascii(source, lower, target):
-    if lower:
-        for i in range(source.size):
-            c = source[i]
-            target[i] = c + np.uint8(32) if np.uint8(c - np.uint8(65)) < 26 else c
-    else:
-        for i in range(source.size):
-            target[i] = source[i]
-
-
 class Pieces(NamedTuple):
     """Texts within joined bytes."""
 
@@ -118,9 +99,16 @@ def rewrite(texts, rules, rewritten):
     for d in range(starts.size):
         start, stop = starts[d], stops[d]
         out_starts[d] = n
-        if entry_of.size == 0 or all_ascii(data, start, stop):
-            _copy_ascii(data[start:stop], lower, out[n : n + stop - start])
-            n += stop - start
+        text, bits = data[start:stop], np.uint8(0)
+        for i in range(text.size if entry_of.size else 0):
+            bits |= text[i]
+        if bits < 128:  # no entry is of ASCII
+            target = out[n : n + text.size]
+            for i in range(text.size):  # two loops, so that each vectorises
+                target[i] = text[i]
+            for i in range(text.size if lower else 0):
+                target[i] = text[i] + np.uint8(32) if np.uint8(text[i] - np.uint8(65)) < 26 else text[i]
+            n += text.size
         else:
             i = start
             while i < stop:
@@ -284,27 +272,3 @@ def lines(data, start, label, text, bounds):
         n += 1
         i += 1  # past the end of the line
     return n, min(i, size)
-
-
-@jit
-def tab_fields(data, begins, ends, starts, stops):
-    """Write where the columns of lines start and stop, of shape (n_columns, n_lines): all have as many."""
-    for i in range(len(begins)):
-        k, first, end = 0, begins[i], ends[i]
-        for j in range(first, end):
-            if data[j] == _TAB:
-                starts[k, i], stops[k, i] = first, j
-                k, first = k + 1, j + 1
-        starts[k, i], stops[k, i] = first, end
-
-
-@jit
-def join_cells(data, starts, stops, out):
-    """Copy ranges of bytes, one after another, into `out`."""
-    place = 0
-    for i in range(len(starts)):
-        part = data[starts[i] : stops[i]]
-        target = out[place : place + part.size]
-        for j in range(part.size):
-            target[j] = part[j]
-        place += part.size

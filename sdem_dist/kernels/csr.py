@@ -11,6 +11,7 @@ from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SECOND = 5e8  # what a run of documents may cost
+NO_TARGETS = np.zeros((1, 0), np.uint8)
 
 
 @jit
@@ -70,14 +71,17 @@ class Counted(NamedTuple):
 
 
 class Visited(NamedTuple):
-    """Labelled documents, and the order in which they are visited."""
+    """Documents with what is known of them, and the order in which they are visited."""
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
-    labels: np.ndarray  # shape (n_documents,), int32
+    labels: np.ndarray  # shape (n_documents,), int32; -1 where it is hidden
     weights: np.ndarray  # shape (n_documents,), float64
     order: np.ndarray  # Documents, int64
+    targets: np.ndarray = (
+        NO_TARGETS  # shape (n_documents, n_targets): float64, or uint8, 1 where a document has a label
+    )
 
 
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -112,20 +116,13 @@ def measured(documents, n_words):
 
 
 @jit
-def gather(source, offsets, order, size, starts, out):
-    """Copy row ``order[i]``, elements of `size` bytes between its offsets in `source`, to ``out[starts[i]:]``."""
-    for i in range(order.size):
-        row = order[i]
-        part = source[size * offsets[row] : size * offsets[row + 1]]
-        target = out[size * starts[i] : size * starts[i] + part.size]
+def gather(source, begins, ends, places, out):
+    """Copy ``source[begins[i]:ends[i]]`` to ``out[places[i]:]``, bytes."""
+    for i in range(begins.size):
+        part = source[begins[i] : ends[i]]
+        target = out[places[i] : places[i] + part.size]
         for j in range(part.size):
             target[j] = part[j]
-
-
-@jit
-def add_each(counts, places):
-    for place in places:
-        counts[place] += 1
 
 
 @jit

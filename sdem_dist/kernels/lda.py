@@ -9,20 +9,25 @@ from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.losses import NLL, advanced, loss_weights, renew_prior
 from sdem_dist.kernels.randomness import advanced as next_counter
 from sdem_dist.kernels.randomness import content_key, derived, uniform
-from sdem_dist.kernels.topics import EACH, GIBBS, MAP, gibbs, left_to_right, maximum_a_posteriori, plug_in
+from sdem_dist.kernels.topics import EACH, GIBBS, MAP, gibbs, left_to_right, maximum_a_posteriori
 from sdem_dist.kernels.vectors import log
 
 
 @jit
-def gather_beta(words, shift, inverse, indices, first, beta):
-    """Fill `beta`, shape (n_words, n_topics, n_chosen), with p(word | topic, class) of classes from `first` on."""
-    n_classes = inverse.size // beta.shape[1]
-    for j in range(indices.size):
-        row = words[indices[j]]
+def read_document(documents, d, words, shift, inverse, first, beta):
+    """Return the counts of a document as float64, and the part of `beta` that p(word | topic, class) is written to.
+
+    `beta`: room, shape (words of the longest document, n_topics, n_chosen), for as many classes from `first` on.
+    """
+    start, stop = documents.indptr[d], documents.indptr[d + 1]
+    n_classes, own = inverse.size // beta.shape[1], beta[: stop - start]
+    for j in range(stop - start):
+        row = words[documents.indices[start + j]]
         for z in range(beta.shape[1]):
             for k in range(beta.shape[2]):
                 column = z * n_classes + first + k
-                beta[j, z, k] = (row[column] + shift) * inverse[column]
+                own[j, z, k] = (row[column] + shift) * inverse[column]
+    return documents.data[start:stop].astype(np.float64), own
 
 
 @jit
@@ -35,62 +40,65 @@ def infer(beta, counts, how, key, first, theta, scores):
         repeats = np.ones(positions.size)
     sampled = np.empty(n_chosen)
     block, q, theta_k = np.empty((n_words, n_topics)), np.empty((n_words, n_topics)), np.empty(n_topics)
-    if how.method == GIBBS or how.n_particles > 0:
-        for k in range(n_chosen):
-            block[:] = beta[:, :, k]
-            key_k = derived(key, first + k)
-            if how.method == GIBBS:
-                gibbs(block, positions, repeats, how, key_k, q, theta_k)
-                beta[:, :, k] = q
-                theta[:, k] = theta_k
-                if how.n_particles == 0:
-                    scores[k] = plug_in(block, positions, repeats, theta_k)
-            if how.n_particles > 0:
-                alpha = np.full(block.shape[1], how.alpha)
-                sampled[k] = left_to_right(block, positions, repeats, alpha, how.n_particles, derived(key_k, 0))
+    for k in range(n_chosen if how.method == GIBBS or how.n_particles > 0 else 0):
+        block[:] = beta[:, :, k]
+        key_k = derived(key, first + k)
+        if how.method == GIBBS:
+            gibbs(block, positions, repeats, how, key_k, q, theta_k)
+            beta[:, :, k] = q
+            theta[:, k] = theta_k
+            if how.n_particles == 0:  # the plug-in estimate, which is on average too high for sampled proportions
+                sampled[k] = 0.0
+                for i in range(positions.size):
+                    mixture = 0.0
+                    for z in range(n_topics):
+                        mixture += theta_k[z] * block[positions[i], z]
+                    sampled[k] += repeats[i] * log(mixture)
+        if how.n_particles > 0:
+            alpha = np.full(n_topics, how.alpha)
+            sampled[k] = left_to_right(block, positions, repeats, alpha, how.n_particles, derived(key_k, 0))
     if how.method == MAP:
         maximum_a_posteriori(beta, counts, how.alpha, how.n_sweeps, theta, scores)
-    if how.n_particles > 0:
+    if how.method == GIBBS or how.n_particles > 0:
         scores[:] = sampled
 
 
 @jit
-def run_documents(documents, keys, table, schedule, moment, objective, how):
-    """Run sdEM over documents in their order, one step a document, changing the counts in place.
+def run_documents(documents, keys, table, schedule, moment, objective, how, rows, class_counts, stepping):
+    """Run sdEM over documents in their order, one step a document, or add up their expected statistics (Table 2).
 
     `documents`: Visited. `keys`: uint64 of shape (n_documents,), what each document's random numbers depend on.
     `table`: Table, a column is a topic of a class, ``topic * n_classes + class``. `how`: TopicInference.
     `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`.
+    `rows`, `class_counts`: where steps are added: those of the table if `stepping`; otherwise it stays as it is.
     Returns `gamma`, `class_gamma`, `t` (float).
     """
-    data, indices, indptr, labels, weights, order = documents
-    words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
+    indptr, indices, labels, weights = documents.indptr, documents.indices, documents.labels, documents.weights
+    words, totals, _, log_prior, learn_prior, vocabulary_size = table
     loss, tolerance, _ = objective
     n_classes = class_counts.size
     n_topics = totals.size // n_classes
-    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
-    theta = np.empty((n_topics, n_classes))
-    scores, step, inverse = np.empty(n_classes), np.empty(n_classes), np.empty(totals.size)
+    n_chosen = 1 if loss.kind == NLL else n_classes
+    room = np.empty((measured(documents, words.shape[0])[1], n_topics, n_chosen))
+    theta, inverse = np.empty((n_topics, n_chosen)), np.empty(totals.size)
+    scores, step = np.empty(n_classes), np.empty(n_classes)
     stale = True
-    for d in order:
+    for d in documents.order:
         rho, moment = advanced(schedule, moment, weights[d])
         if stale:
             for c in range(totals.size):
                 inverse[c] = 1.0 / (totals[c] + moment.gamma * vocabulary_size)
             renew_prior(table, moment.class_gamma)
             stale = schedule.word_gain > 0.0  # gamma grows with every document
-        first, n_chosen = (labels[d], 1) if loss.kind == NLL else (0, n_classes)
-        start, stop = indptr[d], indptr[d + 1]
-        counts = data[start:stop].astype(np.float64)
-        beta = buffer[: (stop - start) * n_topics * n_chosen].reshape((stop - start, n_topics, n_chosen))
-        gather_beta(words, moment.gamma, inverse, indices[start:stop], first, beta)
-        infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
+        first = labels[d] if loss.kind == NLL else 0
+        counts, beta = read_document(documents, d, words, moment.gamma, inverse, first, room)
+        infer(beta, counts, how, keys[d], first, theta, scores[:n_chosen])
         if loss.kind != NLL:
             for k in range(n_classes):
                 scores[k] += log_prior[k]
         if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
             continue
-        stale = True
+        stale = stale or stepping
         weight = weights[d]
         if schedule.mean_square > 0.0:  # no step goes further than that of a mean document
             square = 0.0
@@ -101,74 +109,28 @@ def run_documents(documents, keys, table, schedule, moment, objective, how):
             if weights[d] * abs(step[k]) <= tolerance:
                 continue
             factor = rho * weight * step[k]
-            if learn_prior:
+            if learn_prior or not stepping:
                 change = factor * schedule.class_start / schedule.start
                 class_counts[k] = max(class_counts[k] + change, schedule.class_floor)
-            for j in range(start, stop):
-                row = words[indices[j]]
+            for j in range(counts.size):
+                row = rows[indices[indptr[d] + j]]
                 for z in range(n_topics):
                     column = z * n_classes + k
-                    new = max(row[column] + factor * counts[j - start] * beta[j - start, z, k - first], schedule.floor)
+                    new = max(row[column] + factor * counts[j] * beta[j, z, k - first], schedule.floor)
                     totals[column] += new - row[column]
                     row[column] = new
     return moment.gamma, moment.class_gamma, moment.t
 
 
 @jit
-def add_expected_statistics(documents, keys, table, shift, objective, how, rows, class_counts):
-    """Add every document's expected statistics, weighted by class, at fixed parameters (Table 2).
-
-    `documents`, `keys`, `objective`, `how`: as for `run_documents`.
-    `table`: Table, read only; its `log_prior` holds ln p(y). `shift`: what is added to each of its counts.
-    `rows`: float64 of shape (n_words, n_topics * n_classes), added to.
-    `class_counts`: float64 of shape (n_classes,), added to.
-    """
-    data, indices, indptr, labels, weights, order = documents
-    words, totals, loss = table.words, table.totals, objective.loss
-    n_classes = class_counts.size
-    n_topics = totals.size // n_classes
-    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
-    theta = np.empty((n_topics, n_classes))
-    scores, step = np.empty(n_classes), np.empty(n_classes)
-    inverse = 1.0 / (totals + shift * table.vocabulary_size)
-    for d in order:
-        first, n_chosen = (labels[d], 1) if loss.kind == NLL else (0, n_classes)
-        start, stop = indptr[d], indptr[d + 1]
-        counts = data[start:stop].astype(np.float64)
-        beta = buffer[: (stop - start) * n_topics * n_chosen].reshape((stop - start, n_topics, n_chosen))
-        gather_beta(words, shift, inverse, indices[start:stop], first, beta)
-        infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
-        if loss.kind != NLL:
-            for k in range(n_classes):
-                scores[k] += table.log_prior[k]
-        loss_weights(loss, scores, labels[d], step)
-        for k in range(first, first + n_chosen):
-            factor = weights[d] * step[k]
-            if abs(factor) <= objective.tolerance:
-                continue
-            class_counts[k] += factor
-            for j in range(start, stop):
-                for z in range(n_topics):
-                    rows[indices[j], z * n_classes + k] += factor * counts[j - start] * beta[j - start, z, k - first]
-
-
-@jit
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
-    """Fill the class scores ln p(d | class) and topic proportions of documents.
-
-    `ids`: word of the corpus of each row of the table: random numbers depend on what a document holds, not its place.
-    """
-    data, indices, indptr = documents
-    words, totals = table.words, table.totals
+    """Fill class scores ln p(d | class) and proportions; `ids`: words of the corpus, which key random numbers."""
     n_topics, n_classes = thetas.shape[1:]
-    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
-    inverse = 1.0 / (totals + shift * table.vocabulary_size)
-    for d in range(indptr.size - 1):
-        start, stop = indptr[d], indptr[d + 1]
-        counts = data[start:stop].astype(np.float64)
-        beta = buffer[: (stop - start) * n_topics * n_classes].reshape((stop - start, n_topics, n_classes))
-        gather_beta(words, shift, inverse, indices[start:stop], 0, beta)
-        key = seed ^ content_key(ids[indices[start:stop]], counts)
+    room = np.empty((measured(documents, table.words.shape[0])[1], n_topics, n_classes))
+    inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
+    for d in range(documents.indptr.size - 1):
+        counts, beta = read_document(documents, d, table.words, shift, inverse, 0, room)
+        key = seed ^ content_key(ids[documents.indices[documents.indptr[d] : documents.indptr[d + 1]]], counts)
         infer(beta, counts, how, key, 0, thetas[d], scores[d])
 
 
@@ -247,16 +209,13 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
 @jit
 def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
     """Fill lower bounds of ln p(d | class); sweeps begin at `thetas`, about the posterior means of the proportions."""
-    data, indices, indptr = documents
     n_topics, n_classes = thetas.shape[1:]
     lengths, longest = measured(documents, table.words.shape[0])
-    beta, gamma = np.empty((longest, n_topics, 1)), np.empty(n_topics)
+    room, gamma = np.empty((longest, n_topics, 1)), np.empty(n_topics)
     inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
     for d in range(lengths.size):
-        words = indices[indptr[d] : indptr[d + 1]]
-        counts = data[indptr[d] : indptr[d + 1]].astype(np.float64)
         for k in range(n_classes):
-            gather_beta(table.words, shift, inverse, words, k, beta)
+            counts, beta = read_document(documents, d, table.words, shift, inverse, k, room)
             for z in range(n_topics):
                 gamma[z] = thetas[d, z, k] * (lengths[d] + n_topics * alpha)
-            bounds[d, k] = bound_document(beta[: words.size, :, 0], counts, alpha, n_sweeps, gamma)
+            bounds[d, k] = bound_document(beta[:, :, 0], counts, alpha, n_sweeps, gamma)

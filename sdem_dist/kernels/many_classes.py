@@ -105,7 +105,19 @@ def run_documents(documents, lists, counts, schedule, t, margin):
             entries += lists.used[words[j]]
         # Words with the shortest lists come first.
         order = np.arange(words.size) if entries <= ENTRIES else np.argsort(lists.used[words])
-        n_words_used, n_touched = _add_lists(values, words, order, lists, sums, touched)
+        n_words_used, n_entries, n_touched = 0, 0, 0
+        for j in order:  # lists of words, up to `ENTRIES`, are added to the sums of classes
+            n_entries += lists.used[words[j]]
+            if n_words_used > 0 and n_entries > ENTRIES:
+                break
+            start_of_list = lists.starts[words[j]]
+            for place in range(start_of_list, start_of_list + lists.used[words[j]]):
+                k = lists.classes[place]
+                if sums[k] == 0.0:
+                    touched[n_touched] = k
+                    n_touched += 1
+                sums[k] += np.float32(values[j]) * lists.rises[place]
+            n_words_used += 1
         n_candidates = 1 if n_words_used == words.size else CANDIDATES
         own, rivals = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1], candidates[:n_candidates]
         _find_best(np.float32(length), label, logs, bounds, sums, touched[:n_touched], best[:n_candidates], rivals)
@@ -121,7 +133,15 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         scale /= 1.0 + schedule.decay * t
         for side in range(2):
             k, signed = (label, scale) if side == 0 else (candidates[strongest], -scale)
-            counts.totals[k] += _move(values, words, k, signed * schedule.start, schedule.floor, lists, n_classes)
+            gain, rho, floor = 0.0, np.float32(signed * schedule.start), np.float32(schedule.floor)
+            for j in range(values.size):
+                if values[j] > 0:
+                    place = _place(words[j], k, n_classes, lists)
+                    old = lists.counts[place]
+                    new = max(old + rho * np.float32(values[j]), floor)
+                    gain += new - old
+                    lists.counts[place], lists.rises[place] = new, log_single(new / lists.prior[words[j]])
+            counts.totals[k] += gain
             counts.documents[k] = max(counts.documents[k] + signed * schedule.class_start, schedule.class_floor)
             logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
             _bound(k // BLOCK, logs, bounds)
@@ -134,25 +154,6 @@ def _bound(block, logs, bounds):
     bounds[block, 0], bounds[block, 1] = -np.inf, np.inf
     for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
         bounds[block, 0], bounds[block, 1] = max(bounds[block, 0], logs[k, 0]), min(bounds[block, 1], logs[k, 1])
-
-
-@jit_inline
-def _add_lists(values, words, order, lists, sums, touched):
-    """Add the lists of words to the sums of classes, up to `ENTRIES`; return how many words, and classes `touched`."""
-    entries, n_touched = 0, 0
-    for i in range(order.size):
-        word, x = words[order[i]], np.float32(values[order[i]])
-        entries += lists.used[word]
-        if i > 0 and entries > ENTRIES:
-            return i, n_touched
-        start = lists.starts[word]
-        for place in range(start, start + lists.used[word]):
-            k = lists.classes[place]
-            if sums[k] == 0.0:
-                touched[n_touched] = k
-                n_touched += 1
-            sums[k] += x * lists.rises[place]
-    return order.size, n_touched
 
 
 @jit_inline
@@ -197,21 +198,6 @@ def _rest(values, words, order, k, n_classes, lists):
         if lists.keys[slot] != EMPTY:
             total += np.float32(values[order[i]]) * lists.rises[lists.places[slot]]
     return total
-
-
-@jit_inline
-def _move(values, words, k, rho, least, lists, n_classes):
-    """Add a document's entries to the counts of a class; return by how much they grew."""
-    gain, floor = 0.0, np.float32(least)
-    for j in range(values.size):
-        if values[j] > 0:
-            word = words[j]
-            place = _place(word, k, n_classes, lists)
-            old = lists.counts[place]
-            new = max(old + np.float32(rho) * np.float32(values[j]), floor)
-            gain += new - old
-            lists.counts[place], lists.rises[place] = new, log_single(new / lists.prior[word])
-    return gain
 
 
 @jit

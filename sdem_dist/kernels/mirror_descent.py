@@ -21,7 +21,7 @@ class Descent(NamedTuple):
 
     alpha: np.ndarray  # Of the Dirichlet prior, shape (n_topics,), float64
     n_layers: int
-    step: float  # T of a document, times its words and pseudo-counts, see `step_length`; a line search starts from it
+    step: float  # T of a document, times its words and pseudo-counts; a line search starts from it
     method: int  # One of the four above. A layer whose line search finds no step stays where it is, with step 0.
 
 
@@ -191,21 +191,6 @@ def propagate(document, alpha, method, layers, slope, table, factors):
             slope[k] = (1.0 - share) * (slope[k] + by_theta)
 
 
-@jit_inline
-def step_length(step, counts, alpha):
-    """Return T of a document; 0 if it is empty."""
-    # The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
-    # over both passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
-    length = 0.0
-    for v in range(counts.size):
-        length += counts[v]
-    if length == 0.0:
-        return 0.0
-    for k in range(alpha.size):
-        length += max(alpha[k] - 1.0, 0.0)
-    return step / length
-
-
 @jit
 def inferred(words, counts, topics, totals, how):
     """Return a document, with rows ``topics[words] / totals``, and the layers of its inference."""
@@ -224,7 +209,14 @@ def inferred(words, counts, topics, totals, how):
     points = np.empty_like(thetas) if how.method == ACCELERATED else thetas
     document = Words(rows, columns, counts, ascending)
     layers = Layers(thetas, points, np.empty(n_layers), np.empty((n_layers + 1, n)))
-    infer(document, how.alpha, step_length(how.step, counts, how.alpha), how.method, layers)
+    # The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
+    # over both passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
+    length = 0.0
+    for v in range(n):
+        length += counts[v]
+    for k in range(n_topics if length > 0.0 else 0):
+        length += max(how.alpha[k] - 1.0, 0.0)
+    infer(document, how.alpha, how.step / length if length > 0.0 else 0.0, how.method, layers)
     return document, layers
 
 

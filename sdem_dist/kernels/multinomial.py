@@ -55,19 +55,18 @@ def changes_of(rows, table, words):
 
 
 @jit
-def run_documents(documents, members, table, schedule, t, blend_credit, objective):
+def run_documents(documents, table, schedule, t, blend_credit, objective):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
     ``schedule.floor``), M-step (logarithms of what changed). The prior is where mu starts, without running correction.
 
     `documents`: Visited. `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.
-    `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label. Each label is a classifier of its
-    own, of the columns ``2 l`` (without) and ``2 l + 1``. n_labels is 0 where each document has one class, its label.
-    `blend_credit`: share of a whole step that is due under a blend, see `in_turn`, of each label, or one; .5 before the
-    first document. `t`: documents of the corpus before these. Returns `t` after the last document.
+    Each label of `targets` is a classifier of its own, of the columns ``2 l`` (without) and ``2 l + 1``.
+    `blend_credit`: share of a whole step that is due under a blend, of each label, or one; it begins at .5.
+    `t`: documents of the corpus before these. Returns `t` after the last document.
     """
-    data, indices, indptr, labels, weights, order = documents
+    data, indices, indptr, labels, weights, order, members = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
     loss, tolerance, component_class = objective
     n_columns, n_groups = totals.size, max(1, members.shape[1])
@@ -109,7 +108,13 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
             else:
                 largest = loss_weights(loss, scores, label, group_step)
             if loss.kind == HINGE and largest == loss.share > 0.0:
-                largest = in_turn(blend_credit, group, loss.share, group_step)
+                # Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share
+                # of a step. So one in 1 / share takes a whole step, which costs no more than the hinge loss.
+                blend_credit[group] += loss.share
+                largest = 1.0 if blend_credit[group] >= 1.0 else 0.0
+                blend_credit[group] -= largest
+                for k in range(width):
+                    group_step[k] /= loss.share
             if largest <= tolerance:
                 continue
             # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
@@ -135,20 +140,6 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
                     class_counts[k] = max(count, schedule.class_floor)
                     log_prior[k] = np.log(class_counts[k])
     return t
-
-
-@jit_inline
-def in_turn(blend_credit, group, share, step):
-    """Make `step` a whole one if one is due, and return its largest weight, else 0."""
-    # Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share of a step.
-    # So one in 1 / share takes a whole step, which costs no more than the hinge loss. What is due is carried over.
-    blend_credit[group] += share
-    if blend_credit[group] < 1.0:
-        return 0.0
-    for k in range(step.size):
-        step[k] /= share
-    blend_credit[group] -= 1.0
-    return 1.0
 
 
 @jit_inline
@@ -200,9 +191,11 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
     for first in range(0, values.size, at_once):
         last = min(first + at_once, values.size)
         for j in range(first, last):
-            start = (j - first) * n_columns
-            old, target = rows[words[j]][:n_columns], new[start : start + n_columns]
-            add_scaled(np.float32(values[j]), rhos, old, floor, target, gains)
+            x, old, start = np.float32(values[j]), rows[words[j]][:n_columns], (j - first) * n_columns
+            target = new[start : start + n_columns]
+            for k in range(n_columns):
+                target[k] = max(old[k] + rhos[k] * x, floor)
+                gains[k] += target[k] - old[k]
         for j in range((last - first) * n_columns):
             logs[j] = log_single(new[j])
         for j in range(first, last):
@@ -213,14 +206,6 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
         totals[k] += gains[k]
 
 
-@jit_inline
-def add_scaled(x, rhos, old, floor, new, gains):
-    """``new = max(old + x rhos, floor)``, and ``gains += new - old``."""
-    for k in range(new.size):
-        new[k] = max(old[k] + rhos[k] * x, floor)
-        gains[k] += new[k] - old[k]
-
-
 @jit
 def run_paper_steps(documents, table, schedule, moment, objective):
     """Run sdEM to the letter (Masegosa 2014, Algorithms 2 to 4 as corrected), changing the counts in place.
@@ -229,7 +214,7 @@ def run_paper_steps(documents, table, schedule, moment, objective):
     whose step it takes with counts below zero set to zero. Returns `gamma`, `class_gamma`, `t` (float) at the end.
     """
     # No NamedTuple is returned: Python code would make it, where an interrupt is an error that Numba does not look for.
-    data, indices, indptr, labels, weights, order = documents
+    data, indices, indptr, labels, weights, order, _ = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
     loss, tolerance, component_class = objective
     n_columns = totals.size
@@ -290,10 +275,7 @@ def damped_changes(changes, met, before, damping):
 
 @jit
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
-    """Return how far changes, and `of_mean` times the mean document, times `factor`, move that document's score.
-
-    Returned are ``sum_w x_w d ln N_w - L d ln M`` of each column, and its derivative by an addition of the document.
-    """
+    """Return how far changes, and `of_mean` times the mean document, times `factor`, move its score, and the slope."""
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
     mean_length = entries.sum()

@@ -48,29 +48,6 @@ def column_sums(table):
 
 
 @jit
-def mark_words(words, number):
-    """Set ``number[w]`` to 1 for every word; `number` has shape (n_features,), uint32."""
-    for i in range(words.size):
-        number[words[i]] = 1
-
-
-@jit
-def number_words(number):
-    """Turn the marks of `mark_words` into positions; return the marked words, ascending: shape (n_words,), uint32."""
-    n_words = np.uint32(0)
-    for w in range(number.size):
-        n_words += number[w]
-    words = np.empty(n_words, np.uint32)
-    n_words = np.uint32(0)
-    for w in range(number.size):
-        if number[w]:
-            words[n_words] = w
-            number[w] = n_words
-            n_words += np.uint32(1)
-    return words
-
-
-@jit
 def count_words(indices, number):
     """Add to ``number[w]``, uint32 of shape (n_features,), how often each word occurs."""
     for i in range(indices.size):
@@ -78,22 +55,18 @@ def count_words(indices, number):
 
 
 @jit
-def number_by_frequency(number):
-    """Turn the counts of `count_words` into positions by falling frequency, up to `OFTEN`; return the words, uint32."""
-    often = np.int64(0)
-    for w in range(number.size):
-        often = max(often, np.int64(number[w]))
-    often = min(often, np.int64(OFTEN))
+def number_words(number, often):
+    """Turn the counts of `count_words` into positions by falling frequency, up to `often`; return the words, uint32."""
     starts = np.zeros(often + 2, np.int64)
     for w in range(number.size):
         if number[w]:
-            starts[often - min(number[w], often) + 1] += 1
+            starts[often - min(np.int64(number[w]), often) + 1] += 1
     for c in range(often + 1):
         starts[c + 1] += starts[c]
     words = np.empty(starts[often + 1], np.uint32)
     for w in range(number.size):
         if number[w]:
-            c = often - min(number[w], often)
+            c = often - min(np.int64(number[w]), often)
             words[starts[c]], number[w] = w, starts[c]
             starts[c] += 1
     return words
@@ -199,10 +172,8 @@ def add_transposed_products(X, R, out):
 
 @jit
 def normalise_rows(logits, added, factors, logs):
-    """Turn logits plus `added` into their softmax times factors (shape (n,)), in place; `logs`: ln sums.
-
-    NumPy is slow where rows have only a few columns.
-    """
+    """Turn logits plus `added` into their softmax times factors (shape (n,)), in place; `logs`: ln sums."""
+    # NumPy is slow where rows have only a few columns.
     for i in range(logits.shape[0]):
         row, top, total = logits[i], -np.inf, 0.0
         for j in range(row.size):

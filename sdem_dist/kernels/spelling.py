@@ -149,17 +149,6 @@ def _first_slot(key, n_slots):
     return first_slot(np.uint64(key), np.uint64(0), 0, n_slots)
 
 
-@jit
-def rehash(slots, larger):
-    """Enter the nodes of a table into a larger one, which is empty."""
-    for i in range(slots.shape[0]):
-        if slots[i, 0]:
-            j = _first_slot(slots[i, 0], larger.shape[0])
-            while larger[j, 0]:
-                j = (j + 1) & (larger.shape[0] - 1)
-            larger[j, 0], larger[j, 1] = slots[i, 0], slots[i, 1]
-
-
 @jit_inline
 def _has_room(n, tree):
     return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
@@ -216,25 +205,6 @@ def _next_level(words, level, first, grow, tree, n_nodes):
     return n_nodes
 
 
-@jit_inline
-def _counted(level, base, first_entry, n_entries, tally, entries):
-    """Add the nodes of a level to the entries of their document; return the number of entries."""
-    indices, counts = entries.indices, entries.counts
-    for t in range(level.size):
-        if t + WORDS_AHEAD < level.size and level[t + WORDS_AHEAD] >= 0:
-            prefetch(tally, level[t + WORDS_AHEAD], 0)
-        node = level[t]
-        if node >= 0:
-            entry = tally[node, 0] - base
-            if entry >= first_entry:
-                counts[entry] += 1
-            else:
-                indices[n_entries], counts[n_entries] = node, 1
-                tally[node, 0] = base + n_entries
-                n_entries += 1
-    return n_entries
-
-
 @jit
 def count(segments, tallied, form, tree, done, level, entries):
     """Count the n-grams of documents; return how many nodes need room before it can go on, 0 if all is done.
@@ -263,8 +233,20 @@ def count(segments, tallied, form, tree, done, level, entries):
             for length in range(1, high + 1):
                 if length > 1:
                     n_nodes = _next_level(words, here, length - 1, grow, tree, n_nodes)
-                if length >= low:
-                    n = _counted(here[length - 1 :], form.base, first_entry, n, tally, entries)
+                if length < low:
+                    continue
+                for t in range(length - 1, here.size):
+                    if t + WORDS_AHEAD < here.size and here[t + WORDS_AHEAD] >= 0:
+                        prefetch(tally, here[t + WORDS_AHEAD], 0)
+                    node = here[t]
+                    if node >= 0:
+                        entry = tally[node, 0] - form.base
+                        if entry >= first_entry:
+                            counts[entry] += 1
+                        else:
+                            indices[n], counts[n] = node, 1
+                            tally[node, 0] = form.base + n
+                            n += 1
         if tallied[d]:
             for entry in range(first_entry, n):
                 tally[indices[entry], 1] += 1

@@ -30,23 +30,13 @@ class Response(NamedTuple):
 
 
 @jit_inline
-def has_labels(kind):
-    """Whether documents bring a label rather than targets; it may be hidden."""
-    return kind in (SOFTMAX, ORDERED)
-
-
-@jit_inline
 def _sigmoid(x):
     return 1.0 / (1.0 + math.exp(-x)) if x >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(x))
 
 
 @jit
 def output_error(response, output, theta, label, target, error):
-    """Set `error` to the gradient of a document's loss by the outputs ``U theta``.
-
-    `output`: shape (n_outputs, n_topics), U. With ``ORDERED`` the first row is that of the score; each other row
-    holds one number, see `ordered_error`. `target`: shape (n_outputs,), unless there are labels.
-    """
+    """Set `error` to the gradient of a document's loss by the outputs ``U theta``; `target` only without labels."""
     kind, gamma = response.kind, response.gamma
     for c in range(error.size):
         error[c] = 0.0
@@ -106,15 +96,6 @@ def ordered_error(gamma, cuts, label, error):
 
 
 @jit
-def add_output_gradient(response, error, theta, gradient):
-    """Add the gradient of a loss by U, from that by U theta; a cut is the same for all topics."""
-    for c in range(error.size):
-        shared = response.kind == ORDERED and c > 0
-        for k in range(theta.size):
-            gradient[c, k] += error[c] if shared else error[c] * theta[k]
-
-
-@jit
 def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     """Add what a document says of the pseudo-counts ``alpha - 1`` of its topics, for the fixed point of Minka (2000).
 
@@ -142,17 +123,6 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     evidence[theta.size] += weight * (digamma(length + pseudo) - digamma(pseudo))
 
 
-class TopicDocuments(NamedTuple):
-    """Documents with what follows from their topics."""
-
-    data: np.ndarray
-    indices: np.ndarray  # Rows of a table of topics
-    indptr: np.ndarray
-    labels: np.ndarray  # shape (n_documents,), int32, with classes or levels; -1 where it is hidden
-    targets: np.ndarray  # shape (n_documents, n_outputs), float64, with other outputs
-    weights: np.ndarray
-
-
 class Topics(NamedTuple):
     """Parameters, changed in place; or, without use of `totals`, sums or gradients of them."""
 
@@ -173,27 +143,15 @@ class Rates(NamedTuple):
     end: float  # Documents after which the run ends
 
 
-class Progress(NamedTuple):
-    """What earlier batches left."""
-
-    squares: np.ndarray  # sums over batches of the gradients' mean squares (n_topics,), changed in place
-    t: float  # Batches with documents of any weight
-    seen: float  # Documents, by weight
-
-
 @jit
-def add_gradients(documents, chosen, response, parameters, how, gradient):
-    """Add the gradients of some documents' losses by Phi and by U to `gradient`, Topics as the parameters are.
-
-    `documents`: TopicDocuments. `chosen`: ndarray of integers, the documents.
-    """
-    data, indices, indptr, labels, targets, weights = documents
+def add_gradients(documents, response, parameters, how, gradient):
+    """Add the gradients of losses of `documents`, Visited, by Phi and by U to `gradient`, Topics as the parameters."""
+    data, indices, indptr, labels, weights, order, targets = documents
     topics, totals, output, _ = parameters
     kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
     ascending, table = np.arange(2 * n_layers).astype(np.uint32), np.empty((2 * n_layers, n_topics))
     slope, error = np.empty(n_topics), np.empty(n_outputs)
-    for i in range(chosen.size):
-        d = chosen[i]
+    for d in order:
         if weights[d] == 0.0:
             continue
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
@@ -207,17 +165,22 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
             for v in range(n):
                 add_row(-weights[d] * counts[v] / layers.masses[n_layers, v], theta, gradient.topics[words[v]])
             continue
-        label = labels[d] if has_labels(kind) else np.int32(0)
+        has_labels = kind in (SOFTMAX, ORDERED)  # rather than targets; a label may be hidden
+        label = labels[d] if has_labels else np.int32(0)
         if label < 0 and response.words == 0.0:
             continue
         for k in range(n_topics):
             slope[k] = 0.0
         if label >= 0:
-            output_error(response, output, theta, label, targets[0 if has_labels(kind) else d], error)
+            output_error(response, output, theta, label, targets[0 if has_labels else d], error)
             for c in range(n_outputs):
                 error[c] *= weights[d]
                 add_row(response.labelled * error[c], output[c], slope)
-            add_output_gradient(response, error, theta, gradient.output)
+                if kind == ORDERED and c > 0:  # a cut is the same for all topics
+                    for k in range(n_topics):
+                        gradient.output[c, k] += error[c]
+                else:
+                    add_row(error[c], theta, gradient.output[c])
         if response.words > 0.0:
             for v in range(n):
                 pull = -response.words * weights[d] * counts[v] / layers.masses[n_layers, v]
@@ -241,7 +204,7 @@ def step_topics(topics, totals, touched, gradient, weight, squares, t, topic_rat
     `topics`, `totals`: of `Topics`, changed in place.
     `touched`: ndarray of integers, the rows whose gradient is not zero.
     `gradient`: shape (n_words, n_topics), the sum over the batch. `weight`: the batch's documents.
-    `squares`, `t`: of `Progress`; `t` counts this batch. `topic_rate`, `prior`: of `Rates`, now.
+    `squares`, `t`: as for `run_batches`; `t` counts this batch. `topic_rate`, `prior`: of `Rates`, now.
     """
     n_topics = totals.size
     start, steps = totals.copy(), np.empty(n_topics)
@@ -275,90 +238,74 @@ def _settle(topics, words, last, cumulated, now, sums):
         last[v] = now
 
 
-class Run(NamedTuple):
-    """Where a run over batches stands; all of it is changed in place."""
-
-    squares: np.ndarray  # that of `Progress`
-    decay: np.ndarray
-    decay_sums: np.ndarray
-    counts: np.ndarray  # `t` and `seen` of `Progress`, shape (2,)
-    stamp: np.ndarray  # the last batch that had each word, shape (n_words,)
-    last: np.ndarray  # the last batch that changed each word
-    touched: np.ndarray  # room for the words of a batch
-    cumulated: np.ndarray  # sums over batches of 1 / totals (n_batches + 1, n_topics); no rows: no averages
-
-
-def run_batches(documents, order, response, parameters, how, rates, progress, sums):
-    """Run Algorithm 2 over batches of documents in `order`, changing the parameters and `progress.squares` in place.
+def run_batches(documents, response, parameters, how, rates, progress, sums):
+    """Run Algorithm 2 over batches of documents in their order, changing the parameters and the first of `progress`.
 
     A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
     `parameters`: Topics, rows of Phi, left normalised; `totals`, the mass of words that no document has, stays.
     `sums`: Topics, phi and U after every batch are added, unless the topics have shape (0, 0); and evidence.
+    `progress`: of earlier batches: sums of the gradients' mean squares, (n_topics,); batches of any weight; documents.
     Returns what is left of the probabilities of the words outside, shape (n_topics,), and the sum of that over batches;
     the number of batches; `t`, those with documents of any weight, those before included.
     """
     topics, outside, output, _ = parameters
-    n_words, n_topics = topics.shape
+    (n_words, n_topics), order = topics.shape, documents.order
     n_batches = -(-order.size // rates.batch_size)
     current = Topics(topics, np.concatenate([outside[None], topics]).sum(axis=0), output)
     gradient = Topics(np.zeros_like(topics), outside, np.zeros_like(output), sums.evidence)
-    run = Run(
-        squares=progress.squares,
-        decay=np.ones(n_topics),
-        decay_sums=np.zeros(n_topics),
-        counts=np.array([progress.t, progress.seen]),
-        stamp=np.full(n_words, -1),
-        last=np.zeros(n_words, np.int64),
-        touched=np.arange(n_words),
-        cumulated=np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics)),
-    )
+    squares, *counts = progress
+    counts, decay, decay_sums = np.array(counts), np.ones(n_topics), np.zeros(n_topics)
+    stamp, last = np.full(n_words, -1), np.zeros(n_words, np.int64)  # the last batch that had each word, or changed it
+    cumulated = np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics))  # sums over batches of 1 / totals
+    run = squares, decay, decay_sums, counts, stamp, last, np.arange(n_words), cumulated
     for batch in range(n_batches):
-        chosen = order[batch * rates.batch_size : (batch + 1) * rates.batch_size]
-        for start, stop in runs(costs(documents, chosen, how, n_topics)):
-            add_gradients(documents, chosen[start:stop], response, current, how, gradient)
-        _end_batch(documents, chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, run)
-    return run.decay, run.decay_sums, n_batches, float(run.counts[0])
+        chosen = documents._replace(order=order[batch * rates.batch_size : (batch + 1) * rates.batch_size])
+        for part in parts_of(chosen, how, n_topics):
+            add_gradients(part, response, current, how, gradient)
+        _end_batch(chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, run)
+    return decay, decay_sums, n_batches, float(counts[0])
 
 
-def costs(documents, order, how, n_topics):
-    """Return about the nanoseconds that each document takes: it is inferred and propagated through."""
-    return np.diff(documents.indptr)[order] * (8.0 * how.n_layers * n_topics)
+def parts_of(documents, how, n_topics):
+    """Yield documents in parts that a kernel takes one at a time: each is inferred and propagated through."""
+    for start, stop in runs(np.diff(documents.indptr)[documents.order] * (8.0 * how.n_layers * n_topics)):
+        yield documents._replace(order=documents.order[start:stop])
 
 
 @jit
-def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, sums, run):
+def _end_batch(documents, batch, at_the_end, rates, current, gradient, sums, run):
     topics, totals, output, _ = current
-    last, cumulated = run.last, run.cumulated
+    squares, decay, decay_sums, counts, stamp, last, touched, cumulated = run
     averaging, n_topics = sums.topics.size > 0, totals.size
     n_touched, weight, labelled = 0, 0.0, 0.0
-    for d in chosen:
+    for d in documents.order:
         weight += documents.weights[d]
         if documents.labels.size == 0 or documents.labels[d] >= 0:
             labelled += documents.weights[d]
         for j in range(documents.indptr[d], documents.indptr[d + 1]):
             word = documents.indices[j]
-            if run.stamp[word] != batch:
-                run.stamp[word], run.touched[n_touched] = batch, word
+            if stamp[word] != batch:
+                stamp[word], touched[n_touched] = batch, word
                 n_touched += 1
-    changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
-    run.counts[1] += rates.corpus_scale * weight
+    changed = touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
+    counts[1] += rates.corpus_scale * weight
     if weight > 0.0:
-        run.counts[0] += 1.0
-        t, seen = run.counts
+        counts[0] += 1.0
+        t, seen = counts
         remaining = max(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
         if averaging:
             _settle(topics, changed, last, cumulated, batch, sums.topics)
         topic_rate = rates.topic_rate * remaining
-        step_topics(topics, totals, changed, gradient.topics, weight, run.squares, t, topic_rate, rates.prior)
+        step_topics(topics, totals, changed, gradient.topics, weight, squares, t, topic_rate, rates.prior)
         for c in range(output.shape[0] if labelled > 0.0 else 0):
             add_row(-rates.output_rate * remaining / labelled, gradient.output[c], output[c])
             gradient.output[c, :] = 0.0
     if averaging:
         for k in range(n_topics):
             cumulated[batch + 1, k] = cumulated[batch, k] + 1.0 / totals[k]
-            run.decay_sums[k] += run.decay[k] / totals[k]
+            decay_sums[k] += decay[k] / totals[k]
         for c in range(output.shape[0]):
             add_row(1.0, output[c], sums.output[c])
     if totals.max() > LARGE or totals.min() < 1.0 / LARGE or at_the_end:
@@ -368,5 +315,5 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, s
             for k in range(n_topics):
                 topics[v, k] /= totals[k]
         for k in range(n_topics):
-            run.decay[k] /= totals[k]
+            decay[k] /= totals[k]
             totals[k] = 1.0

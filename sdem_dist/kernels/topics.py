@@ -169,18 +169,6 @@ def gibbs(beta, positions, counts, how, key, q, theta):
 
 
 @jit
-def plug_in(beta, positions, counts, theta):
-    """Return ``sum_i c_i ln sum_z theta_z beta_iz``, which is on average too high for sampled proportions."""
-    score = 0.0
-    for i in range(positions.size):
-        mixture = 0.0
-        for z in range(theta.size):
-            mixture += theta[z] * beta[positions[i], z]
-        score += counts[i] * log(mixture)
-    return score
-
-
-@jit
 def left_to_right(beta, positions, counts, alpha, n_particles, key):
     """Return an estimate of ``ln p(document | class)``; its exponential is unbiased.
 

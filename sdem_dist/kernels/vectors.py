@@ -4,7 +4,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.errors import TypingError
 
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 
@@ -136,23 +135,6 @@ def fetch_rows(words, rows, first):
             prefetch(rows, words[j], column)
 
 
-def _reinterpreter(source, target):
-    """Return what takes the bits of a number of one type for those of another, and refuses to compile for a third."""
-
-    @intrinsic(lambda x: source.cast_python_value(x).view(str(target)))
-    def reinterpret(typingctx, x):
-        def codegen(context, builder, signature, args):
-            return builder.bitcast(args[0], context.get_value_type(target))
-
-        if x != source:
-            raise TypingError(f"the bits of a {source} are asked for, and this is {x}: convert it before")
-        return target(x), codegen
-
-    return reinterpret
-
-
-_bits64, _float64 = _reinterpreter(types.float64, types.uint64), _reinterpreter(types.uint64, types.float64)
-_bits32, _float32 = _reinterpreter(types.float32, types.uint32), _reinterpreter(types.uint32, types.float32)
 # Bits of 1 and of sqrt(1/2): the argument is split as 2**k * m with m in [sqrt(1/2), sqrt(2)), as fdlibm does.
 _ONE = np.uint64(0x3FF0000000000000)
 _SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)
@@ -167,9 +149,9 @@ def log(x):
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
     """
-    shifted = _bits64(x) + (_ONE - _SQRT_HALF)
+    shifted = np.float64(x).view(np.uint64) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)
-    f = _float64((shifted & _MANTISSA) + _SQRT_HALF) - 1.0
+    f = np.uint64((shifted & _MANTISSA) + _SQRT_HALF).view(np.float64) - 1.0
     # ln(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R the minimax polynomial of fdlibm's e_log.c.
     s = f / (2.0 + f)
     z = s * s
@@ -195,9 +177,9 @@ _HALF_32, _UNIT_32, _TWO_32 = np.float32(0.5), np.float32(1.0), np.float32(2.0)
 @jit_inline
 def log_single(x):
     """Return ln x for a positive, normal, finite float32, to about one unit in the last place, as a float32."""
-    shifted = types.uint32(_bits32(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
+    shifted = np.uint32(np.float32(x).view(np.uint32) + types.uint32(_ONE_32 - _SQRT_HALF_32))
     k = np.float32(types.int32(shifted >> _SHIFT_32) - types.int32(127))
-    f = _float32(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
+    f = np.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32).view(np.float32) - _UNIT_32
     s = f / (_TWO_32 + f)
     z = s * s
     w = z * z

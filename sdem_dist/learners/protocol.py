@@ -26,10 +26,7 @@ class Lane:
 
 
 class Learner(Protocol[State, Statistics, Prepared]):
-    """Pure functions that the engine composes; states and statistics are NamedTuples of arrays and floats.
-
-    A learner is a frozen dataclass of settings.  Check one with `sdem_dist.testing.check_learner`.
-    """
+    """A frozen dataclass of settings, with pure functions that the engine composes; see `testing.check_learner`."""
 
     @property
     def cache_key(self) -> str: ...  # what `prepare` depends on: learners of one key share prepared documents
@@ -64,16 +61,13 @@ AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]  # the same of learners
 
 
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
-    """What a learner has besides, for plans that cut the vocabulary into ``n_blocks > 1`` blocks.
-
-    `combine` and `update` then see blocks of statistics and states; `map` and `evaluate` see what `joined` returns.
-    """
+    """What a learner has besides where the vocabulary is cut into blocks, which `combine` and `update` then see."""
 
     def initial_block(self, block: int, n_blocks: int) -> State: ...  # one block of ``init()``
     def block_of_state(self, state: State, block: int, n_blocks: int) -> State: ...
     # What one block's update needs of statistics.
     def block_of_statistics(self, statistics: Statistics, block: int, n_blocks: int) -> Statistics: ...
-    def joined(self, states: Sequence[State]) -> State: ...  # blocks as one state without copying them
+    def joined(self, states: Sequence[State]) -> State: ...  # blocks, not copied, as `map` and `evaluate` see them
     # A state in one piece from ``get(block)``, one block at a time.
     def gathered(self, n_blocks: int, get: Callable[[int], State]) -> State: ...
 

@@ -52,17 +52,9 @@ class StepSizes:
     def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
         gain = 1.0 / n_documents if self.correction else 0.0
-        return Schedule(
-            start=self.start,
-            class_start=self.class_start,
-            decay=self.decay,
-            word_gain=gain * model.alpha,
-            class_gain=gain * model.class_alpha,
-            corpus_scale=float(corpus_scale),
-            floor=self.floor,
-            class_floor=self.class_floor,
-            mean_square=self.mean_square,
-        )
+        gains, floors = (gain * model.alpha, gain * model.class_alpha), (self.floor, self.class_floor)
+        steps = self.start, self.class_start, self.decay
+        return Schedule(*steps, *gains, float(corpus_scale), *floors, self.mean_square)
 
 
 def paper_steps(decay: float = DECAY) -> StepSizes:
@@ -77,29 +69,18 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, deca
     x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
     divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
     """
-    return StepSizes(
-        start=step / (unit.margin or 1.0),
-        class_start=step * class_alpha / (unit.mean_square or 1.0),
-        decay=decay,
-        floor=LEAST_COUNT * alpha,
-        class_floor=LEAST_COUNT * class_alpha,
-        mean_square=unit.mean_square,
-    )
+    start, class_start = step / (unit.margin or 1.0), step * class_alpha / (unit.mean_square or 1.0)
+    floors = LEAST_COUNT * alpha, LEAST_COUNT * class_alpha
+    return StepSizes(start, class_start, decay, False, 0.0, *floors, unit.mean_square)
 
 
 @record
 class ClosedForm:
-    """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms.
-
-    It is a step of the NLL over all documents whose mu becomes that of the expected statistics.
-    """
+    """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms."""
 
     form: EmForm = EXACT
     complete: bool = False  # documents count by their label: one round is the fit; words are added to those before
-    monitored: bool = (
-        False  # compute the objective, keep its state, and raise where it rises although `form` forbids it
-    )
-
+    monitored: bool = False  # compute the objective, keep its state, raise where it rises although `form` forbids it
     local: ClassVar[bool] = False
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
@@ -149,15 +130,14 @@ class Merge:
                 squares = weighed_squares(data, d.indices, d.indptr, ones)[0]
                 longest = np.where(squares > 0, squares, self.steps.mean_square)
                 weights = weights * np.minimum(1.0, self.steps.mean_square / longest)
-            sums: SdemStatistics = model.expected(
-                state, local._replace(weights=weights), named(sdem.loss), at.keys(n), self.tolerance
-            )
+            documents = local._replace(weights=weights)
+            sums: SdemStatistics = model.expected(state, documents, named(sdem.loss), at.keys(n), self.tolerance)
             met, entries = local.sums_of_words(np.ones(len(data), np.uint8)), local.sums_of_words(data)
             return sums._replace(met=met, entries=entries, weight=local.weight, n_lanes=local.weight)
         schedule = self.steps.of_lane(model, sdem.n_documents, at.scale(n))
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
         objective = Objective(form, self.tolerance, np.asarray(model.head.component_class, np.int64))
-        changes, counts, end = model.run(state, local, at, schedule, objective, self.steps.correction)
+        changes, counts, end = model.run(state, local, at, schedule, objective)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging
             met, entries = np.any(changes, axis=1).astype(np.float64), local.sums_of_words(data)
@@ -221,22 +201,14 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
         share = np.abs(lanes.class_counts) / np.maximum(state.class_counts, 1e-300)
         classes = lanes.class_counts * (1.0 / n + (1.0 - 1.0 / n) / (1.0 + DAMPING * share))
     add_changes(changes, entries, of_mean, floor, lanes.words, words)
-    return SdemState(
-        words=words,
-        totals=column_sums(words),
-        class_counts=np.maximum(state.class_counts + classes, class_floor),
-        gamma=state.gamma + lanes.gamma / n,
-        class_gamma=state.class_gamma + lanes.class_gamma / n,
-        t=state.t + lanes.weight,
-    )
+    counts, t = np.maximum(state.class_counts + classes, class_floor), state.t + lanes.weight
+    gammas = state.gamma + lanes.gamma / n, state.class_gamma + lanes.class_gamma / n
+    return SdemState(words, column_sums(words), counts, *gammas, t)
 
 
 @record
 class MirrorSteps:
-    """Mirror steps of topics, gradient steps of U, of a few documents each (Chen et al. 2015, Algorithm 2).
-
-    The model is the running mean of its parameters over batches.
-    """
+    """Mirror steps of topics, gradient steps of U (Chen et al. 2015, Algorithm 2), whose running mean is the model."""
 
     topic_rate: float = 0.05  # mu_0, the share by which a step changes common words' probabilities, see `step_topics`
     output_rate: float = 3.0  # mu_u; both fall linearly to 0
@@ -250,9 +222,8 @@ class MirrorSteps:
             return sdem.model.gradients(state, batch, sdem.n_documents)
         n, averaging = batch.documents.n_documents, at.lane.epoch >= self.average_from
         prior, end = (sdem.model.beta - 1.0) / sdem.n_documents, float(self.n_epochs * sdem.n_documents)
-        rates = topic_steps.Rates(
-            self.batch_size, float(self.topic_rate), float(self.output_rate), prior, float(at.scale(n)), end
-        )
+        speeds = float(self.topic_rate), float(self.output_rate)
+        rates = topic_steps.Rates(self.batch_size, *speeds, prior, float(at.scale(n)), end)
         return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)
 
     def step(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> TopicState:
@@ -299,9 +270,7 @@ class Multiplicative:
     """Multiplicative updates, which cannot lower the conditional likelihood (Saul and Lee 2001, section 4)."""
 
     eta: float  # largest sum of a row of features
-    schedule: str = (
-        "joint"  # or "alternate": W and theta are updated in turn, not with shared exponents, see `multiplied`
-    )
+    schedule: str = "joint"  # or "alternate": W and theta in turn, not with shared exponents, see `multiplied`
     accelerate: bool = True  # exponents grow while the likelihood does not fall, else take the best's plain update
     local: ClassVar[bool] = False
 
@@ -313,10 +282,7 @@ class Multiplicative:
         return sdem.model.expected(state, batch)
 
     def step(self, sdem: SdEM[Any], state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
-        """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
-
-        Raises TrainingError: the likelihood fell after a plain update, by more than rounding.
-        """
+        """Go on from a point of no lower likelihood, else the best's plain update; TrainingError: that fell as well."""
         fall, number = state.log_likelihood - sums.log_likelihood, len(state.path) + 1
         rounding = sums.weight * max(LIKELIHOOD_ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
@@ -327,9 +293,8 @@ class Multiplicative:
             )
         if fall > 0 and not state.plain:
             path = np.append(state.path, state.log_likelihood / sums.weight)
-            return state._replace(
-                log_weights=state.plain_log_weights, theta=state.plain_theta, factor=1.0, plain=1.0, path=path
-            )
+            log_weights, theta = state.plain_log_weights, state.plain_theta
+            return state._replace(log_weights=log_weights, theta=theta, factor=1.0, plain=1.0, path=path)
         good = MixtureWeights(state.log_weights, state.theta)
         of_weights = WEIGHTS_SHARE / (1.0 + WEIGHTS_SHARE)
         of_theta = 1.0 / (self.eta * (1.0 + WEIGHTS_SHARE))

@@ -1,6 +1,5 @@
 """Rules for models of tables: steps that stay inside S, judged by the objective; and the paper's own."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,9 +46,9 @@ class TableSteps:
         none = np.zeros((len(counts), 0))
         return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
 
-    @abstractmethod
     def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
         """Return the point after one batch of a lane of some weight, with t documents seen."""
+        raise NotImplementedError
 
 
 def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistics:
@@ -171,8 +170,7 @@ class SafeStep(TableSteps):
 def safe_step(variables: FeatureModel, at: Point, way: Point, rho: float, radius: float) -> tuple[Any, Any, float]:
     """Step along a way, halved for each variable until it stays inside S and within `radius` (section 3.2).
 
-    Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
-    Returns N and mu, and the largest step that a variable has gone.
+    With the statistics of all documents and the NLL rho = 1 is a step of EM. Returns N, mu, and the largest step.
     """
     (counts, mu), (class_step, step) = at, way
     for _ in range(HALVINGS):

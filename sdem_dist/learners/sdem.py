@@ -11,10 +11,8 @@
         mu = rule(mu, statistics), checked: inside S                          update
     theta = theta(mu)                                                         parameters
 
-What differs is in four places. A model (``sdem_dist.models``) says what a document contributes: words, columns of a
-table, topics. Its head says what scores mean: classes, components, labels, a number. A loss (``sdem_dist.losses``) says
-which classes a document pushes, and how much. A rule (``sdem_dist.learners.rules``, ``safe_step``) says how mu moves:
-`Merge` is the paper's for words, `SafeStep` for tables, `ClosedForm` is counting and EM.
+A model (``models``) says what a document contributes, its head what scores mean, a loss which classes a document
+pushes, and a rule how mu moves: `Merge` is the paper's for words, `SafeStep` for tables, `ClosedForm` counts and is EM.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,14 +26,10 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.heads import trained_part
+from sdem_dist.models.word_counts import BlockedTable
 from sdem_dist.records import record
 
 ModelT = TypeVar("ModelT", bound=Any)
-
-
-def lane_key(seed: int, lane: Lane) -> np.ndarray:
-    """Return a key of 128 bits as two uint64: one stream of random numbers per seed and place in the run."""
-    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], np.uint64)
 
 
 class At(NamedTuple):
@@ -44,13 +38,18 @@ class At(NamedTuple):
     lane: Lane
     seed: int
 
+    @property
+    def key(self) -> np.ndarray:
+        """128 bits as two uint64: one stream of random numbers per seed and place in the run."""
+        return np.array([self.seed, (self.lane.epoch << 40) | (self.lane.round << 20) | self.lane.lane], np.uint64)
+
     def keys(self, n_documents: int) -> np.ndarray:
         """Return a random number of each of the lane's documents, uint64, whatever the lanes are."""
         return document_keys(self.seed, self.lane.epoch, self.lane.start, self.lane.start + n_documents)
 
     def order(self, n_documents: int) -> np.ndarray:
         """Return a permutation of the lane's documents, one for each seed and place in the run."""
-        return np.random.Generator(np.random.Philox(key=lane_key(self.seed, self.lane))).permutation(n_documents)
+        return np.random.Generator(np.random.Philox(key=self.key)).permutation(n_documents)
 
     def scale(self, n_documents: int) -> float:
         """Return how many documents of the round one of the lane stands for."""
@@ -166,17 +165,32 @@ class SdEM(Generic[ModelT]):
             return replace(self, **values)
         return replace(self, model=replace(self.model, head=replace(self.head, **values)))
 
+    # Models of words in blocks: a block of a state holds the rows of some neighbouring words and their sums. What does
+    # not belong to words (class counts, gamma, t) is in each alike, as each block's update computes it anew.
     def initial_block(self, block: int, n_blocks: int) -> Any:
-        return self.model.initial_block(block, n_blocks, self.seed)
+        return self.model.start(*self.model.bounds(block, n_blocks), self.seed)
 
     def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
-        return self.model.block_of_state(state, block, n_blocks)
+        words = state.words[slice(*self.model.bounds(block, n_blocks))].copy()
+        return state._replace(words=words, totals=words.sum(axis=0))
 
     def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
-        return self.model.block_of_statistics(statistics, block, n_blocks)
+        first, last = self.model.bounds(block, n_blocks)
+        inside = (statistics.words >= first) & (statistics.words < last)
+        of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
+        return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
 
     def joined(self, states: Sequence[Any]) -> Any:
-        return self.model.joined(states)
+        table = BlockedTable([b.words for b in states])
+        return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
 
     def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
-        return self.model.gathered(n_blocks, get)
+        """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
+        words, totals = np.empty((self.model.n_features, self.model.n_columns)), np.zeros(self.model.n_columns)
+        for number in range(n_blocks):
+            block = get(number)
+            words[slice(*self.model.bounds(number, n_blocks))] = block.words
+            totals += block.totals
+            rest = block._replace(words=words, totals=totals)
+            del block  # before the next comes
+        return rest

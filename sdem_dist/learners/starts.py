@@ -13,7 +13,7 @@ from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.em import k_means
 from sdem_dist.models.feature_classes import FeatureState, started
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.mixture import MixtureWeights, RowTransform
+from sdem_dist.models.mixture import MixtureWeights
 
 MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
 SURE = 0.99  # share of a row that belongs to its cluster of k-means; all share the rest: an empty one can grow
@@ -56,10 +56,10 @@ def categorical_blocks(
     """Return columns as categorical variables, those with as many categories together; `least`: of each column."""
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
-        column = int(columns[high.argmax()])
-        what = f"holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most there may be"
-        hint = "number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
-        raise ValueError(f"column {column} (from 0) {what}: {hint}")
+        raise ValueError(
+            f"column {int(columns[high.argmax()])} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of "
+            "a column are the most there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        )
     n_values = high.astype(int) + 1
     if least is not None:
         least = np.asarray(least)
@@ -109,17 +109,6 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
     return np.array(rows, np.float64)
 
 
-def weights_at_examples(
-    examples: np.ndarray, n_classes: int, component_class: tuple[int, ...], transform: RowTransform
-) -> MixtureWeights:
-    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no classes: all are shared."""
-    theta = transform.dense(examples)
-    log_weights = np.zeros((n_classes, len(theta)))
-    if component_class:
-        log_weights[np.asarray(component_class) != np.arange(n_classes)[:, None]] = -np.inf
-    return MixtureWeights(log_weights, theta)
-
-
 def weights_of_features(
     model: FeatureModel, mu: np.ndarray, counts: np.ndarray, component_class: tuple[int, ...]
 ) -> MixtureWeights:
@@ -128,20 +117,15 @@ def weights_of_features(
     parameters = model.to_natural(mu, np.log(counts / counts.sum()))
     theta = block.shaped(parameters.theta)
     location, spread = np.asarray(block.location), np.asarray(block.scale)
-    constant = parameters.log_prior - parameters.partitions.sum(axis=1)
-    linear = theta[..., 0] / spread
-    constant = constant - (linear * location).sum(axis=1)
-    if theta.shape[-1] == 1:
-        coefficients = linear
-    else:  # theta_2 ((x - a) / s)^2 multiplied out
+    coefficients = linear = theta[..., 0] / spread
+    constant = parameters.log_prior - parameters.partitions.sum(axis=1) - (linear * location).sum(axis=1)
+    if theta.shape[-1] == 2:  # theta_2 ((x - a) / s)^2 multiplied out
         square = theta[..., 1] / spread**2
-        linear = linear - 2.0 * square * location
         constant = constant + (square * location**2).sum(axis=1)
-        n_columns = len(spread)
-        first, second = np.triu_indices(n_columns)
+        first, second = np.triu_indices(len(spread))
         products = np.zeros((len(mu), len(first)))
         products[:, first == second] = square
-        coefficients = np.concatenate([np.zeros((len(mu), 1)), linear, products], axis=1)
+        coefficients = np.concatenate([np.zeros((len(mu), 1)), linear - 2.0 * square * location, products], axis=1)
     log_weights = np.full((component_class[-1] + 1, len(component_class)), -np.inf)
     log_weights[np.asarray(component_class), np.arange(len(component_class))] = constant
     return MixtureWeights(log_weights, coefficients)
@@ -150,10 +134,7 @@ def weights_of_features(
 def features_at_examples(
     examples: np.ndarray, numbers: Sequence[int], model: FeatureModel, classes: FeatureState
 ) -> FeatureState:
-    """Return components half way between their class and a random example, in the expectation parameters.
-
-    `examples`: shape (n_components, n_columns). `numbers`: components of each class; a single one is the class.
-    """
+    """Return components, `numbers` of each class, half way between class and example; a single one is its class."""
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
     of_class = classes.mu[component_class]
@@ -167,10 +148,7 @@ def features_at_examples(
 def counts_at_examples(
     examples: Iterable[np.ndarray], numbers: Sequence[int], words: np.ndarray, class_counts: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of components half way between those of their class and a random document.
-
-    `examples`: of shape (n_features,), one a component, not all in memory at once. `numbers`: components of each class.
-    """
+    """Return expected counts of components half way between those of their class and a random document, one by one."""
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[component_class]
     start = words[:, component_class] * shares

@@ -1,6 +1,5 @@
 """Passes over documents that train nothing: statistics of columns, of words, and random examples of each class."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -17,10 +16,17 @@ _Summary = TypeVar("_Summary")
 _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
-class OnePass(ABC, Generic[_Summary, _Batch]):
+class OnePass(Generic[_Summary, _Batch]):
     """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
 
     cache_key = "as they are"  # prepared documents are the documents
+
+    def init(self) -> _Summary:
+        raise NotImplementedError
+
+    def state_fields(self) -> dict[str, Field]:
+        summary: Any = self.init()
+        return {name: Field(np.shape(value), finite=False) for name, value in summary._asdict().items()}
 
     def check_state(self, state: _Summary) -> None:
         """Take any state that its fields allow."""
@@ -28,9 +34,8 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
     def prepare(self, documents: _Batch) -> _Batch:
         return documents
 
-    @abstractmethod
     def combine(self, parts: Sequence[_Summary]) -> _Summary:
-        """Join what several sets of lanes found."""
+        raise NotImplementedError
 
     def update(self, state: _Summary, statistics: _Summary) -> _Summary:
         return self.combine([state, statistics])
@@ -73,16 +78,9 @@ class ColumnSummary(NamedTuple):
 
 @record
 class Columns(OnePass[ColumnSummary, DenseDocuments]):
-    """The learner of `ColumnSummary`."""
-
     n_columns: int
     weighted: bool = False  # count a document by its weight
     state_type = ColumnSummary
-
-    def state_fields(self) -> dict[str, Field]:
-        n = (self.n_columns,)
-        infinite = dict.fromkeys(("squares", "low", "high"), Field(n, finite=False))
-        return {"n": Field(n, 0.0), "mean": Field(n), **infinite, "n_unlabelled": Field((), 0.0)}
 
     def init(self) -> ColumnSummary:
         zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
@@ -128,16 +126,10 @@ class WordSummary(NamedTuple):
 
 @record
 class Words(OnePass[WordSummary, Documents]):
-    """The learner of `WordSummary`."""
-
     n_features: int
     n_targets: int = 0
     log_counts: bool = False  # add up ln(1 + x) of the counts
     state_type = WordSummary
-
-    def state_fields(self) -> dict[str, Field]:
-        of_targets = dict.fromkeys(("mean", "squares"), Field((self.n_targets,)))
-        return {"frequencies": Field((self.n_features,), 0.0), "weight": Field((), 0.0), **of_targets}
 
     def init(self) -> WordSummary:
         return WordSummary(np.zeros(self.n_features), 0.0, np.zeros(self.n_targets), np.zeros(self.n_targets))
@@ -158,8 +150,6 @@ class Words(OnePass[WordSummary, Documents]):
 
 
 class SurveyResult(NamedTuple):
-    """What was found; parts of it add up."""
-
     # The smallest random keys of documents of each class, ascending; infinite if there are fewer documents.
     keys: np.ndarray  # shape (n_classes, n_examples)
     positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
@@ -172,8 +162,6 @@ class SurveyResult(NamedTuple):
 
 @record
 class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
-    """The learner of `SurveyResult`."""
-
     n_columns: int
     n_classes: int
     n_examples: int  # of each class, drawn without replacement, in proportion to their weights
@@ -181,12 +169,6 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     transform: RowTransform = AS_IS
     seed: int = 0
     state_type = SurveyResult
-
-    def state_fields(self) -> dict[str, Field]:
-        shape, number, infinite = self.init().keys.shape, Field((), 0.0), Field((), finite=False)
-        rows = Field(shape, 0.0, finite=False), Field(shape, 0.0), Field((self.n_columns,), finite=False)
-        each = (*rows, infinite, infinite, number, number)
-        return dict(zip(SurveyResult._fields, each, strict=True))
 
     def init(self) -> SurveyResult:
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
@@ -211,9 +193,8 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         factor = 1.0 / np.where(sums > 0, sums, 1.0)
         if isinstance(documents, Documents):
             entries = documents.data
-            shares = np.bincount(
-                documents.indices, entries * np.repeat(factor, np.diff(documents.indptr)), self.n_columns
-            )
+            weighted = entries * np.repeat(factor, np.diff(documents.indptr))
+            shares = np.bincount(documents.indices, weighted, self.n_columns)
         else:
             entries = documents.values
             shares = (entries * factor[:, None]).sum(axis=0)

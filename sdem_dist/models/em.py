@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.losses import marginal_log_likelihood
+from sdem_dist.losses import Arrays, marginal_log_likelihood
 from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
@@ -47,16 +47,13 @@ class EmForm:
         """Return the step of online EM, from the documents seen and those of a batch."""
         return float((n_documents / batch + 2.0) ** -DECAY)
 
-    def responsibilities(
-        self, scores: np.ndarray, temperature: float, keys: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def responsibilities(self, scores: np.ndarray, temperature: float, keys: np.ndarray) -> Arrays:
         """Return the shares of components in documents, and what the objective gains by each document.
 
         `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
         `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
-        Returns `shares`, shape (n, n_components): rows add up to 1; zeros where no component can be.
-        Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
-        exp(scores / t)``.
+        Returns shares whose rows add up to 1, zeros where no component can be; and of each document ln p(document), of
+        "hard" the largest score, at a temperature t ``t ln sum exp(scores / t)``.
         """
         if self.kind == "hard":
             return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
@@ -87,9 +84,7 @@ def squared_lengths(X: sp.csr_matrix) -> np.ndarray:
     return np.bincount(rows, np.square(X.data, dtype=np.float64), X.shape[0])
 
 
-def sums_by_label(
-    X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_clusters: int
-) -> tuple[np.ndarray, np.ndarray]:
+def sums_by_label(X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_clusters: int) -> Arrays:
     """Return weighted sums of the rows of each label, shape (n_clusters, n_columns), and of their weights."""
     members = sp.csr_matrix((weights, (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
     return np.asarray((members @ X).toarray()), np.bincount(labels, weights, n_clusters)
@@ -105,8 +100,6 @@ def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: b
 
 
 class Clustered(NamedTuple):
-    """Clusters of some rows."""
-
     centres: np.ndarray  # shape (n_clusters, n_columns), float64
     labels: np.ndarray  # shape (n_rows,), int64: the nearest centre of each row
     inertia: float  # sum of weighted squared distances to it
@@ -115,11 +108,7 @@ class Clustered(NamedTuple):
 def k_means(
     X: sp.csr_matrix, weights: np.ndarray, n_clusters: int, seed: int, *, tries: int = TRIES, spherical: bool = False
 ) -> Clustered:
-    """Return the best of several runs of k-means over rows in memory.
-
-    `X`: shape (n_rows, n_columns), float64; if `spherical` its rows have length 1, and centres too.
-    `n_clusters`: at most as many as there are rows of positive weight.
-    """
+    """Return the best of several runs of k-means over rows in memory, float64; `spherical`: they have length 1."""
     norms, n_drawn = squared_lengths(X), 2 + int(np.log(n_clusters))
     best: Clustered | None = None
     for number in range(tries):
@@ -143,7 +132,8 @@ def k_means(
             before, labels = labels, squared_distances(X, norms, centres).argmin(axis=1)
             if (labels == before).all():
                 break
-            centres = means(*sums_by_label(X, labels, weights, n_clusters), centres, spherical)
+            sums, counts = sums_by_label(X, labels, weights, n_clusters)
+            centres = means(sums, counts, centres, spherical)
         distances = squared_distances(X, norms, centres)
         labels = distances.argmin(axis=1)
         inertia = float((weights * distances[np.arange(len(labels)), labels]).sum())
@@ -154,25 +144,19 @@ def k_means(
 
 
 class KMeansState(NamedTuple):
-    """Where the centres are."""
-
     centres: np.ndarray  # shape (n_clusters, n_features), float64; of a table less its `location`
     counts: np.ndarray  # documents of each cluster, by weight, in the last iteration, shape (n_clusters,)
     t: float  # documents seen, by weight
 
 
 class KMeansStatistics(NamedTuple):
-    """Sums over documents by their nearest centre."""
-
-    sums: np.ndarray  # shape (n_clusters, n_features)
+    sums: np.ndarray  # of documents by their nearest centre, shape (n_clusters, n_features)
     class_counts: np.ndarray  # shape (n_clusters,)
     weight: float
 
 
 @record
 class Nearest:
-    """The nearest centre of each document."""
-
     n_classes: ClassVar[int] = 0  # labels play no part
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
@@ -184,8 +168,6 @@ class Nearest:
 
 @record
 class Centres(Model):
-    """Clusters by their centres."""
-
     n_clusters: int
     n_features: int
     spherical: bool = False  # rows and centres have length 1 (Dhillon and Modha 2001)
@@ -234,8 +216,8 @@ class Centres(Model):
     def posterior(self, state: KMeansState, documents: Any, form: EmForm, at: Any, unlabelled: float) -> Any:
         """Return the sums of documents by their nearest centre (E-step)."""
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
-        sums = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
-        return KMeansStatistics(*sums, float(weights.sum()))
+        sums, counts = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
+        return KMeansStatistics(sums, counts, float(weights.sum()))
 
     def maximum(self, state: KMeansState, s: KMeansStatistics, n_documents: float, form: EmForm) -> KMeansState:
         centres = means(s.sums, s.class_counts, state.centres, self.spherical)

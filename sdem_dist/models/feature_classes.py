@@ -15,7 +15,7 @@ from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
-from sdem_dist.models.heads import Classes, Model, Number, first_components
+from sdem_dist.models.heads import Classes, Model, Number, by_class, first_components
 from sdem_dist.records import LARGEST, Field, record
 
 
@@ -160,10 +160,9 @@ class DenseModel(Model):
 
     def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
         if variational:
-            prior = self.posterior_mean(state)[1]
-        else:
-            centre = np.broadcast_to(self.variables.centre, state.mu.shape)
-            prior = float((self.variables.prior_weight * self.variables.divergence(centre, state.mu)).sum())
+            return (s.loss + self.posterior_mean(state)[1]) / s.weight
+        centre = np.broadcast_to(self.variables.centre, state.mu.shape)
+        prior = float((self.variables.prior_weight * self.variables.divergence(centre, state.mu)).sum())
         return (s.loss + prior) / s.weight
 
 
@@ -196,13 +195,11 @@ class FeatureClasses(DenseModel):
         with np.errstate(divide="ignore"):  # a class without documents
             return self.variables.to_natural(mu, np.log(counts) - np.log(counts.sum()))
 
-    def loss_weights(
-        self, scores: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def loss_weights(self, scores: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0) -> Any:
         """Return each row's weights of components, and what it costs; both by the row's weight (Table 2)."""
         weights, values = self.head.loss_weights(loss, scores, features.labels, unlabelled_weight)
-        used = features.weights > 0
-        return weights * features.weights[:, None], np.where(used, values, 0.0) * features.weights
+        values = np.where(features.weights > 0, values, 0.0) * features.weights
+        return weights * features.weights[:, None], values
 
     def expected(
         self, counts: np.ndarray, mu: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
@@ -210,7 +207,10 @@ class FeatureClasses(DenseModel):
         """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
         scores = self.variables.scores(self.parameters_at(counts, mu), features)
         weights, values = self.loss_weights(scores, features, loss, unlabelled_weight)
-        sums = self.variables.weighted_statistics(weights, features, mu)
+        sums = np.einsum("nk,ns->ks", weights, features.statistics)
+        if features.missing.shape[1]:  # missing ones count as ``E[T | y]``
+            absent = np.einsum("nk,nv->kv", weights, features.missing)
+            sums = sums + absent[:, self.variables.variable_of] * mu
         none = np.zeros((self.n_components, 0))
         return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
 
@@ -223,13 +223,8 @@ class FeatureClasses(DenseModel):
             observed = observed - np.einsum("nk,nv->kv", weights, features.missing)
         return FeatureStatistics(class_sums, sums, observed, 0.0, float(features.weights.sum()))
 
-    def posterior(
-        self, state: FeatureState, features: Features, form: EmForm, at: Any, unlabelled: float
-    ) -> FeatureStatistics:
-        """Return the statistics of documents by the shares of their components, and what they cost (E-step).
-
-        `at`: keys random numbers. `unlabelled`: weight of a document without a label.
-        """
+    def posterior(self, state: FeatureState, features: Features, form: EmForm, at: Any, unlabelled: float) -> Any:
+        """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
         if form.kind == "variational":
             if features.missing.any():
                 raise ValueError("em='variational' takes no missing values (NaN): fill them in, or take em='soft'")
@@ -260,5 +255,5 @@ class FeatureClasses(DenseModel):
     def scored(self, state: FeatureState, features: Features, temperature: float, seed: int) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))
         n_observed = self.variables.n_variables - labelled.missing.sum(axis=1)
-        scores = self.head.by_class(self.variables.scores(self.parameters(state), labelled))[0]
+        scores = by_class(self.variables.scores(self.parameters(state), labelled), self.head.component_class)[0]
         return scored(scores / temperature, labelled.labels, labelled.weights, n_observed, scores)

@@ -98,7 +98,6 @@ class FeatureModel:
         return [b.shaped(statistics[..., e - b.n_statistics : e]) for b, e in zip(self.blocks, ends, strict=True)]
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Undo `split`."""
         return np.concatenate([p.reshape(*p.shape[:-2], p.shape[-2] * p.shape[-1]) for p in parts], axis=-1)
 
     def _each(self, call: Callable[..., Any], *statistics: np.ndarray) -> list[Any]:
@@ -131,9 +130,7 @@ class FeatureModel:
         parts = zip(self.blocks, self.split(sums), np.split(n_observed, ends[:-1], axis=-1), strict=True)
         return self.join([b.family.posterior_mean(s, n) for b, s, n in parts])
 
-    def features(
-        self, table: np.ndarray, labels: np.ndarray | None = None, weights: np.ndarray | None = None
-    ) -> Features:
+    def features(self, table: np.ndarray, labels: Any = None, weights: Any = None) -> Features:
         """Return rows of a table as statistics; raise ValueError where a value is not one of its column's family."""
         n = len(table)
         parts, absent, base = [], [], np.zeros(n)
@@ -167,10 +164,7 @@ class FeatureModel:
     def under_posterior(
         self, mu: np.ndarray, weight: np.ndarray, log_prior: np.ndarray
     ) -> tuple[FeatureParameters, np.ndarray]:
-        """Return expectations of theta and log-partitions under a posterior, and KL(posterior || prior) of theta.
-
-        `weight`: observations of each component, beside the prior's. `log_prior`: expected ln p(component).
-        """
+        """Return expectations of theta and log-partitions under a posterior, and KL(posterior || prior) of theta."""
         thetas, partitions, divergence = [], [], np.zeros(len(mu))
         for block, m in zip(self.blocks, self.split(mu), strict=True):
             family, nu = block.family, block.family.prior_weight
@@ -201,23 +195,14 @@ class FeatureModel:
             values = block.values(row[None])[0]
             complete = np.flatnonzero(~np.isnan(values).any(axis=-1))
             filled = np.where(np.isnan(values), 0.0, values)
-            products, base = (
-                np.einsum("vs,kvs->vk", block.family.statistics(filled), theta),
-                block.log_base(filled[None]),
+            products = np.einsum("vs,kvs->vk", block.family.statistics(filled), theta)
+            products += (
+                block.log_base(filled[None])[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
             )
-            products += base[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
             columns = np.reshape(block.columns, (block.n_variables, -1))[:, 0]
             densities[columns[complete]] = products[complete]
             first += block.n_variables
         return densities
-
-    def weighted_statistics(self, loss_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
-        """Return statistics times loss weights, summed over rows; missing ones count as ``E[T | y]`` (Table 2)."""
-        sums = np.einsum("nk,ns->ks", loss_weights, features.statistics)
-        if features.missing.shape[1]:
-            absent = np.einsum("nk,nv->kv", loss_weights, features.missing)
-            sums = sums + absent[:, self.variable_of] * mu
-        return np.asarray(sums)
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Project every variable into the interior of its S; return how many were outside."""

@@ -10,7 +10,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored
 from sdem_dist.kernels.csr import row_sums, weighed_squares
 from sdem_dist.kernels.randomness import document_keys
-from sdem_dist.losses import Loss, marginal_log_likelihood
+from sdem_dist.losses import Arrays, Loss, marginal_log_likelihood
 from sdem_dist.records import record
 
 TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
@@ -56,19 +56,12 @@ class Classes:
     def clusters(self) -> bool:
         return self.n_classes == 1 and bool(self.component_class)
 
-    def by_class(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return by_class(scores, self.component_class) if self.component_class else (scores, None)
+    def loss_weights(self, loss: Loss, scores: np.ndarray, labels: np.ndarray, unlabelled_weight: float = 1) -> Arrays:
+        """Return minus the gradient of a loss by scores, (n, n_columns), and what each row costs (Table 2).
 
-    def loss_weights(
-        self, loss: Loss, scores: np.ndarray, labels: np.ndarray, unlabelled_weight: float = 1.0
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return minus the gradient of a loss by the columns' scores, and what each row costs (Table 2).
-
-        `scores`: shape (n, n_columns).
-        `labels`: shape (n,), integers, -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
-        Returns the weight of the class times ``p(z | y, x)``, shape (n, n_columns), and costs, shape (n,).
+        It is the weight of the class times ``p(z | y, x)``. A row whose class is hidden, -1, costs ``-ln p(x)``.
         """
-        of_class, posteriors = self.by_class(scores)
+        of_class, posteriors = by_class(scores, self.component_class)
         hidden = labels < 0
         labels = np.where(hidden, 0, labels)
         weights, values = loss.weights(of_class, labels), loss.value(of_class, labels)
@@ -80,10 +73,7 @@ class Classes:
         return (weights if posteriors is None else weights[:, self.component_class] * posteriors), values
 
     def sums(self, batches: Iterable[Scored], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `classifier_sums` over all batches, of clusters those of `evaluation_sums`.
-
-        `held_out`: only what held-out documents choose by. `tempered`: with the log-loss at each temperature.
-        """
+        """Return sums over all batches; `tempered`: with the log-loss at each temperature."""
         if held_out:
             return np.sum([evaluation.choosing_sums(b.scores, b.labels, b.weights) for b in batches], axis=0)
         documents = evaluation.joined(batches)
@@ -101,11 +91,10 @@ class Classes:
         return evaluation.classifier_metrics(sums, self.n_classes)
 
 
-def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``ln p(y, x) = ln sum_z p(z, y, x)`` of classes, and ``p(z | y, x)`` of components in their class.
-
-    `scores`: shape (n, n_components), ``ln p(z, y, x)``. Posteriors are zeros in a class of score -inf.
-    """
+def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, Any]:
+    """Return ln p(y, x) of classes from ln p(z, y, x) of components, and p(z | y, x); without any `scores` and None."""
+    if not component_class:
+        return scores, None
     starts = first_components(component_class)
     top = np.maximum.reduceat(scores, starts, axis=1)
     top = np.where(np.isneginf(top), 0.0, top)
@@ -154,10 +143,7 @@ class Labels:
         return weights
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over batches; held-out documents have those to fit to, too.
-
-        A batch is log-odds and members, shape (n_documents, n_labels), and weights; exclusive labels are as `Classes`.
-        """
+        """Return sums over batches of log-odds and members, (n_documents, n_labels), and weights."""
         if self.exclusive:
             return Classes(self.n_classes).sums(batches, held_out=held_out)
         odds, members, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
@@ -180,8 +166,6 @@ class Labels:
 
 @record
 class Number:
-    """A number for each document."""
-
     n_classes = n_columns = 1
     component_class = ()
     clusters = False
@@ -205,8 +189,6 @@ def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarra
 
 
 class Unit(NamedTuple):
-    """Means over documents."""
-
     margin: float  # ``s' (d theta / d mu) s`` of their statistics s, at the prior
     mean_square: float  # squared Euclidean length
 

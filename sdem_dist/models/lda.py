@@ -14,7 +14,7 @@ from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.topics import MOVES, check_number
 from sdem_dist.losses import Loss, Nll, kernel_form
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths, state_at
+from sdem_dist.models.word_counts import LocalDocuments, Moves, SdemState, WordCounts, lengths, state_at
 from sdem_dist.records import record
 
 INFERENCE = {"map": topics.MAP, "gibbs": topics.GIBBS}
@@ -118,31 +118,31 @@ class LdaClasses(WordCounts):
         joint = log_joint(parameters, local.documents, self.inference, scores, thetas)
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), joint)
 
-    def expected(
-        self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float
-    ) -> SdemStatistics:
+    def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, np.empty(0, np.int64))
+        steps, moment = (
+            Schedule(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0),
+            Moment(parameters.gamma, 0.0, 0.0),
+        )
         for a, b in runs(_costs(local.documents, self.inference, self.n_columns)):
-            visited, table = local.visited(np.arange(a, b)), parameters.table
-            kernel.add_expected_statistics(visited, keys, table, parameters.gamma, objective, how, rows, class_counts)
+            visited, table = local.visited(np.arange(a, b)), parameters.table._replace(totals=state.totals.copy())
+            kernel.run_documents(visited, keys, table, steps, moment, objective, how, rows, class_counts, False)
         return local.statistics(rows, class_counts)
 
-    def run(
-        self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective, literal: bool
-    ) -> tuple[np.ndarray, np.ndarray, Moment]:
+    def run(self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective) -> Moves:
         """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
-        n, how = local.documents.n_documents, self.inference.how
-        keys, costs = at.keys(n), _costs(local.documents, self.inference, self.n_columns)
+        keys, how = at.keys(local.documents.n_documents), self.inference.how
 
         def run(documents: Any, table: Table, moment: Moment) -> Any:
-            return kernel.run_documents(documents, keys, table, steps, moment, objective, how)
+            sums = table.words, table.class_counts
+            return kernel.run_documents(documents, keys, table, steps, moment, objective, how, *sums, True)
 
-        return self.stepped(state, local, at.order(n), costs, run)
+        return self.stepped(state, local, at, _costs(local.documents, self.inference, self.n_columns), run)
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
@@ -171,13 +171,10 @@ def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
 def joint_scores(
     parameters: LdaParameters, documents: Documents, ids: np.ndarray, inference: Inference, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what decides between classes, and the documents' topic proportions.
+    """Return what decides between classes, and proportions, shape (n_documents, n_topics, n_classes).
 
-    `parameters`: rows of `words` are what ``documents.indices`` point to. `ids`: words of the corpus of those rows.
-    `seed`: equal documents get equal scores wherever they stand.
-    Returns float64 of shape (n_documents, n_classes): ln p(y) and the maximum ``ln p(d, theta | y)`` up to a constant;
-    when sampling the plug-in estimate, which is too high; or the left-to-right estimate of ln p(d | y). And proportions
-    of shape (n_documents, n_topics, n_classes).
+    It is ln p(y) and the maximum ``ln p(d, theta | y)`` up to a constant; when sampling the plug-in estimate, which is
+    too high; or the left-to-right estimate of ln p(d | y). `parameters`: of the documents' words, `ids` in the corpus.
     """
     check_occurrences(documents, inference)
     p = parameters
@@ -196,9 +193,7 @@ def log_joint(
     """Return ln p(y, d) of every class and document: with particles their estimate, else a lower bound.
 
     The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
-    proportions that inference has found. With one topic it is exact.
-
-    `scores`, `thetas`: what `joint_scores` returned. Returns float64 of shape (n_documents, n_classes).
+    proportions that `joint_scores` has found. With one topic it is exact.
     """
     if inference.n_particles:
         return scores
@@ -216,14 +211,10 @@ def log_probability(
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
     Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without
-    which it is biased: of any LDA, however it was trained. Its time grows with a document's length.
+    which it is biased. Without the multinomial coefficient; the half of a count of 2.5 is an occurrence of that weight.
 
-    `topics`: shape (n_features, n_topics), float64: p(word | topic).
-    `documents`: counts; of 2.5, the half is an occurrence of that weight.
-    `alpha`: float or ndarray of shape (n_topics,): of the Dirichlet prior of a document's topics.
-    `n_particles`: more make the estimate less noisy.
-    Returns ndarray of shape (n_documents,), float64: of the sequence of words: without the multinomial coefficient.
-    Raises ValueError: there are no particles, or more than 10,000.
+    `topics`: shape (n_features, n_topics), float64: p(word | topic). `alpha`: float, or of shape (n_topics,).
+    `n_particles`: more make the estimate less noisy; ValueError: none, or more than 10,000.
     """
     check_number("n_particles", n_particles, 1)
     out = np.empty(documents.n_documents)

@@ -41,8 +41,6 @@ class ManyClassState(NamedTuple):
 
 
 class ManyClassParameters(NamedTuple):
-    """Natural parameters theta(mu)."""
-
     starts: np.ndarray  # the pairs of word w are ``starts[w]:starts[w + 1]``, shape (n_features + 1,), int64
     classes: np.ndarray  # of each pair, ascending within a word: int32
     rises: np.ndarray  # ln(N / alpha_w) of each pair, float64
@@ -94,23 +92,15 @@ def lists_of(state: ManyClassState, documents: Documents) -> Lists:
     room = sizes + 2 * np.bincount(documents.indices, minlength=n_features)
     size = int(room.sum())
     keys = 1 << max(4, int(1.5 * size).bit_length())
-    lists = Lists(
-        starts=np.cumsum(room) - room,
-        used=np.zeros(n_features, np.int64),
-        classes=np.empty(size, np.int32),
-        counts=np.empty(size, np.float32),
-        rises=np.empty(size, np.float32),
-        keys=np.full(keys, EMPTY, np.uint64),
-        places=np.empty(keys, np.int32),
-        prior=state.prior.astype(np.float32),
-    )
+    table = np.full(keys, EMPTY, np.uint64), np.empty(keys, np.int32)
+    entries = np.empty(size, np.int32), *np.empty((2, size), np.float32)
+    starts, used = np.cumsum(room) - room, np.zeros(n_features, np.int64)
+    lists = Lists._make([starts, used, *entries, *table, state.prior.astype(np.float32)])
     fill(words, classes, state.changes, n_classes, lists)
     return lists
 
 
 class ManyClassStatistics(NamedTuple):
-    """What lanes add."""
-
     pairs: np.ndarray  # as those of a state, shape (n_pairs,), float64
     changes: np.ndarray
     class_counts: np.ndarray
@@ -138,11 +128,9 @@ class VeryManyClasses:
         return np.asarray(np.sum(sums, axis=0))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return accuracy, mean losses, perplexity and how good probabilities are.
+        """Return how good predictions are, or what documents choose that were held out, of classes that were trained.
 
-        For held-out documents: accuracy, macro-F1, the best temperature and its log-loss. Only those count whose class
-        was trained. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than
-        `FEWEST` of them the temperature is NaN.
+        One more counts as wrong, since none wrong does not show how rare errors are. With few the temperature is NaN.
         """
         if not held_out:
             return classifier_metrics(sums, self.n_classes)

@@ -40,7 +40,8 @@ class RowTransform:
     def dense(self, X: np.ndarray) -> np.ndarray:
         """Return rows; expanded they are ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9)."""
         if self.scale:
-            X = X * (self.scale / _not_zero(X.sum(axis=1, dtype=np.float64))).astype(X.dtype)[:, None]
+            sums = X.sum(axis=1, dtype=np.float64)
+            X = X * (self.scale / np.where(sums > 0, sums, 1.0)).astype(X.dtype)[:, None]
         if not self.expand:
             return X
         first, second = np.triu_indices(X.shape[1])
@@ -49,7 +50,8 @@ class RowTransform:
     def sparse(self, documents: Documents) -> Documents:
         data = documents.data.astype(np.float64)
         if self.scale:
-            data *= np.repeat(self.scale / _not_zero(row_sums(documents)), np.diff(documents.indptr))
+            sums = row_sums(documents)
+            data *= np.repeat(self.scale / np.where(sums > 0, sums, 1.0), np.diff(documents.indptr))
         return replace(documents, data=data)
 
 
@@ -66,10 +68,6 @@ def scale_of(mean_row: np.ndarray) -> float:
     """Return the scale with which two rows, of this mean after division by their sums, have `INNER_PRODUCT`."""
     length = float(np.sqrt((mean_row**2).sum()))
     return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0
-
-
-def _not_zero(sums: np.ndarray) -> np.ndarray:
-    return np.where(sums > 0, sums, 1.0)
 
 
 class MixtureWeights(NamedTuple):
@@ -92,7 +90,6 @@ class MixtureSums(NamedTuple):
 
 
 def columns_of(log_weights: np.ndarray) -> list[slice]:
-    """Return the components of each class, as slices from its first to its last."""
     used = np.isfinite(log_weights)
     first, last = used.argmax(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1)
     return [slice(int(a), int(b)) for a, b in zip(first, last, strict=True)]
@@ -277,11 +274,14 @@ class PosteriorMixture(Model):
                 raise ValueError(f"array {name!r} does not hold the weights of the components")
 
     def init(self, n_documents: float = 0.0, seed: int = 0) -> MultiplicativeState:
-        """Return W = 1 where a component is the class's, theta = 0: a start needs examples, see `start`."""
+        return self.start_at(np.zeros((self.n_components, self.n_inputs)))
+
+    def start_at(self, theta: np.ndarray) -> MultiplicativeState:
+        """Return W = 1 where a component is the class's, and theta: random examples, transformed (section 6)."""
         log_weights = np.zeros((self.n_classes, self.n_components))
         if self.component_class:
             log_weights[np.asarray(self.component_class) != np.arange(self.n_classes)[:, None]] = -np.inf
-        return self.start(MixtureWeights(log_weights, np.zeros((self.n_components, self.n_inputs))))
+        return self.start(MixtureWeights(log_weights, theta))
 
     def start(self, weights: MixtureWeights) -> MultiplicativeState:
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
@@ -304,8 +304,7 @@ class PosteriorMixture(Model):
         return SortedDocuments(self.transform.sparse(rows), starts, weights)
 
     def expected(self, state: MultiplicativeState, documents: SortedDocuments) -> MixtureSums:
-        point = MixtureWeights(state.log_weights, state.theta)
-        return posterior_sums(point, documents.rows, documents.starts, documents.weights)
+        return posterior_sums(MixtureWeights(state.log_weights, state.theta), *documents)
 
     def add(self, parts: Sequence[MixtureSums]) -> MixtureSums:
         *sums, largest = zip(*parts, strict=True)

@@ -1,5 +1,6 @@
 """Multinomial naive Bayes of counts of words: ``mu = (C, N)``, unnormalised, and ``theta = (ln p(y), ln N)``."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,16 +9,14 @@ from scipy.special import digamma
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import scored
 from sdem_dist.kernels.csr import add_scores, add_statistics, runs
-from sdem_dist.kernels.losses import Moment, Objective, Schedule
+from sdem_dist.kernels.losses import Objective, Schedule
 from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EmForm
-from sdem_dist.models.heads import Labels
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths, state_at
+from sdem_dist.models.heads import Labels, by_class
+from sdem_dist.models.word_counts import LocalDocuments, Moves, SdemState, SdemStatistics, WordCounts, lengths, state_at
 from sdem_dist.records import record
-
-NO_MEMBERS = np.empty((1, 0), np.uint8)  # of documents with one label each
 
 
 class NaturalParameters(NamedTuple):
@@ -30,10 +29,7 @@ class NaturalParameters(NamedTuple):
 
 @record
 class NaiveBayes(WordCounts):
-    """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest.
-
-    Where documents are counted, classes have no prior; components have one, so that none dies out.
-    """
+    """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest."""
 
     def start(self, first: int, last: int, seed: int = 0) -> SdemState:
         return self.start_at(np.full(last - first, self.alpha))
@@ -68,12 +64,10 @@ class NaiveBayes(WordCounts):
         scores = joint_scores(self.parameters(state, local.words), local.documents)
         if isinstance(self.head, Labels) and not self.head.exclusive:
             return scores, local.targets, np.where(local.labels < 0, 0.0, local.weights)
-        scores = scores if isinstance(self.head, Labels) else self.head.by_class(scores)[0]
+        scores = scores if isinstance(self.head, Labels) else by_class(scores, self.head.component_class)[0]
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), scores)
 
-    def expected(
-        self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float
-    ) -> SdemStatistics:
+    def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
         """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
         scores = joint_scores(self.natural(state, local.words), local.documents)
         if isinstance(self.head, Labels):
@@ -85,13 +79,8 @@ class NaiveBayes(WordCounts):
     def complete(self, local: LocalDocuments) -> SdemStatistics:
         return self._weighted(one_hot(local.labels, self.n_columns) * local.weights[:, None], local)
 
-    def posterior(
-        self, state: SdemState, local: LocalDocuments, form: EmForm, at: Any, unlabelled: float
-    ) -> SdemStatistics:
-        """Return the counts expected of what is hidden (E-step).
-
-        Without components the first round sees labelled documents only.
-        """
+    def posterior(self, state: SdemState, local: LocalDocuments, form: EmForm, at: Any, unlabelled: float) -> Any:
+        """Return the counts expected of what is hidden (E-step); at first only labelled ones, unless of components."""
         labels, component_class = local.labels, np.asarray(self.head.component_class)
         hidden = labels < 0
         if not len(component_class) and not (hidden.any() and state.t > 0):
@@ -111,10 +100,8 @@ class NaiveBayes(WordCounts):
         return local.statistics(rows, weights.sum(axis=0))
 
     def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
-        """Return the expected counts with the prior's (M-step), or as far as the form goes.
-
-        A line in expected counts is a line in shares, along which the bound is concave.
-        """
+        """Return the expected counts with the prior's (M-step), or as far as the form goes."""
+        # A line in expected counts is a line in shares, along which the bound is concave.
         prior, class_prior = np.full_like(state.words, self.alpha), np.full(self.n_counts, self.class_alpha)
         if form.kind != "online" and form.step == 1:
             return self.counted(state._replace(words=prior, class_counts=class_prior), s, n_documents)
@@ -126,35 +113,28 @@ class NaiveBayes(WordCounts):
         counts = (1.0 - rho) * state.class_counts + rho * (class_prior + scale * s.class_counts)
         return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
 
-    def run(
-        self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective, literal: bool
-    ) -> tuple[np.ndarray, np.ndarray, Moment]:
+    def run(self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective) -> Moves:
         """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
+        costs = 2.0 * np.diff(local.documents.indptr) * self.n_columns
+        if steps.word_gain > 0.0:  # the prior's running correction: steps to the letter of the paper
+            paper = partial(run_paper_steps, schedule=steps, objective=objective)
+            return self.stepped(state, local, at, 10.0 * costs, paper)
         order = at.order(local.documents.n_documents)
-        costs = (20.0 if literal else 2.0) * np.diff(local.documents.indptr) * self.n_columns
-        if literal:
-            return self.stepped(
-                state, local, order, costs, lambda d, table, moment: run_paper_steps(d, table, steps, moment, objective)
-            )
         table_words, used = state.words, local.words
         if not isinstance(table_words, np.ndarray):  # blocks of a wide table
             table_words, used = table_words[used], np.arange(len(used), dtype=np.uint32)
         rows = with_logarithms(table_words, used)
         table, moment = self.working_table(state, rows)
-        members = local.targets if isinstance(self.head, Labels) else NO_MEMBERS
-        t, blend_credit = moment.t, np.full(max(1, members.shape[1]), 0.5)
+        t, blend_credit = moment.t, np.full(max(1, local.targets.shape[1]), 0.5)
         for a, b in runs(costs[order]):
-            t = run_documents(local.visited(order[a:b]), members, table, steps, t, blend_credit, objective)
+            t = run_documents(local.visited(order[a:b]), table, steps, t, blend_credit, objective)
         return changes_of(rows, table_words, used), table.class_counts - state.class_counts, moment._replace(t=t)
 
 
 def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndarray:
-    """Return ln p(y, d) of every column and document, without the multinomial coefficient.
+    """Return ln p(y, d) of every column, (n_documents, n_columns), without the multinomial coefficient.
 
-    Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary.
-
-    `parameters`: rows of `log_words` are what ``documents.indices`` point to.
-    Returns float64 of shape (n_documents, n_columns).
+    Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary; `parameters` are of the documents' words.
     """
     scores = np.zeros((documents.n_documents, len(parameters.log_totals)))
     add_scores(documents.data, documents.indices, documents.indptr, parameters.log_words, scores)

@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.families.gaussian import LARGEST
-from sdem_dist.losses import Loss, Ncll
+from sdem_dist.losses import Arrays, Loss, Ncll
 from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
 from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
@@ -24,10 +24,7 @@ LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count
 
 
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield the rows of a table by what they miss (NaN), completed by their conditional distribution.
-
-    Of each group: positions; the rows with conditional means where values are missing; the conditional covariance.
-    """
+    """Yield rows by what they miss (NaN): positions; rows with conditional means there; the conditional covariance."""
     for missing, rows in _patterns(table):
         observed = ~missing
         filled, rest = table[rows], np.zeros_like(covariance)
@@ -75,13 +72,8 @@ def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield missing, np.flatnonzero(group_of.ravel() == g)
 
 
-def predicted_target(
-    family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance of a new target, the last column, given the others; NaN is unknown.
-
-    The variance is that of the noise and of the coefficients, which are normal given the `n_rows` of training.
-    """
+def predicted_target(family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float) -> Arrays:
+    """Return mean and variance, of noise and of coefficients, of a new target, the last column; NaN is unknown."""
     mean, covariance = family.to_moments(mu)
     n, alpha = n_rows + family.alpha, family.alpha
     slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
@@ -107,9 +99,7 @@ def predicted_target(
 
 
 class Rows(NamedTuple):
-    """Rows as the family takes them, the target last."""
-
-    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a feature is missing
+    values: np.ndarray  # shape (n_rows, n_columns), float64, the target last; NaN where a feature is missing
     weights: np.ndarray  # shape (n_rows,)
 
     @property
@@ -183,10 +173,7 @@ class JointGaussian(DenseModel):
         return FeatureStatistics(np.array([weight]), sums[None], np.array([[weight]]), 0.0, weight)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
-
-        So the prior does not move the features: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` without them.
-        """
+        """Return, for conditional loss, the target given the features at mu, and the prior's features: they stay."""
         if not isinstance(loss, Ncll):
             return mu
         mean, covariance = self.family.to_moments(mu[0])
@@ -214,8 +201,6 @@ class JointGaussian(DenseModel):
 
 
 class Evidence(NamedTuple):
-    """The penalty of the largest marginal likelihood."""
-
     penalty: float  # of ridge regression: variance of the noise over that of the slopes
     log_evidence: float  # its log marginal likelihood, up to a constant of the target
 
@@ -224,11 +209,10 @@ def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
     Slopes are normal with mean 0 and one variance; the noise has its most probable variance. The intercept has no prior
-    and takes one row. Without that row the evidence of a fit through all points would grow as the penalty falls. With
-    it the evidence is level there, and of equally good penalties the largest is taken, of a constant target the least.
+    and takes one row: without it the evidence of a fit through all points would grow as the penalty falls. So it is
+    level there, and of equally good penalties the largest is taken, of a constant target the least.
 
-    `products`: shape (n_features + 1, n_features + 1): sums of products of deviations from the means, the target last
-    and of variance 1, or 0. `n`: rows, by weight.
+    `products`: sums of products of deviations from means, the target last, of variance 1 or 0. `n`: rows, by weight.
     """
     total, rows = float(products[-1, -1]), max(n - 1.0, 0.0)
     if total <= _PERFECT * n:

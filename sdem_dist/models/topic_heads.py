@@ -28,16 +28,12 @@ from sdem_dist.records import record
 
 
 class TopicParameters(NamedTuple):
-    """Phi, U and alpha."""
-
     topics: np.ndarray  # p(word | topic), (n_words, n_topics), float64; columns sum to 1 over the vocabulary
-    output: np.ndarray  # shape (n_outputs, n_topics), float64
+    output: np.ndarray  # U, shape (n_outputs, n_topics), float64
     alpha: np.ndarray  # shape (n_topics,), float64
 
 
 class TopicScores(NamedTuple):
-    """A batch of documents at some parameters."""
-
     outputs: np.ndarray  # U theta, shape (n_documents, n_outputs)
     log_likelihood: np.ndarray  # ln p(words | theta), shape (n_documents,)
     theta: np.ndarray  # topic proportions, shape (n_documents, n_topics)
@@ -168,7 +164,8 @@ class SigmoidLabels(TopicHead):
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         thresholds = np.array(self.thresholds or (0.5,) * self.n_classes)
-        return label_sums(*_odds(self.gamma, batches), Decisions(np.ones(self.n_classes), thresholds))
+        odds, members, weights = map(np.concatenate, zip(*(_odds(self.gamma, b) for b in batches), strict=True))
+        return label_sums(odds, members, weights, Decisions(np.ones(self.n_classes), thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how well labels are predicted; before thresholds are known, without what depends on them."""
@@ -176,10 +173,8 @@ class SigmoidLabels(TopicHead):
         return means if self.thresholds else {name: means[name] for name in means if name not in OF_THRESHOLDS}
 
 
-def _odds(gamma: float, batches: Iterable[TopicScores]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    columns = zip(*((gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True)
-    odds, members, weights = map(np.concatenate, columns)
-    return odds, members, weights
+def _odds(gamma: float, batch: TopicScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return gamma * batch.outputs, batch.documents.targets, batch.documents.weights
 
 
 @record
@@ -251,9 +246,13 @@ class Rates(Numbers):
 
 @record
 class TopicShares:
-    """For scoring a trained model: the share of the words that each topic explains, by its number."""
+    """For scoring a trained model: each topic's share of the words; of labels the probability from which F1 is largest.
+
+    A topic model has so few parameters a label that thresholds need no held-out documents.
+    """
 
     of: TopicHead
+    n_topics: int
 
     @property
     def learns(self) -> str:
@@ -267,21 +266,19 @@ class TopicShares:
         return self.of.prepared(targets)
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        pairs = ((batch.documents.weights * lengths(batch.documents.documents), batch.theta) for batch in batches)
-        return np.sum([np.einsum("d,dk->k", n_words, theta) for n_words, theta in pairs], axis=0)
+        shares, columns = np.zeros(self.n_topics), []
+        for batch in batches:
+            n_words = batch.documents.weights * lengths(batch.documents.documents)
+            shares += np.einsum("d,dk->k", n_words, batch.theta)
+            columns.append(_odds(self.of.gamma, batch))
+        if not isinstance(self.of, SigmoidLabels):
+            return shares
+        return np.concatenate([shares, fitting_sums(*map(np.concatenate, zip(*columns, strict=True)))])
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        return {str(k): share for k, share in enumerate((sums / max(sums.sum(), 1e-300)).tolist())}
-
-
-@record
-class LabelThresholds(TopicShares):
-    """The same for the probability of each label from which on F1 is largest, on training documents."""
-
-    # A topic model has so few parameters a label that thresholds need no held-out documents.
-
-    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        return fitting_sums(*_odds(self.of.gamma, batches))
-
-    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        return {str(i): t for i, t in enumerate(best_thresholds(sums, np.ones(self.of.n_classes)).tolist())}
+        """Return the shares, and then thresholds, by their numbers."""
+        shares, of_labels = np.split(sums, [self.n_topics])
+        figures = (shares / max(shares.sum(), 1e-300)).tolist()
+        if len(of_labels):
+            figures += best_thresholds(of_labels, np.ones(self.of.n_classes)).tolist()
+        return {str(i): figure for i, figure in enumerate(figures)}

@@ -8,21 +8,16 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import mirror_descent, topic_steps
-from sdem_dist.kernels.csr import Counted, runs
+from sdem_dist.kernels.csr import NO_TARGETS, Counted, runs
 from sdem_dist.kernels.mirror_descent import FLOOR, Descent
 from sdem_dist.kernels.topic_steps import Rates, Response
 from sdem_dist.kernels.topics import check_number
 from sdem_dist.models.heads import Model
 from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
-from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, added_by_word, entries, localised
+from sdem_dist.models.word_counts import LocalDocuments, added_by_word, entries, localised
 from sdem_dist.records import Field, record
 
-METHODS = {
-    "mirror-descent": mirror_descent.MIRROR_DESCENT,
-    "accelerated": mirror_descent.ACCELERATED,
-    "line-search": mirror_descent.LINE_SEARCH,
-    "line-search-l1": mirror_descent.LINE_SEARCH_L1,
-}
+METHODS = "mirror-descent", "accelerated", "line-search", "line-search-l1"  # by the kernel's numbers
 START = 0.1  # mean of the topics' pseudo-counts where a prior is learned
 LEAST = 1e-4  # pseudo-counts that a topic keeps where a prior is learned
 
@@ -56,14 +51,10 @@ class MirrorDescent:
         return np.array(np.broadcast_to(alpha, (n_topics,)))
 
     def how(self, alpha: np.ndarray) -> Descent:
-        return Descent(alpha, self.n_layers, float(self.step), METHODS[self.method])
+        return Descent(alpha, self.n_layers, float(self.step), METHODS.index(self.method))
 
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
-        """Return topic proportions, shape (n_documents, n_topics), and ln p(words | theta), shape (n_documents,).
-
-        `parameters`: rows of its topics are what ``documents.indices`` point to. There is no multinomial coefficient
-        (equation 9).
-        """
+        """Return topic proportions, (n_documents, n_topics), and ln p(words | theta), of sequences (equation 9)."""
         topics, how = parameters.topics, self.how(parameters.alpha)
         theta, log_likelihood = np.empty((documents.n_documents, topics.shape[1])), np.empty(documents.n_documents)
         for a, b in runs(np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])):
@@ -73,14 +64,11 @@ class MirrorDescent:
 
 
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
-    """Return alpha after a step towards the documents' estimate of it.
+    """Return alpha after a step, or a `share` of its logarithm, towards the documents' estimate of it.
 
     The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
-    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the
-    mode show too little of how documents differ: pseudo-counts would grow and topics would become even.
-
-    `evidence`: shape (n_topics + 1,): sums over documents, see ``sdem_dist.kernels.topic_steps``.
-    `share`: of the step in logarithms, at most 1.
+    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays, since counts expected at the mode show too little
+    of how documents differ: pseudo-counts would grow and topics would become even. `evidence`: see `add_evidence`.
     """
     if not evidence[-1] > 0.0:
         return alpha
@@ -156,29 +144,18 @@ class TopicModel(Model):
         return self.start(np.ones(self.n_features), seed)
 
     def start(self, frequencies: np.ndarray, seed: int) -> TopicState:
-        """Return the state before the first document: topics are the words' frequencies times exp(.1 normal).
-
-        The same for all lanes, so that their topics have the same numbers.
-        """
+        """Return the state before the first document: topics are the words' frequencies times exp(.1 normal)."""
         rng = np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65))
         noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
         share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
         output = self.head.start(rng, self.n_topics)
-        return TopicState(
-            topics=on_the_simplex(share * noise),
-            output=output,
-            squares=np.zeros(self.n_topics),
-            t=0.0,
-            seen=0.0,
-            mean_topics=np.zeros_like(noise),  # from the start: memory is checked once
-            mean_output=np.zeros_like(output),
-            n_averaged=0.0,
-            alpha=self.inference.prior(self.n_topics),
-        )
+        means = np.zeros_like(noise), np.zeros_like(output)  # from the start: memory is checked once
+        current = on_the_simplex(share * noise), output, np.zeros(self.n_topics), 0.0, 0.0
+        return TopicState(*current, *means, 0.0, self.inference.prior(self.n_topics))
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        labels, targets = np.zeros(0, np.int32), NO_TARGETS
+        labels, targets = np.zeros(0, np.int32), NO_TARGETS.astype(np.float64)
         if self.head.learns == "labels":
             if documents.labels is None:
                 raise ValueError("documents without labels cannot be prepared for training or evaluation")
@@ -205,13 +182,7 @@ class TopicModel(Model):
         return TopicStatistics._make([union, sums[0], *means, *(sum(column) for column in rest)])
 
     def run(
-        self,
-        state: TopicState,
-        local: LocalDocuments,
-        order: np.ndarray,
-        rates: Rates,
-        averaging: bool,
-        n_documents: float,
+        self, state: TopicState, local: LocalDocuments, order: np.ndarray, rates: Rates, averaging: bool, n: float
     ) -> TopicStatistics:
         """Run Algorithm 2 over batches of documents in `order`; return where it ends, times the lane's weight."""
         weight, before = local.weight, state.topics[local.words]
@@ -220,24 +191,16 @@ class TopicModel(Model):
         sum_rows = np.zeros_like(topics) if averaging else np.empty((0, 0))
         sums = topic_steps.Topics(sum_rows, np.zeros(0), np.zeros_like(output), evidence)
         current = topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output)
-        progress = topic_steps.Progress(squares, float(state.t), float(state.seen))
-        how = self._response(n_documents), current, self.inference.how(state.alpha), rates, progress, sums
-        factors, factor_sums, n_batches, t = topic_steps.run_batches(_documents(local), order, *how)
+        progress = squares, float(state.t), float(state.seen)
+        how = self._response(n), current, self.inference.how(state.alpha), rates, progress, sums
+        factors, factor_sums, n_batches, t = topic_steps.run_batches(local.visited(order), *how)
         return TopicStatistics(
-            words=local.words,
-            rows=weight * (topics - before * factors),
+            words=local.words, rows=weight * (topics - before * factors),
             mean_rows=weight * (sum_rows - before * factor_sums) if averaging else sum_rows,
-            decay=weight * factors,
-            mean_decay=weight * factor_sums,
-            output=weight * output,
-            mean_output=weight * sums.output,
-            squares=weight * squares,
-            t=weight * t,
-            n_averaged=weight * n_batches * averaging,
-            weight=weight,
-            labelled=_labelled(local),
-            evidence=evidence,
-        )
+            decay=weight * factors, mean_decay=weight * factor_sums, output=weight * output,
+            mean_output=weight * sums.output, squares=weight * squares, t=weight * t,
+            n_averaged=weight * n_batches * averaging, weight=weight, labelled=_labelled(local), evidence=evidence,
+        )  # fmt: skip
 
     def gradients(self, state: TopicState, local: LocalDocuments, n_documents: float) -> TopicStatistics:
         """Return the sums of the gradients of documents' losses by Phi and U, at the broadcast parameters."""
@@ -245,9 +208,8 @@ class TopicModel(Model):
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
         evidence, zeros = np.zeros(self.n_topics + 1 if self.inference.learned else 0), np.zeros(self.n_topics)
         gradient, how = topic_steps.Topics(rows, zeros, output, evidence), self.inference.how(state.alpha)
-        documents, every = _documents(local), np.arange(len(local.weights))
-        for a, b in runs(topic_steps.costs(documents, every, how, self.n_topics)):
-            topic_steps.add_gradients(documents, every[a:b], self._response(n_documents), parameters, how, gradient)
+        for part in topic_steps.parts_of(local.visited(np.arange(len(local.weights))), how, self.n_topics):
+            topic_steps.add_gradients(part, self._response(n_documents), parameters, how, gradient)
         return TopicStatistics(
             local.words, rows, np.empty((0, 0)), zeros, zeros, output, np.zeros_like(output), zeros, 0.0, 0.0,
             local.weight, _labelled(local), evidence,
@@ -269,11 +231,6 @@ class TopicModel(Model):
         theta, log_likelihood = self.inference.proportions(own, local.documents)
         alpha = parameters.alpha - 1.0 if self.inference.learned else parameters.alpha
         return TopicScores(outputs(parameters.output, theta), log_likelihood, theta, parameters, alpha, local)
-
-
-def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:
-    d = local.documents
-    return topic_steps.TopicDocuments(d.data, d.indices, d.indptr, local.labels, local.targets, local.weights)
 
 
 def _labelled(local: LocalDocuments) -> float:

@@ -12,34 +12,16 @@ from sdem_dist.records import record
 
 @record
 class Weighting:
-    """How counts become weights.
+    """How counts become weights."""
 
-    Attributes
-    ----------
-    form : {"counts", "log", "binary", "tfidf"}
-        x, ln(1 + x), 1, or sublinear tf-idf: (1 + ln x) times scikit-learn's smooth idf,
-        ``ln((1 + n) / (1 + df)) + 1``.
-    norm : float
-        Euclidean length of each document; 0 leaves it as it is.
-    scale : float
-        Multiplies every entry where documents keep their length.
-    min_df : int
-        Columns that occur in fewer training documents are left out.
-    orders : tuple of (int, int) or None
-        Shortest and longest n-grams; None: all that the corpus has.
-    of_characters : bool
-        N-grams are of characters, not of words.
-    n_documents : int
-        n of the training corpus.
-    """
-
-    form: str = "counts"
-    norm: float = 0.0
-    scale: float = 1.0
-    min_df: int = 1
-    orders: tuple[int, int] | None = None
-    of_characters: bool = False
-    n_documents: int = 0
+    # x, ln(1 + x), 1, or sublinear tf-idf: (1 + ln x) times scikit-learn's smooth idf, ``ln((1 + n) / (1 + df)) + 1``
+    form: str = "counts"  # or "log", "binary", "tfidf"
+    norm: float = 0.0  # Euclidean length of each document; 0 leaves it as it is
+    scale: float = 1.0  # multiplies every entry where documents keep their length
+    min_df: int = 1  # columns that occur in fewer training documents are left out
+    orders: tuple[int, int] | None = None  # shortest and longest n-grams; None: all that the corpus has
+    of_characters: bool = False  # n-grams are of characters, not of words
+    n_documents: int = 0  # n of the training corpus
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:

@@ -3,29 +3,28 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import Visited, column_sums, runs
+from sdem_dist.kernels.csr import NO_TARGETS, Visited, column_sums, runs
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import Moment, Table
+from sdem_dist.kernels.rows import OFTEN, count_words, number_words, renumber
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
-from sdem_dist.kernels.rows import count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.models.heads import Classes, Labels, Model
 from sdem_dist.records import Field
 
 COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
-NO_TARGETS = np.zeros((1, 0))
 
 
+@dataclass(frozen=True)
 class BlockedTable:
     """The rows of all words, in consecutive arrays that are not copied into one: what lanes of a wide model read."""
 
-    def __init__(self, blocks: Sequence[np.ndarray]) -> None:
-        self.blocks = tuple(blocks)
+    blocks: Sequence[np.ndarray]
 
     def __getitem__(self, words: np.ndarray) -> np.ndarray:
         rows, first = np.empty((len(words), self.blocks[0].shape[1])), 0
@@ -53,6 +52,9 @@ def state_at(words: np.ndarray, class_counts: np.ndarray) -> SdemState:
     return SdemState(words, words.sum(axis=0), class_counts, 0.0, 0.0, 0.0)
 
 
+Moves: TypeAlias = tuple[np.ndarray, np.ndarray, Moment]  # how far N of some words and C move, and where a run ends
+
+
 class LocalDocuments(NamedTuple):
     """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
 
@@ -60,7 +62,7 @@ class LocalDocuments(NamedTuple):
     words: np.ndarray  # shape (n_words,), uint32: the words of the corpus that occur, in any order
     labels: np.ndarray  # shape (n_documents,), int32
     weights: np.ndarray  # shape (n_documents,), float64
-    targets: np.ndarray  # shape (n_documents, n_targets), float64; (1, 0) without targets
+    targets: np.ndarray  # shape (n_documents, n_targets), float64 or uint8; (1, 0) without targets
 
     @property
     def nbytes(self) -> int:
@@ -82,7 +84,7 @@ class LocalDocuments(NamedTuple):
 
     def visited(self, order: np.ndarray) -> Visited:
         d = self.documents
-        return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
+        return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order, self.targets)
 
 
 def localised(
@@ -91,9 +93,8 @@ def localised(
     """Return documents with the words that occur numbered from 0; if `frequent_first`, rows often needed are close."""
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
     number = np.zeros(documents.n_features, np.uint32)
-    count, numbered = (count_words, number_by_frequency) if frequent_first else (mark_words, number_words)
-    count(documents.indices, number)
-    words = numbered(number)
+    count_words(documents.indices, number)
+    words = number_words(number, OFTEN if frequent_first else 1)
     indices = np.empty(len(documents.indices), np.uint16 if len(words) <= 1 << 16 else np.uint32)
     renumber(documents.indices, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
@@ -129,8 +130,8 @@ def added_by_word(
     """Return the words that any part has, ascending, and for each table the sum of the parts' rows, word by word."""
     number = np.zeros(n_features, np.uint32)
     for own in words:
-        mark_words(own, number)
-    union = number_words(number)
+        count_words(own, number)
+    union = number_words(number, 1)
     places, sums = [number[own] for own in words], []
     for parts in tables:
         total = np.zeros((len(union), *parts[0].shape[1:]))
@@ -142,11 +143,7 @@ def added_by_word(
 
 @dataclass(frozen=True)
 class WordCounts(Model):
-    """What models of tables of words have in common: states, documents, sums, blocks of the vocabulary.
-
-    A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
-    counts, gamma, t) is in every block alike, since every block's update computes it from the same numbers.
-    """
+    """What models of tables of words have in common: states, documents, sums."""
 
     n_features: int
     head: Classes | Labels
@@ -238,43 +235,16 @@ class WordCounts(Model):
         return table, Moment(float(state.gamma), float(state.class_gamma), float(state.t))
 
     def stepped(
-        self, state: SdemState, local: LocalDocuments, order: np.ndarray, costs: np.ndarray, run: Callable[..., Any]
-    ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run a kernel over documents in `order`; return how N of their words and C move, and where it ends."""
+        self, state: SdemState, local: LocalDocuments, at: Any, costs: np.ndarray, run: Callable[..., Any]
+    ) -> Moves:
+        """Run a kernel over a lane's documents; return how N of their words and C move, and where it ends."""
+        order = at.order(local.documents.n_documents)
         before = state.words[local.words]
         table, moment = self.working_table(state, before.copy())
         for a, b in runs(costs[order]):
-            moment = Moment(*run(local.visited(order[a:b]), table, moment))
+            moment = Moment(*run(local.visited(order[a:b]), table, moment=moment))
         return table.words - before, table.class_counts - state.class_counts, moment
 
     def bounds(self, block: int, n_blocks: int) -> tuple[int, int]:
         """Return the first word of a block of the vocabulary and the first after it."""
         return self.n_features * block // n_blocks, self.n_features * (block + 1) // n_blocks
-
-    def initial_block(self, block: int, n_blocks: int, seed: int) -> SdemState:
-        return self.start(*self.bounds(block, n_blocks), seed)
-
-    def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
-        words = state.words[slice(*self.bounds(block, n_blocks))].copy()
-        return state._replace(words=words, totals=words.sum(axis=0))
-
-    def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
-        first, last = self.bounds(block, n_blocks)
-        inside = (statistics.words >= first) & (statistics.words < last)
-        of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
-        return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
-
-    def joined(self, states: Sequence[SdemState]) -> SdemState:
-        table: np.ndarray = BlockedTable([b.words for b in states])  # type: ignore[assignment]
-        return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
-
-    def gathered(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
-        """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
-        words, totals = np.empty((self.n_features, self.n_columns)), np.zeros(self.n_columns)
-        for number in range(n_blocks):
-            block = get(number)
-            words[slice(*self.bounds(number, n_blocks))] = block.words
-            totals += block.totals
-            rest = block._replace(words=words, totals=totals)
-            del block  # before the next comes
-        return rest

@@ -18,7 +18,7 @@ import orjson
 from sdem_dist.corpus.manifest import VALUE_RULE, first_invalid
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.code_points import PADDING, lines, tab_fields
+from sdem_dist.kernels.code_points import PADDING, lines
 from sdem_dist.storage.buckets import for_a_reader
 from sdem_dist.text.sources import LineBlock, Part, Reading, is_utf8_name, line_blocks, open_binary
 from sdem_dist.text.texts import Problem, Problems, RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
@@ -98,11 +98,10 @@ def read_lines(
                 batch.texts += [[row and row[i] for row in rows] for i in more_texts]
                 batch.roles |= {role: [row and row[i] for row in rows] for role, i in roles.items()}
             if keep and not plain and n_columns:  # unknown before a good line has told
-                places, fields = np.flatnonzero(good), np.zeros((2, n_columns, n_lines), np.int64)
-                if len(places):
-                    of_rows = np.empty((2, n_columns, len(places)), np.int64)
-                    tab_fields(data, own[places, 0], own[places, 1], *of_rows)
-                    fields[:, :, places] = of_rows
+                fields, (begins, ends) = np.zeros((2, n_columns, n_lines), np.int64), own[good, :2].T
+                tabs = np.flatnonzero(data == 0x09)
+                tabs = tabs[np.searchsorted(tabs, begins) + np.arange(n_columns - 1)[:, None]]
+                fields[0][:, good], fields[1][:, good] = np.vstack([begins, tabs + 1]), np.vstack([tabs, ends])
                 # as `sdem evaluate --errors` calls them
                 names = ["label" if n_columns == 2 and i == 0 else f"column_{i}" for i in range(n_columns)]
                 names[text] = "text"

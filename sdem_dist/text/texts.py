@@ -12,7 +12,8 @@ import numpy as np
 
 from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.code_points import PADDING, Pieces, join_cells
+from sdem_dist.kernels.code_points import PADDING, Pieces
+from sdem_dist.kernels.csr import gather
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def arrow_of_texts(texts: Texts) -> pyarrow.Array:
 
     offsets = offsets_of(texts.sizes)
     joined = np.empty(offsets[-1], np.uint8)
-    join_cells(*texts.pieces, joined)
+    gather(*texts.pieces, offsets, joined)
     small = offsets[-1] < 1 << 31
     kind, bounds = (pa.string(), offsets.astype(np.int32)) if small else (pa.large_string(), offsets)
     return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(bounds), pa.py_buffer(joined)])

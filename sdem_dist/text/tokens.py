@@ -111,9 +111,10 @@ class Spelling:
         return cls(spelled, offsets, N_CODE_POINTS, separator=False, in_order=True)
 
     def take(self, numbers: np.ndarray) -> Spelling:
-        offsets = offsets_of(self.offsets[numbers + 1] - self.offsets[numbers])
+        begins, ends = self.offsets[numbers], self.offsets[numbers + 1]
+        offsets = offsets_of(ends - begins)
         spelled = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
-        gather(self.spelled, self.offsets, numbers, 1, offsets, spelled)
+        gather(self.spelled, begins, ends, offsets, spelled)
         return Spelling(spelled, offsets, len(numbers), self.separator)
 
     def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -324,7 +325,7 @@ class NgramCounter:
                 break
             while 4 * needed > 3 * len(self._slots):
                 slots = np.zeros((2 * len(self._slots), 2), np.int64)
-                spelling.rehash(self._slots, slots)
+                word_kernels.rehash(self._slots, slots)
                 self._slots = slots
             self.parents, self.lasts, self.tally = (grow_array(array, needed) for array in tree[2:])
         self.n_nodes = int(done[0])

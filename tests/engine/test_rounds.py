@@ -14,7 +14,7 @@ from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.engine.rounds import SCORED_DOCUMENTS, ranges_to_score
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import lane_key
+from sdem_dist.learners.sdem import At
 
 ROUNDS = Plan(n_documents=64_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0)
 
@@ -264,7 +264,7 @@ def test_no_two_streams_of_random_numbers_are_alike():
     plan = Plan(10_000, 3, 4, 5, seed)
     for epoch in range(3):
         for lane in epoch_lanes(plan, epoch):
-            bits = np.random.Philox(key=lane_key(seed, lane))
+            bits = np.random.Philox(key=At(lane, seed).key)
             streams["lane", epoch, lane.round, lane.lane] = bits
     keys = {tuple(b.state["state"]["key"]) for b in streams.values()}
     assert len(keys) == len(streams) == 60

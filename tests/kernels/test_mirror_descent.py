@@ -8,7 +8,7 @@ from reference.random_documents import csr, problem
 
 from sdem_dist.kernels import mirror_descent as md
 from sdem_dist.kernels import topic_steps as ts
-from sdem_dist.kernels.csr import Counted
+from sdem_dist.kernels.csr import Counted, Visited
 
 ASCENDING = np.arange(256).astype(np.uint32)
 SEARCHES = md.LINE_SEARCH, md.LINE_SEARCH_L1
@@ -74,11 +74,11 @@ def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, metho
 def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method):
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
     n, totals = len(counts), np.ones(topics.shape[1])
-    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.ones(n))
+    documents = Visited(*csr(counts), labels, np.ones(n), np.arange(n), targets)
     parameters = ts.Topics(topics, totals, output)
     how = md.Descent(each_alpha(alpha, topics.shape[1]), n_layers, step, method)
     ends = ts.Topics(by_topics, totals, by_output)
-    ts.add_gradients(documents, np.arange(n), ts.Response(kind, gamma), parameters, how, ends)
+    ts.add_gradients(documents, ts.Response(kind, gamma), parameters, how, ends)
     return by_topics, by_output
 
 
@@ -141,13 +141,13 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
     topics, output, counts, labels, targets = problem(5)
     labels[1] = -1
     by_topics, by_output, n = np.zeros_like(topics), np.zeros_like(output), len(counts)
-    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
+    documents = Visited(*csr(counts), labels, np.array([1.0, 2.0, 0.5]), np.arange(n), targets)
     how, response = (
         md.Descent(each_alpha(1.001, 4), 6, 1.0, md.MIRROR_DESCENT),
         ts.Response(ts.SOFTMAX, 1.3, words, labelled),
     )
     before, found = (ts.Topics(of, np.ones(4), by) for of, by in ((topics, output), (by_topics, by_output)))
-    ts.add_gradients(documents, np.arange(n), response, before, how, found)
+    ts.add_gradients(documents, response, before, how, found)
     frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), md.MIRROR_DESCENT, 6)[1] for x in counts]
 
     def of_labels(topics, output):
@@ -279,11 +279,11 @@ def test_a_lane_is_algorithm_2(kind, prior):
     squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
-    documents = ts.TopicDocuments(*csr(counts), labels, targets, np.ones(11))
+    documents = Visited(*csr(counts), labels, np.ones(11), np.arange(11), targets)
     kept, decay_sums, n, t = ts.run_batches(
-        documents, np.arange(11), ts.Response(kind, 1.0), ts.Topics(local, topics[n_local:].sum(axis=0), own_output),
+        documents, ts.Response(kind, 1.0), ts.Topics(local, topics[n_local:].sum(axis=0), own_output),
         md.Descent(each_alpha(1.001, 4), 5, 1.0, md.MIRROR_DESCENT), ts.Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
-        ts.Progress(own_squares, 0.0, 0.0),
+        (own_squares, 0.0, 0.0),
         ts.Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3

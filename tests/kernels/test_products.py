@@ -12,7 +12,7 @@ from sdem_dist.kernels.losses import Objective, Schedule, Table
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
-from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths
+from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
 LOSSES = ["ncll", "hinge"]
@@ -79,7 +79,7 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     assert not changes_of(rows, words, np.arange(6)).any()
     documents = visited(X, labels, weights, order)
     objective = Objective(kernel_form(loss, n_columns), 0.0, np.empty(0, np.int64))
-    end = run_documents(documents, NO_MEMBERS, table, steps, 5.0, np.full(1, 0.5), objective)
+    end = run_documents(documents, table, steps, 5.0, np.full(1, 0.5), objective)
     N, C, t = words.copy(), np.ones(n_columns), 5.0
     named = NAMED[loss]
     dense = X.toarray()
@@ -112,7 +112,7 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     blend = kernel_form(Blend(Hinge(), share), 2)
     steps = schedule(start=1e-3, mean_square=25.0)
     objective = Objective(blend, 0.0, np.empty(0, np.int64))
-    run_documents(documents, NO_MEMBERS, table, steps, 0.0, np.full(1, 0.5), objective)
+    run_documents(documents, table, steps, 0.0, np.full(1, 0.5), objective)
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
     assert (np.diag(moved) > 0).all()
@@ -128,7 +128,7 @@ def test_documents_that_ask_for_little_are_skipped():
         table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
         steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
         objective = Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64))
-        run_documents(documents, NO_MEMBERS, table, steps, 0.0, np.full(1, 0.5), objective)
+        run_documents(documents, table, steps, 0.0, np.full(1, 0.5), objective)
         return table.words[:, :2]
 
     np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])

@@ -268,7 +268,7 @@ def test_steps_with_hidden_components_follow_the_natural_gradient(loss):
     model, prepared = learner.model, learner.prepare(documents)
     parameters = model.parameters_at(state.class_counts, state.mu)
     weights, _ = model.loss_weights(model.variables.scores(parameters, prepared), prepared, NAMED[loss])
-    sums = model.variables.weighted_statistics(weights, prepared, state.mu)
+    sums = model.expected(state.class_counts, state.mu, prepared, NAMED[loss]).sums
     expected = sums - weights.sum(axis=0)[:, None] * state.mu
     theta, step = parameters.theta, 1e-6
 

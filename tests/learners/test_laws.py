@@ -171,7 +171,7 @@ HEADS += [th.Numbers(2, **SCALES), th.Rates(2, **SCALES)]
 
 
 @pytest.mark.parametrize(
-    "head", [*HEADS, th.TopicShares(th.NoOutput()), th.LabelThresholds(th.SigmoidLabels(2))], ids=str
+    "head", [*HEADS, th.TopicShares(th.NoOutput(), 4), th.TopicShares(th.SigmoidLabels(2), 4)], ids=str
 )
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("beta", [1.0, 1.01])
@@ -186,7 +186,7 @@ def test_topics(head, local, beta):
         else:
             reporting = replace(learner, model=replace(model, head=head))
             found = reporting.metrics(reporting.evaluate(learner.init(), [learner.prepare(counted(targets=targets))]))
-            assert len(found) == (4 if isinstance(trained, th.NoOutput) else 2) and min(found.values()) >= 0.0
+            assert len(found) == (4 if isinstance(trained, th.NoOutput) else 6) and min(found.values()) >= 0.0
 
 
 def test_passes_that_train_nothing():

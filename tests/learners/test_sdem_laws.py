@@ -13,12 +13,13 @@ from reference.random_documents import random_counts
 from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.csr import NO_TARGETS
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import DAMPING, Merge, StepSizes
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, joint_scores
-from sdem_dist.models.word_counts import NO_TARGETS, localised
+from sdem_dist.models.word_counts import localised
 
 N, WORDS, CLASSES = 40, 15, 3
 X, Y = random_counts(N, WORDS, CLASSES, seed=4)
