@@ -14,15 +14,13 @@ class SdemError(Exception):
 
     Parameters
     ----------
-    problem : str
-        What was wrong.
+    problem, hint : str
+        What was wrong, and what to do. A parameter is written ``{overwrite=True}`` or ``{on_error='skip'}``; commands
+        render it as their option, ``--overwrite`` or ``--on-error skip``.
     path : str or path, optional
-        The file, folder or URL that it is about; it stands before the problem.
+        The file, folder or URL that it is about.
     record : int, optional
         The line, document or file within `path`, from 1; `unit` says what it is.
-    hint : str
-        What to do. A parameter is written ``{overwrite=True}`` or ``{on_error='skip'}``; the command renders it as its
-        option, ``--overwrite`` or ``--on-error skip``.
     """
 
     def __init__(

@@ -186,7 +186,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
     from sdem_dist.text.splits import predict_splits
-    from sdem_dist.text.validation import RowValidator
+    from sdem_dist.text.texts import RowValidator
 
     piped = {name: options[name] for name in ("format", "text")}
     if html is not None and options["as_json"]:

@@ -110,7 +110,7 @@ def documents_of(
     """
     from sdem_dist.text import ingest
     from sdem_dist.text.sources import numeric_format
-    from sdem_dist.text.validation import NoLabelError
+    from sdem_dist.text.texts import NoLabelError
     from sdem_dist.text.vectorizer import PatternError
 
     if not any(map(is_source, paths)):

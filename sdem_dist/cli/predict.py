@@ -267,7 +267,7 @@ def _run(
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.text.sources import source_format
-    from sdem_dist.text.validation import RowValidator
+    from sdem_dist.text.texts import RowValidator
 
     model, sources, source, cluster = (options[name] for name in ("model", "sources", "source", "cluster"))
     output, quiet, top, threshold = (options[name] for name in ("output", "quiet", "top", "threshold"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,10 +14,9 @@ from sdem_dist.errors import IngestError
 from sdem_dist.fitting.running import check_columns, ranges_of
 from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text.sources import Reading
-from sdem_dist.text.splits import InputSplit, predict_splits
-from sdem_dist.text.texts import Records
+from sdem_dist.text.splits import PREDICT_BYTES, InputSplit, predict_splits
+from sdem_dist.text.texts import Records, RowValidator, texts_of_bytes
 from sdem_dist.text.transform import TextTransformer
-from sdem_dist.text.validation import RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -76,8 +74,10 @@ def jobs_of(
         for split in predict_splits(path, reading, min(n_documents, most), keep=keep):
             if gate is None:
                 yield split
-            elif split.belongs_to_driver(alone=len(paths) == 1):
-                yield from (replace(block, texts=block.texts.alone()) for block in split.read(gate))
+            elif split.part is split.files is None and (
+                len(paths) == 1 or split.size is None or split.size > PREDICT_BYTES
+            ):
+                yield from (replace(block, texts=texts_of_bytes(block.texts.encoded())) for block in split.read(gate))
             else:
                 yield split.elsewhere()
 
@@ -104,12 +104,8 @@ def predictions(
             yield from results
         return
 
-    local = threading.local()
-
     def work(block: Records | CorpusRange) -> Result:
-        if not hasattr(local, "count"):  # a counter is of one thread
-            local.count = None if transformer is None else transformer.counter()
-        return _rendered(local.count, render, block)
+        return _rendered(None if transformer is None else transformer.counts, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
     with closing(in_threads(work, blocks, n_jobs)) as rendered:

@@ -120,7 +120,7 @@ def parse_setting(name: str, text: str) -> object:
 
 def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
     """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more."""
-    from sdem_dist.text.validation import NONE
+    from sdem_dist.text.texts import NONE
 
     typed = {setting.partition("=")[0] for setting in options["settings"]}
     if documents.header.layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:

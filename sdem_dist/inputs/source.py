@@ -23,8 +23,8 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, seed_of, some, text_column
+from sdem_dist.text.texts import warn_of_lookalikes
 from sdem_dist.text.transform import count_texts, learned_texts
-from sdem_dist.text.validation import warn_of_lookalikes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
@@ -52,11 +52,11 @@ def source_of(
         settings = estimator.vectorizer or VectorizerSettings()
         of_texts["vectorizer"] = dict(settings.to_json())
         if classes is not None and settings.kind == "count":
-            warnings.warn(
-                "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
-                "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
-                stacklevel=3,
+            problem = (
+                "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later"
             )
+            advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words"
+            warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
         if sample_weight is not None and np.shape(sample_weight) == (len(texts),) and not np.all(sample_weight):
             texts = np.where(np.asarray(sample_weight) == 0, "", np.asarray(texts, object))
@@ -73,9 +73,7 @@ def source_of(
         if isinstance(X, Corpus):
             source = _of_corpus(estimator, X, y, sample_weight, use)
         elif client is not None:
-            raise ValueError(
-                "a Dask cluster needs a corpus that its workers can read: write one with sdem_dist.write_corpus"
-            )
+            raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
         else:
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
         if estimator.spec.target == "labels" and classes is None:
@@ -89,11 +87,11 @@ def source_of(
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
             if not several and use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
-                warnings.warn(
-                    f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)}): "
-                    "the model learns nothing about them, so its probabilities and words of these classes mean nothing",
-                    stacklevel=4,
+                problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
+                advice = (
+                    "the model learns nothing about them, so its probabilities and words of these classes mean nothing"
                 )
+                warnings.warn(f"{problem}: {advice}", stacklevel=4)
             if use == "train":
                 warn_of_lookalikes(source.classes.tolist())
     source = replace(source, **of_texts)
@@ -160,10 +158,9 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             raise ValueError(f"{corpus!r} has {n_columns} columns, and the model {own} and a target")
         estimator._check_columns(source)
         if learns_labels and source.classes.tolist() != estimator.classes_.tolist():
-            raise CorpusError(
-                f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
-                "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
-            )
+            problem = f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)})"
+            advice = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
+            raise CorpusError(f"{problem}; {advice}")
     return source
 
 
@@ -203,9 +200,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
             raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
+            problem = f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label"
             raise ValueError(
-                f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label, such "
-                "as y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
+                f"{problem}, as y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
             )
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
@@ -277,10 +274,8 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     if classes is not None:
         model_classes = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(distinct, model_classes)):
-        y_kind, kind = (
-            "texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers"
-            for values in (distinct, model_classes)
-        )
+        both = (np.asarray(values, object) for values in (distinct, model_classes))
+        y_kind, kind = ("texts" if all(isinstance(v, str) for v in values) else "numbers" for values in both)
         advice = f"; these are {y_kind}, and the classes are {kind}: make both alike" if y_kind != kind else ""
         raise ValueError(f"y has labels that are not among the classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
@@ -354,7 +349,6 @@ def members_of(corpus: Corpus, classes: np.ndarray | None) -> tuple[sp.csr_matri
     try:
         return membership(sets, names), names
     except KeyError as error:
-        raise CorpusError(
-            f"{corpus.path} has the label {error}, which the model was not trained on; ingest it with those of the training "
-            "corpus (sdem ingest --vocabulary-from)"
-        ) from None
+        advice = "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
+        problem = f"{corpus.path} has the label {error}, which the model was not trained on"
+        raise CorpusError(f"{problem}; {advice}") from None

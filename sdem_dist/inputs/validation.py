@@ -78,14 +78,10 @@ def text_column(X: Any) -> object:
             named = [i for i, field in enumerate(fields) if is_text(getattr(field.type, "value_type", field.type))]
             if named and len(fields) > 1:
                 names = [fields[i].name for i in named]
-                raise ValueError(
-                    f"X is a table with texts in columns {names[:5]}: pass one column, such as X[{names[0]!r}]"
-                )
+                advice = f"pass one column, such as X[{names[0]!r}]"
+                raise ValueError(f"X is a table with texts in columns {names[:5]}: {advice}")
             if named:  # a struct, which has none, holds the rows of a table
-                column = column.column(0) if hasattr(column, "column_names") else column
-                if not pa.types.is_dictionary(column.type):
-                    return column
-                return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
+                return column.column(0) if hasattr(column, "column_names") else column
         return X
     return column if begins_with_text(column) else X
 
@@ -105,9 +101,8 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     elif X is None:
         problem = "X is None: pass the documents"
     elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        problem = (
-            f"X is a {type(X).__name__.replace('_', ' ')}, not a list or an array: pass list(...) of the documents"
-        )
+        kind = type(X).__name__.replace("_", " ")
+        problem = f"X is a {kind}, not a list or an array: pass list(...) of the documents"
     elif isinstance(X, list | tuple) and not X:
         problem = "X holds no documents"
     elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
@@ -214,9 +209,8 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         if unlabelled is None or is_missing(unlabelled) or (of_numbers and isinstance(unlabelled, str)):
             advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones"
             if may_be_unlabelled:
-                advice = (
-                    f"set unlabelled={'' if of_texts else -1!r}, and None and NaN count as no label; or leave them out"
-                )
+                value = repr("" if of_texts else -1)
+                advice = f"set unlabelled={value}, and None and NaN count as no label; or leave them out"
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
         values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)

@@ -11,7 +11,6 @@ from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 PADDING = 16  # bytes that may be read past the end of a text
 _HIGH = np.uint64(0x8080808080808080)
 _SIXTEENS = np.uint64(0x1010101010101010)
-_TAB, _LINE, _RETURN = 9, 10, 13
 
 
 @intrinsic(lambda data, position: data[position : position + 8].view(np.uint64)[0])
@@ -228,47 +227,16 @@ def is_utf8(data, start, stop):
 
 
 @jit
-def lines(data, start, label, text, bounds):
-    """Find lines from `start` on, and two columns of each, which TABs separate; return their number and where it stops.
-
-    `label`, `text`: numbers of the two columns, from 0, or from the end if negative. `bounds`: overwritten, of every
-    line: where it begins and ends, its columns, 1 if it is UTF-8, where the two columns begin and end, or -1 and -1.
-    """
-    i, size, n = start, data.size, 0
-    tabs = np.empty(64, np.int64)
-    while i < size and n < bounds.shape[0]:
-        begin, n_tabs, good = i, 0, True
-        while True:
-            i = _plain_bytes(data, i, size)
-            if i == size or data[i] == _LINE:
-                break
-            c, width = data[i], 1
-            if c == _TAB:
-                if n_tabs == tabs.size:
-                    more = np.empty(2 * n_tabs, np.int64)
-                    more[:n_tabs] = tabs
-                    tabs = more
-                tabs[n_tabs] = i
-                n_tabs += 1
-            elif c >= 128:
-                width = _width(data, i, size)
-                if width == 0:
-                    good, width = False, 1
-            i += width
-        end = i
-        while end > begin and data[end - 1] == _RETURN:
-            end -= 1
-        row = bounds[n]
-        row[0], row[1], row[2], row[3] = begin, end, n_tabs + 1, good
-        for k in range(2):
-            column = label if k == 0 else text
-            if column < 0:
-                column += n_tabs + 1
-            if 0 <= column <= n_tabs:
-                row[4 + 2 * k] = begin if column == 0 else tabs[column - 1] + 1
-                row[5 + 2 * k] = end if column == n_tabs else tabs[column]
-            else:
-                row[4 + 2 * k], row[5 + 2 * k] = -1, -1
-        n += 1
-        i += 1  # past the end of the line
-    return n, min(i, size)
+def separators(data, out):
+    """Write where TABs and line feeds are; return how many there are, and whether the bytes are UTF-8."""
+    i, n, are_valid = 0, 0, True
+    while True:
+        i = _plain_bytes(data, i, data.size)
+        if i == data.size:
+            return n, are_valid
+        width = 1 if data[i] < 128 else _width(data, i, data.size)
+        if data[i] == 9 or data[i] == 10:
+            out[n] = i
+            n += 1
+        are_valid &= width > 0
+        i += max(width, 1)

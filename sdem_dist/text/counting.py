@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,14 +22,13 @@ from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
-from sdem_dist.storage.jobs import SUMMARY, driver_folder, in_threads, n_cores, once
+from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
 from sdem_dist.text.sources import BLOCK_BYTES, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
-from sdem_dist.text.texts import Records, Texts, pieces, sample_scripts
+from sdem_dist.text.texts import NONE, Records, RowValidator, Texts, pieces, sample_scripts
 from sdem_dist.text.tokens import CsrCounts
 from sdem_dist.text.transform import TextTransformer, arranged, joined, matrix_of
-from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -49,29 +47,6 @@ Columns = Callable[[int], np.ndarray] | None
 
 def save_block(path: Path, block: Block) -> None:
     path.write_bytes(save(block))
-
-
-class TextSpool:
-    """The texts of an ingest in a new file, and those of any documents from it; memory holds eight bytes a document."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._sizes = path, list[np.ndarray]()
-
-    def add(self, texts: Texts) -> None:
-        with self._path.open("ab") as file:
-            file.writelines(texts.bytes_of(i) for i in range(len(texts)))
-        self._sizes.append(texts.sizes)
-
-    @cached_property
-    def _bounds(self) -> np.ndarray:
-        return offsets_of(np.concatenate(self._sizes))
-
-    def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
-        starts, stops = self._bounds[positions], self._bounds[positions + 1]
-        data = np.memmap(self._path, np.uint8, "r") if self._bounds[-1] else np.zeros(0, np.uint8)
-        texts = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
-        return np.frombuffer(texts, np.uint8), offsets_of(stops - starts)
 
 
 @dataclass
@@ -98,6 +73,17 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Sources, or a split of them, that are counted."""
+
+    folder: Path
+    tally: Tally
+    start: int = 0  # position of its first document in the sources
+    first_run: int = 0  # place of its first run among all
+    runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
+
+
+@dataclass(frozen=True)
 class Counting:
     settings: VectorizerSettings
     reading: Reading
@@ -109,10 +95,8 @@ class Counting:
     block_documents: int
     held_out: float
     random_state: int
-
-    @property
-    def numeric(self) -> bool:
-        return self.settings.kind == "matrix"
+    keep_text: bool
+    n_jobs: int | None  # 1 in tasks
 
     @property
     def learns(self) -> bool:
@@ -136,28 +120,23 @@ def _transformer(path: str, uid: str | None) -> TextTransformer:
 
 
 def count_documents(
-    counting: Counting,
-    splits: Iterable[tuple[int, InputSplit]],
-    folder: Path,
-    gate: RowValidator,
-    progress: Progress = lambda stage, done, total: None,
-    n_jobs: int | None = 1,
-    spool: TextSpool | None = None,
-) -> tuple[Tally, Runs | None]:
-    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too."""
+    counting: Counting, splits: Iterable[InputSplit], folder: Path, gate: RowValidator, progress: Progress
+) -> tuple[Tally, Runs | None, Texts | None]:
+    """Count the documents of splits into blocks in `folder`, in threads; return new terms, and texts that are kept."""
     settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
-    runs = Runs(folder, settings, n_jobs or n_cores(), tallies=counting.tallies) if counting.learns else None
+    n_jobs, spool, sizes = counting.n_jobs or n_cores(), folder / "texts", [np.zeros(0, np.int64)]
+    runs = Runs(folder, settings, n_jobs, tallies=counting.tallies) if counting.learns else None
     if settings.kind == "hashing":
         transformer = TextTransformer(settings)
-    elif counting.reference is not None and not counting.numeric:
+    elif counting.reference is not None and settings.kind == "count":
         transformer = _transformer(counting.reference, counting.reference_uid)
     # what a block can add to the terms is bounded
     most_bytes = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
     seed = mixed(np.array([counting.random_state % 2**64], np.uint64))
 
     def jobs() -> Iterator[tuple[Path, Records, Block, np.ndarray]]:
-        for number, split in splits:
-            row = (number << _SPLIT_BITS) + 1
+        for split in splits:
+            row = (split.number << _SPLIT_BITS) + 1
             for records in split.read(gate):
                 for first, stop in pieces(records.texts.sizes, most_bytes):
                     n = stop - first
@@ -167,8 +146,10 @@ def count_documents(
                     held_out = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < counting.held_out
                     trains = ~held_out if some.weights is None else ~held_out & (some.weights > 0)
                     row += n
-                    if spool is not None:
-                        spool.add(some.texts)
+                    if counting.keep_text:
+                        sizes.append(some.texts.sizes)
+                        with spool.open("ab") as file:
+                            file.writelines(some.texts.encoded())
                     path = folder / f"block-{tally.n_blocks:06d}"
                     part = Tally(1, n, int(held_out.sum()), int(trains.sum()), dict.fromkeys(some.labels, 0))
                     if (matrix := some.matrix) is None:
@@ -209,16 +190,20 @@ def count_documents(
         for n_documents in counted:
             done += n_documents
             progress("counting", done, None)
-    return tally, runs
+    if not counting.keep_text:
+        return tally, runs, None
+    offsets = offsets_of(np.concatenate(sizes))
+    data = np.memmap(spool, np.uint8, "r") if offsets[-1] else np.zeros(0, np.uint8)
+    return tally, runs, Texts(data, offsets[:-1], offsets[1:])
 
 
-def count_split(counting: Counting, scratch: Path, number: int, split: InputSplit) -> JsonObject | IngestError:
+def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObject | IngestError:
     """Count the documents of a split, a task, and write its terms; a mistake in the source is returned."""
-    folder_name = f"counts-{number}-{split.name}"
+    folder_name = f"counts-{split.number}-{split.name}"
 
     def counted(folder: Path) -> JsonObject:
         gate = counting.gate()
-        tally, runs = count_documents(counting, [(number, split)], folder, gate)
+        tally, runs, _ = count_documents(counting, [split], folder, gate, lambda *_: None)
         return {
             "folder": folder_name,
             "tally": asdict(tally),
@@ -242,29 +227,26 @@ class Placing:
     classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
     seed: int | None  # of the order of documents; None keeps that of the sources
     held_out: bool  # of the documents held out, or of the others
+    n_jobs: int | None
 
 
 def placed_documents(
-    folder: Path,
-    tally: Tally,
-    placing: Placing,
-    columns: Columns,
-    first: tuple[int, int],  # position of its first document in the sources, and in the corpus before it is shuffled
-    file: Path,
-    wrote: Callable[[int], None] = lambda n: None,
-    n_jobs: int | None = 1,
+    part: Part, placing: Placing, columns: Columns, start: int, file: Path, progress: Callable[[int], None]
 ) -> tuple[SortedDocuments, np.ndarray, int]:
-    """Return the documents of a part of the sources, their positions in it, and how many of them have no word."""
+    """Return the documents of a part, their positions in it, and how many of them have no word.
+
+    `start`: the position of the first in the corpus before it is shuffled; `file`: for those that do not fit in memory.
+    """
     if placing.classes is None:
-        classes = np.array(list(tally.classes), np.float64)
+        classes = np.array(list(part.tally.classes), np.float64)
     else:
         named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(placing.classes)}
-        classes = column_of([named[label] for label in tally.classes])
+        classes = column_of([named[label] for label in part.tally.classes])
     width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
     columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns)
 
     def place(number: int) -> tuple[Block, np.ndarray, sp.csr_matrix]:
-        block = load((folder / f"block-{number:06d}").read_bytes())
+        block = load((part.folder / f"block-{number:06d}").read_bytes())
         counts, (n_columns, run) = CsrCounts(*(block[name] for name in CsrCounts._fields)), block["numbers"].tolist()
         chosen = block["held_out"] == placing.held_out
         rows = np.flatnonzero(chosen)
@@ -284,37 +266,34 @@ def placed_documents(
 
     def batches() -> Iterator[tuple[Any, ...]]:
         nonlocal n_empty
-        start = 0
-        with closing(in_threads(place, range(tally.n_blocks), n_jobs)) as blocks:
+        n_before = 0
+        with closing(in_threads(place, range(part.tally.n_blocks), placing.n_jobs)) as blocks:
             for block, rows, counts in blocks:
-                positions.append(start + rows)
-                start += len(block["labels"])
+                positions.append(n_before + rows)
+                n_before += len(block["labels"])
                 if not len(rows):
                     continue
                 n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
-                of_rows, ids = classes[block["labels"][rows]], first[0] + positions[-1]
+                of_rows, ids = classes[block["labels"][rows]], part.start + positions[-1]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
                 if "ids" in block:
                     ids = np.array(decode_strings(block["ids"], block["id_offsets"]), object)[rows]
-                wrote(len(rows))
+                progress(len(rows))
                 weights, groups = (block[name][rows] if name in block else None for name in ("weights", "groups"))
                 yield counts, labels, ids, targets, weights, groups
 
     names, weighted = [name for _, name in placing.classes or ()] or None, None if placing.integral else True
-    documents = collect(
-        batches(), file, MEMORY_LIMIT, names, weighted, seed=placing.seed, unlabelled=NONE, first=first[1]
-    )
+    how = dict[str, Any](seed=placing.seed, unlabelled=NONE, first=start)
+    documents = collect(batches(), file, MEMORY_LIMIT, names, weighted, **how)
     return documents, np.concatenate(positions), n_empty
 
 
-def place_split(
-    counts: Path, folder: Path, placing: Placing, terms: TermColumns | None, first: tuple[int, int]
-) -> JsonObject:
+def place_split(part: Part, folder: Path, placing: Placing, terms: TermColumns | None, start: int) -> JsonObject:
     def placed(partial_folder: Path) -> JsonObject:
-        with driver_folder(counts, copied=True) as here:
-            summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
+        with driver_folder(part.folder, copied=True) as here:
             columns, file = None if terms is None else replace(terms, folder=here), partial_folder / "unsorted"
-            documents, _, n_empty = placed_documents(here, Tally(**summary["tally"]), placing, columns, first, file)
+            own = replace(part, folder=here)
+            documents, _, n_empty = placed_documents(own, placing, columns, start, file, lambda n: None)
             written = documents.write_rows(partial_folder)
         file.unlink(missing_ok=True)
         return {**written, "n_empty": n_empty}

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.validation import not_unicode
+from sdem_dist.text.texts import not_unicode
 
 # Packages and the names that their own texts use for them; these would give the label away.
 PACKAGES = {
@@ -25,34 +25,21 @@ SHORTEST = 80
 
 
 def collect_docstrings() -> tuple[list[str], list[str]]:
-    """Collect the docstrings of the packages, without importing them.
+    """Return the docstrings of packages without their names, and the package of each; IngestError: one is not there.
 
-    Docstrings of modules, classes and functions outside tests count if they have `SHORTEST` characters or more; of
-    equal ones the first is kept. The names of its own package are taken out of each text.
-
-    Returns
-    -------
-    texts, labels : list of str
-        Sorted by package as in `PACKAGES`, then by file, then as they stand there.
-
-    Raises
-    ------
-    IngestError
-        If a package is not installed as files.
+    Those of modules, classes and functions outside tests count, from `SHORTEST` characters on, each once, sorted by
+    package as in `PACKAGES`, then by file.
     """
     texts, labels = dict[str, str](), list[str]()
     for package, names in PACKAGES.items():
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
-            raise IngestError(
-                f"the package {package} has no docstrings here, since it is not installed: pip install it"
-            )
+            raise IngestError(f"the package {package} has no docstrings here: pip install it")
         # tests are two fifths of the source to parse, and say little about their package
-        folders = list(map(Path, spec.submodule_search_locations))
-        files = [(file, folder) for folder in folders for file in folder.rglob("*.py")]
-        kept = sorted(file for file, folder in files if not {"test", "tests"} & set(file.relative_to(folder).parts))
+        roots = list(map(Path, spec.submodule_search_locations))
+        every = ((file, root) for root in roots for file in root.rglob("*.py"))
         own_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
-        for file in kept:
+        for file in sorted(file for file, root in every if not {"test", "tests"} & set(file.relative_to(root).parts)):
             try:
                 with warnings.catch_warnings(action="ignore"):  # about invalid escapes in other people's code
                     pending: list[ast.AST] = [ast.parse(file.read_bytes())]

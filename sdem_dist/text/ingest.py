@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from sdem_dist.storage.buckets import is_url, place, split
 from sdem_dist.text.counting import Counting, Progress
 from sdem_dist.text.pipeline import IngestReport, IngestRun
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
-from sdem_dist.text.validation import class_name
+from sdem_dist.text.texts import class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus, the same for every `n_jobs`, `block_documents` and `client`.
 
-    Memory holds some blocks of documents and the distinct words, however large the sources. Counted documents wait in a
-    hidden folder beside `path`, which is removed at the end, or by the next ingest after a kill.
+    Memory holds some blocks of documents and the distinct words. Counted documents wait in a hidden folder beside
+    `path`, which is removed at the end, or by the next ingest after a kill.
 
     Parameters
     ----------
@@ -60,25 +59,22 @@ def ingest(
     reading : Reading, optional
         How sources are read.
     held_out : float
-        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source, and have no part
-        in choosing words.
+        Fraction of documents that go to `held_out_path`, in the source's order, and have no part in choosing words.
     held_out_path : str or Path, optional
         By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
         For test sets: a corpus whose settings, vocabulary and classes are taken, instead of `settings`; documents keep
         the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
     targets : bool
-        Labels are real numbers to be predicted, see `write_corpus`; so they are if `vocabulary_from` has targets.
+        Labels are numbers to be predicted, see `write_corpus`; so they are if `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
         Threads that count words. Default: one per core.
-    block_documents : int
-        Documents counted at a time.
+    block_documents, shard_documents : int
+        Documents counted at a time, and in a shard of the corpus.
     random_state : int
         Decides the order of documents in the corpus, and which are held out.
-    shard_documents : int, optional
-        Documents in a shard of the corpus.
     overwrite : bool
         Replace what is at `path` and `held_out_path`.
     keep_text : bool
@@ -154,17 +150,16 @@ def ingest(
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
-    counting = Counting(
-        settings, reading, on_error, known_classes, targets, source, uid, block_documents, held_out, random_state
-    )
-    executor = None
+    n_jobs, executor = n_jobs if client is None else 1, None
+    corpus, how = (source, uid, block_documents, held_out), (random_state, keep_text, n_jobs)
+    counting = Counting(settings, reading, on_error, known_classes, targets, *corpus, *how)
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-    how = n_jobs, shard_documents, overwrite, keep_text, progress or (lambda stage, done, total: None), executor
-    followed = None if vocabulary_from is None else str(vocabulary_from)
-    report = IngestRun(files, destinations, counting, reference, followed, *how).run()
+    show = progress or (lambda stage, done, total: None)
+    run = IngestRun(files, destinations, counting, reference, shard_documents, overwrite, show, executor)
+    report = run.run()
     report.seconds = time.monotonic() - started
     return report
 
@@ -192,10 +187,7 @@ def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, fo
     if reference is None:
         if settings.kind == "matrix" and form is None:
             raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
-        changed = [f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default]
-        if form is not None and settings.kind != "matrix" and changed:
-            raise ValueError(f"{', '.join(changed)} does not apply to sources of numbers")
-        return settings if form is None else VectorizerSettings(kind="matrix")
+        return settings if form is None else replace(settings, kind="matrix")
     path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
         raise IngestError(f"{path} does not say how text became its numbers, so new text cannot be counted as it was")

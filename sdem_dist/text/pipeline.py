@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -19,31 +18,30 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import label_set
 from sdem_dist.corpus.manifest import ClassLabel, Encoded, LabelSet
 from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, stored_keys
-from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
+from sdem_dist.corpus.writer import destination, reopened, write_contents
 from sdem_dist.counted import counted
 from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, encode_strings
-from sdem_dist.storage.jobs import driver_folder, kept_folder, load_array, n_cores, save_array
+from sdem_dist.storage.jobs import kept_folder, load_array, n_cores, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.text import terms
 from sdem_dist.text.counting import (
     Columns,
     Counting,
+    Part,
     Placing,
     Progress,
     Tally,
-    TextSpool,
     count_documents,
     count_split,
     place_split,
     placed_documents,
 )
 from sdem_dist.text.splits import ingest_splits
-from sdem_dist.text.texts import warn_of_unspaced
-from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
+from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes, warn_of_unspaced
 
 FORMAT = 9  # of what is kept beside a corpus meanwhile
 
@@ -83,15 +81,6 @@ class IngestReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Part:
-    folder: Path
-    tally: Tally
-    start: int = 0  # position of its first document in the sources
-    first_run: int = 0  # place of its first run among all
-    runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
-
-
 @dataclass
 class IngestRun:
     """An ingest under way: in this process all sources are one part, workers take each split as one."""
@@ -100,35 +89,32 @@ class IngestRun:
     destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one
     counting: Counting
     reference: Corpus | None  # the vocabulary and classes are taken from it
-    vocabulary_from: str | None
-    n_jobs: int | None
     shard_documents: int | None
     overwrite: bool
-    keep_text: bool
     progress: Progress
     executor: Executor | None
 
     def run(self) -> IngestReport:
         counting, reference, gate, tally = self.counting, self.reference, self.counting.gate(), Tally()
-        self._tally, self._parts, self._spool = tally, list[_Part](), cast("TextSpool | None", None)
-        tally.n_columns = counting.settings.n_features or 0
-        with self._workspace() as (self._scratch, self._here):
-            runs = self._count(gate)
-            zero_based, offset = counting.reading.zero_based if counting.numeric else None, 0
-            if counting.numeric:
-                if zero_based is False and tally.first_column == 0:
+        self._tally, self._parts, tally.n_columns = tally, list[Part](), counting.settings.n_features or 0
+        self._spool: Texts | None = None
+        with self._workspace() as self._scratch:
+            runs, zero_based, offset = self._count(gate), None, 0
+            if counting.settings.kind == "matrix":
+                zero_based, has_column_0 = counting.reading.zero_based, tally.first_column == 0
+                if zero_based is False and has_column_0:
                     raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
-                zero_based = tally.first_column == 0 if zero_based == "auto" else zero_based
+                zero_based = has_column_0 if zero_based == "auto" else zero_based
                 offset = int(not zero_based)
             n_features = tally.n_columns - offset
-            self._columns: Callable[[_Part], Columns] = lambda part: None
-            self._vocabulary: Encoded | None = None
+            self._columns: Callable[[Part], Columns] = lambda part: None
+            self._words: Encoded | None = None
             if reference is not None:
-                words, n_features = reference.vocabulary(), reference.header.n_features
-                self._vocabulary = None if words is None else encode_strings(words)
+                vocabulary, n_features = reference.vocabulary(), reference.header.n_features
+                self._words = None if vocabulary is None else encode_strings(vocabulary)
             elif counting.learns:
-                self._vocabulary = self._merge_terms(runs)
-                n_features = len(self._vocabulary[1]) - 1
+                self._words = self._merge_terms(runs)
+                n_features = len(self._words[1]) - 1
             if n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
             # the classes of the reference, or of the documents; where labels are sets, always the latter
@@ -141,75 +127,67 @@ class IngestRun:
                 classes = sorted(set(tally.classes) - {NONE})
             named = None if counting.targets else tuple((class_name(name), name) for name in classes)
             seed = counting.random_state if reference is None else None  # test sets keep their order
-            placing = Placing(n_features, offset, tally.integral, named, seed, held_out=False)
+            placing = Placing(n_features, offset, tally.integral, named, seed, False, counting.n_jobs)
             self._made_by: JsonObject = {
                 "command": "ingest",
                 "sources": [str(source) for source in self.sources],
-                "vocabulary_from": self.vocabulary_from,
+                "vocabulary_from": counting.reference,
                 "held_out": counting.held_out,
                 "skipped_lines": gate.skipped,
                 "zero_based": zero_based,
                 **({} if gate.separator is None else {"label_separator": gate.separator}),
                 **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
-                "random_state": counting.random_state,
+                "random_state": int(counting.random_state),
             }
             documents, n_empty = self._write(self.destinations[0], placing)
-        return IngestReport(
-            path=self.destinations[0],
-            n_documents=documents.n_documents,
-            n_features=n_features,
-            n_nonzeros=documents.n_nonzeros,
-            n_empty=n_empty,
-            classes=[name for _, name in named or ()],
-            held_out_path=next(iter(self.destinations[1:]), None),
-            n_held_out=tally.n_held_out,
-            n_skipped=gate.skipped,
-            skipped_examples=gate.examples,
-            first_column=offset if counting.numeric and counting.reading.zero_based == "auto" else None,
-        )
+        first_column = offset if zero_based is not None and counting.reading.zero_based == "auto" else None
+        path, held_out = (*self.destinations, None)[:2]
+        about = n_features, documents.n_nonzeros, n_empty, [name for _, name in named or ()], held_out, tally.n_held_out
+        return IngestReport(str(path), documents.n_documents, *about, gate.skipped, gate.examples, first_column)
 
     @contextmanager
-    def _workspace(self) -> Iterator[tuple[Path, Path]]:
-        """Yield a folder beside the corpus, which after a kill keeps what tasks have done, and one of this machine."""
+    def _workspace(self) -> Iterator[Path]:
+        """Yield a folder beside the corpus, which after a kill keeps what tasks have done."""
         beside, by_tasks = place(self.destinations[0]).absolute(), self.executor is not None
         try:
             if by_tasks:
                 # the known classes are those of the reference, and sets have no order
                 identity = _digest(repr((FORMAT, replace(self.counting, known_classes=None))))
-                with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
-                    yield scratch, here
+                with kept_folder(beside, "counted", identity) as folder:
+                    yield folder
             else:
                 with hidden_folder(beside, "ingest") as folder:
                     folder.chmod(0o700)  # the folder may be shared with others
-                    yield folder, folder
+                    yield folder
         except SdemError:
             raise
         except OSError as error:
             if is_url(str(error.filename)):
                 raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
             folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
-            raise IngestError(
-                f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}: "
-                f"{error.strerror or error}{free_space(folder)}; nothing was written"
-            ) from error
+            problem = (
+                f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}"
+            )
+            reason = f"{error.strerror or error}{free_space(folder)}"
+            raise IngestError(f"{problem}: {reason}; nothing was written") from error
 
     def _count(self, gate: RowValidator) -> terms.Runs | None:
         """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
         counting, tally, executor, scratch, runs = self.counting, self._tally, self.executor, self._scratch, None
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
-        splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
+        cut = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
+        splits = (replace(split, number=number) for number, split in cut)
         if executor is None:
             folder = scratch / "counts"
             folder.mkdir()
-            self._spool = TextSpool(folder / "texts") if self.keep_text else None
-            of_part, runs = count_documents(counting, splits, folder, gate, self.progress, self.n_jobs, self._spool)
-            self._parts = [_Part(folder, of_part)]
+            of_part, runs, self._spool = count_documents(counting, splits, folder, gate, self.progress)
+            self._parts = [Part(folder, of_part)]
             tally.merge(of_part)
         else:
             of_text, n_runs = dict[str, bool](), 0
-            for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
+            for summary in in_order(executor, count_split, [(counting, scratch, split) for split in splits]):
                 of_part, written = Tally(**summary["tally"]), summary["runs"]
-                self._parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
+                self._parts.append(Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
                 n_runs += len(written)
                 tally.merge(of_part)
                 gate.merge(summary["skipped"], summary["examples"])
@@ -217,11 +195,11 @@ class IngestRun:
                     if of_text.setdefault(label, is_text) != is_text:
                         raise IngestError(f"the label {label!r} {MIXED}")
                 self.progress("counting", tally.n_documents, None)
-        names, n, n_held_out = ", ".join(map(str, self.sources[:3])), tally.n_documents, tally.n_held_out
-        names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
+        n, n_held_out, n_more = tally.n_documents, tally.n_held_out, len(self.sources) - 3
+        names = ", ".join(map(str, self.sources[:3])) + f" and {n_more:,} more" * (n_more > 0)
         if not n:
-            examples = "".join(f"\n  {example}" for example in gate.examples)
-            left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
+            left_out = "".join(f"\n  {example}" for example in gate.examples)
+            left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{left_out}" if left_out else ""
             raise IngestError(f"{names}: no document{left_out}")
         if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
             raise IngestError(f"{names}: no document has a label; check the column of the label")
@@ -232,12 +210,12 @@ class IngestRun:
             raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
         if not counting.targets:
             warn_of_lookalikes(tally.classes)
-        if not counting.numeric:
+        if counting.settings.kind != "matrix":
             warn_of_unspaced(tally.scripts, counting.settings)
         return runs
 
     def _merge_terms(self, runs: terms.Runs | None) -> Encoded:
-        """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
+        """Merge the terms of all parts, and choose those of the corpus; in files range by range of the alphabet."""
         settings, n_documents = self.counting.settings, self._tally.n_training
         least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
         limits = int(np.ceil(max(least, 1))), int(np.floor(most))
@@ -245,7 +223,7 @@ class IngestRun:
         folders, bases = list[Path](), list[int]()
         tries = [] if runs is None else runs.in_memory()
         if tries:
-            bounds, n_jobs = limits if self.counting.tallies else terms.ALL, self.n_jobs or n_cores()
+            bounds, n_jobs = limits if self.counting.tallies else terms.ALL, self.counting.n_jobs or n_cores()
             text, offsets, totals, columns = terms.sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
         else:
             if runs is not None:
@@ -261,24 +239,19 @@ class IngestRun:
             merge = terms.merge_runs
             merged = starmap(merge, jobs) if self.executor is None else in_order(self.executor, merge, jobs)
             bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
-            here = self._here / root.name
-            here.mkdir(exist_ok=True)
-            with (here / "text").open("wb") as joined:
-                joined.writelines((folder / "text").read_bytes() for folder in folders)
+            text = np.frombuffer(b"".join((folder / "text").read_bytes() for folder in folders), np.uint8)
             offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
-            text = np.memmap(here / "text", np.uint8, "r") if offsets[-1] else np.zeros(0, np.uint8)
             if with_totals:
                 totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
         if len(offsets) == 1:
-            raise IngestError(
-                f"no word is in at least {limits[0]} and at most {limits[1]} of the {n_documents} documents (min_df, "
-                "--min-df; max_df, --max-df); or no document has a word: check the column of the text, and what a word "
-                "is (token_pattern, stop_words; --text, --token-pattern, --stop-words)"
-            )
-        if settings.max_features is not None and totals is not None and len(offsets) - 1 > settings.max_features:
+            within = f"at least {limits[0]} and at most {limits[1]} of the {n_documents} documents"
+            advice = "check the column of the text, and what a word is (--text, --token-pattern, --stop-words)"
+            problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
+            raise IngestError(f"{problem}: {advice}")
+        if settings.max_features is not None and totals is not None and len(totals) > settings.max_features:
             # exactly scikit-learn's expression: its sort decides between terms of equal totals
             best = np.sort((-totals).argsort()[: settings.max_features])
-            chosen = np.full(len(offsets) - 1, -1, np.int32)
+            chosen = np.full(len(totals), -1, np.int32)
             chosen[best] = np.arange(len(best), dtype=np.int32)
             cuts = [text[offsets[i] : offsets[i + 1]] for i in best]
             text, offsets = np.concatenate(cuts), offsets_of_lengths(cuts)
@@ -286,12 +259,11 @@ class IngestRun:
             if chosen is not None:
                 columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]
             self._columns = lambda part: columns.__getitem__
-            return text, offsets
-        file = None
-        if chosen is not None:
-            file = folders[0].with_name("chosen.npy")
-            save_array(file, chosen)
-        self._columns = lambda part: terms.TermColumns(part.folder, part.first_run, folders, bases, file)
+        else:
+            file = None
+            if chosen is not None:
+                save_array(file := folders[0].with_name("chosen.npy"), chosen)
+            self._columns = lambda part: terms.TermColumns(part.folder, part.first_run, folders, bases, file)
         return text, offsets
 
     def _root(self, name: str) -> Path:
@@ -311,53 +283,34 @@ class IngestRun:
 
         with destination(path, self.overwrite) as (where, scratch):
             if self.executor is None:
-                spool, texts, columns = self._spool, None, self._columns(parts[0])
-                documents, sources, n_empty = placed_documents(
-                    parts[0].folder, parts[0].tally, placing, columns, (0, 0), scratch / "rows", wrote, self.n_jobs
-                )
+                spool, texts, columns, rows = self._spool, None, self._columns(parts[0]), scratch / "rows"
+                documents, sources, n_empty = placed_documents(parts[0], placing, columns, 0, rows, wrote)
                 if spool is not None:
                     keys = stored_keys(placing.seed, 0, documents.n_documents)
                     by_key = np.argsort(keys)
 
                     def texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-                        return spool.at(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
+                        some = spool.take(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
+                        return np.frombuffer(b"".join(some.encoded()), np.uint8), offsets_of(some.sizes)
 
-                write_shards = partial(documents.write, n_jobs=self.n_jobs, texts=texts)
+                write_shards = partial(documents.write, n_jobs=placing.n_jobs, texts=texts)
             else:
                 root = self._root(f"rows-{'held-out' if placing.held_out else 'kept'}")
                 root.mkdir(exist_ok=True)  # of a bucket it means nothing
                 starts, summaries = list(accumulate(sizes, initial=0)), []
-                jobs = [
-                    (part.folder, root / str(i), placing, self._columns(part), (part.start, starts[i]))
-                    for i, part in enumerate(parts)
-                    if sizes[i]
-                ]
+                nonempty = [(part, i) for i, part in enumerate(parts) if sizes[i]]
+                jobs = [(part, root / str(i), placing, self._columns(part), starts[i]) for part, i in nonempty]
                 for summary in in_order(self.executor, place_split, jobs):
                     summaries.append(summary)
                     wrote(summary["n_documents"])
-                documents = SortedDocuments(
-                    kind=Kind(*summaries[0]["kind"]),
-                    n_documents=sum(sizes),
-                    n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
-                    classes=tuple(name for _, name in placing.classes or ()),
-                    class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
-                    weighted=not placing.integral,
-                    dense=False,
-                    seed=placing.seed,
-                    folders=[job[1] for job in jobs],
-                    scratch=root,
-                )
-                n_empty = sum(summary["n_empty"] for summary in summaries)
+                n_nonzeros, n_empty = (sum(one[name] for one in summaries) for name in ("n_nonzeros", "n_empty"))
+                counts = tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True)))
+                classes, kind = tuple(name for _, name in placing.classes or ()), Kind(*summaries[0]["kind"])
+                how = not placing.integral, False, placing.seed, None, None, [job[1] for job in jobs], root
+                documents = SortedDocuments(kind, sum(sizes), n_nonzeros, classes, counts, *how)
                 write_shards = partial(documents.write, executor=self.executor)
-            header = write_contents(
-                where,
-                documents,
-                write_shards,
-                words=self._vocabulary,
-                vectorizer=plain_json(self.counting.settings.to_json(), "vectorizer"),
-                made_by=plain_json(made_by, "made_by"),
-                shard_documents=self.shard_documents,
-            )
+            about = self._words, self.counting.settings.to_json(), made_by
+            header = write_contents(where, documents, write_shards, *about, self.shard_documents)
             for others in () if placing.held_out else self.destinations[1:]:  # before the corpus appears
                 self._write(others, replace(placing, seed=None, held_out=True))
         reopened(path, header)

@@ -18,162 +18,146 @@ import orjson
 from sdem_dist.corpus.manifest import VALUE_RULE, first_invalid
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.code_points import PADDING, lines
+from sdem_dist.kernels.code_points import PADDING, separators
 from sdem_dist.storage.buckets import for_a_reader
-from sdem_dist.text.sources import LineBlock, Part, Reading, is_utf8_name, line_blocks, open_binary
-from sdem_dist.text.texts import Problem, Problems, RecordBatch, Texts, arrow_of_texts, texts_of_binary, texts_of_bytes
-from sdem_dist.text.validation import NoLabelError, not_unicode
+from sdem_dist.text.sources import LINES, LINES_OR_TSV, Reading, line_blocks, open_binary
+from sdem_dist.text.texts import NoLabelError, Problems, RecordBatch, Texts, listed, not_unicode, texts_of_binary
 
 if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
 
+    from sdem_dist.text.splits import InputSplit
+
 MATRIX_DOCUMENTS = 2000  # at a time
 PARQUET_ROWS = 1 << 14  # at a time
 MAX_RECORD_BYTES = 1 << 26  # of delimited text; no record is longer
 DELIMITERS = ",;\t|"
-Keep = bool | tuple[str, ...]  # whether all columns of the first records are kept; or their names, for a part
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
-_N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6  # columns of the bounds that the kernel fills
 
 
-def read_lines(
-    path: Path, reading: Reading, block_documents: int, part: Part | None, text_lines: bool | None, keep: Keep
-) -> Iterator[RecordBatch]:
-    """Yield lines: texts with `text_lines` (None: unless the first has two columns) and no number, else columns.
+def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
+    """Yield lines: whole ones are texts if the format says so and no column is named, else columns.
 
     Without numbers of label and text every line must have these two alone: another column may give the label away.
     """
-    bounds, blocks = np.empty((block_documents, 8), np.int64), line_blocks(path, reading.encoding, part)
-    if text_lines is None:
+    import pyarrow
+
+    path, reading, keep, n_before = split.source, split.reading, split.keep, 0
+    blocks, text_lines = line_blocks(path, reading.encoding, split.part), split.form == LINES
+    if split.form == LINES_OR_TSV:
         head = list(islice(blocks, 1))
-        text_lines, blocks = has_text_lines(path, head[0] if head else None), chain(head, blocks)
-    roles = {role: _number(path, name) for role, name in reading.roles.items() if role != "label"}
-    plain = text_lines and reading.text is None
-    if plain and roles:
+        text_lines, blocks = has_text_lines(path, b"".join(head)), chain(head, blocks)
+    whole = text_lines and reading.text is None
+    n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
+    if isinstance(keep, tuple) and not whole:
+        n_columns = len(keep)
+    reading = replace(reading, label=0) if reading.labelled and reading.label is None else reading
+    try:
+        roles = {role: int(column) for role, column in reading.roles.items()}
+        texts = [] if whole else [1] if reading.text is None else list(map(int, reading.texts(())))
+    except ValueError as error:
+        advice = f"a column is a number from 0 ({error}); a file with a header is CSV, or read with --header"
+        raise IngestError(f"{path}: it has no header, so {advice}") from None
+    if whole and roles:
         advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
-    text, *more_texts = [1] if reading.text is None else [_number(path, name) for name in reading.texts(())]
-    label = _number(path, reading.label or 0) if reading.labelled else None
-    n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
-    if isinstance(keep, tuple) and not plain:
-        n_columns = len(keep)
-    needed = [column for column in (label, None if plain else text, *roles.values(), *more_texts) if column is not None]
-    n_before, is_start, first = 0, part is None or part[0] == 0, 0 if plain else _TEXT
+    needed = [*roles.values(), *texts]
+    least = max((-column if column < 0 else column + 1 for column in needed), default=0)
     for block in blocks:
-        start, data = 0, block.data
-        while start < len(data):
-            n_lines, start = lines(data, start, label or 0, 0 if plain else text, bounds)
-            own = bounds[:n_lines].copy()
-            widths, good = own[:, _N_COLUMNS], own[:, _GOOD] == 1
-            if not plain:
-                for column in needed:
-                    good &= widths >= (-column if column < 0 else column + 1)
-                for row in np.flatnonzero(good & (widths == 1)).tolist():
-                    good[row] = bool(block.text(*own[row, :2].tolist()).strip())
-                if keep and n_columns is None and good.any():
-                    n_columns = int(widths[good.argmax()])
-            if n_columns is not None:
-                good &= widths == n_columns
-            if is_start and reading.labelled and good[0]:
-                cells = [block.text(*own[0, [i, i + 1]].tolist()) for i in (_LABEL, _TEXT)]
+        data = np.frombuffer(block, np.uint8)[:-PADDING]
+        stops = np.empty(len(data), np.int64)  # of columns; most of it takes no memory
+        n_stops, are_valid = separators(data, stops)
+        stops = stops[:n_stops] if data[-1] == 10 else np.append(stops[:n_stops], len(data))
+        starts, ends = np.append(0, stops[:-1] + 1), np.append(np.flatnonzero(data[stops[:-1]] == 10), len(stops) - 1)
+        while len(returns := ends[(stops[ends] > starts[ends]) & (data[stops[ends] - 1] == 13)]):
+            stops[returns] -= 1
+        begins = np.append(0, ends[:-1] + 1)
+        for start in range(0, len(ends), split.block_documents):
+            first, last = (some[start : start + split.block_documents] for some in (begins, ends))
+            lines, widths, problems = Texts(data, starts[first], stops[last]), last - first + 1, Problems()
+            if keep and needed and n_columns is None:  # as the first good line has
+                filled = widths[(lines.sizes > 0) & (widths >= least)]
+                n_columns = int(filled[0]) if len(filled) else None
+            odd = np.full(len(lines), not are_valid)
+            if needed:
+                odd |= (widths == 1) | (widths < least) | (widths != (n_columns or widths))
+            spelled = listed(lines, reading.errors) if odd.any() else []
+            for row in np.flatnonzero(odd).tolist():
+                n = int(widths[row])
+                if needed and n == 1 and not spelled[row].strip():
+                    problems[row] = None
+                elif (problem := not_unicode(spelled[row])) is not None:
+                    problems[row] = f"the line has {problem}"
+                elif n_columns not in (None, n) and reading.labelled and n == 1:
+                    problems[row] = NoLabelError("there is no TAB between a label and a text")
+                elif n_columns not in (None, n):
+                    choose = "--label NUMBER " * reading.labelled + "--text NUMBER"
+                    choose += "" if reading.labelled else " (--format lines takes whole lines)"
+                    problems[row] = f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}"
+                elif n < least:
+                    missing = max(column for column in needed if not -n <= column < n)
+                    problems[row] = f"{counted(n, 'column')}, so there is no column {missing} (from 0)"
+            passed, columns = np.ones(len(lines), bool), dict[int, Texts]()
+            passed[list(problems)] = False
+            n_kept = (n_columns or 0) if keep and needed else 0
+            for column in {*needed, *range(n_kept)}:
+                at = np.where(passed, first + column if column >= 0 else last + 1 + column, first)
+                columns[column] = Texts(data, starts[at], np.where(passed, stops[at], starts[at]))
+            if n_before == 0 and (split.part or (0,))[0] == 0 and reading.labelled and passed[0]:
+                cells = [listed(columns[column].take(slice(1)))[0] for column in (roles["label"], texts[0])]
                 if _HEADINGS & {cell.strip().lower() for cell in cells}:
-                    warnings.warn(
-                        f"{path}, line 1: it looks like a header ({cells[0]!r:.40}, {cells[1]!r:.40}), and is read as a "
-                        "document: such files have none; remove the line, or say that there is one (--header)",
-                        stacklevel=2,
-                    )
-            texts, numbers = Texts(data, own[:, first], own[:, first + 1]), np.arange(n_before, n_before + n_lines) + 1
-            batch = RecordBatch([texts], {}, numbers, escaped=block.escaped, are_valid=True)
-            n_before, is_start = n_before + n_lines, False
-            for row in np.flatnonzero(~good).tolist():
-                line = block.text(*own[row, :2].tolist())
-                batch.problems[row] = _problem_of(line, None if plain else needed, n_columns, labelled=reading.labelled)
-            if reading.labelled:
-                batch.roles["label"] = [block.raw[a:b] for a, b in own[:, _LABEL : _LABEL + 2].tolist()]
-            if roles or more_texts:
-                rows = [block.text(a, b).split("\t") if ok else None for ok, a, b in np.c_[good, own[:, :2]].tolist()]
-                batch.texts += [[row and row[i] for row in rows] for i in more_texts]
-                batch.roles |= {role: [row and row[i] for row in rows] for role, i in roles.items()}
-            if keep and not plain and n_columns:  # unknown before a good line has told
-                fields, (begins, ends) = np.zeros((2, n_columns, n_lines), np.int64), own[good, :2].T
-                tabs = np.flatnonzero(data == 0x09)
-                tabs = tabs[np.searchsorted(tabs, begins) + np.arange(n_columns - 1)[:, None]]
-                fields[0][:, good], fields[1][:, good] = np.vstack([begins, tabs + 1]), np.vstack([tabs, ends])
+                    problem = f"it looks like a header ({cells[0]!r:.40}, {cells[1]!r:.40}), and is read as a document"
+                    advice = "such files have none; remove the line, or say that there is one (--header)"
+                    warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=2)
+            beside = {}
+            for i in range(n_kept):
                 # as `sdem evaluate --errors` calls them
-                names = ["label" if n_columns == 2 and i == 0 else f"column_{i}" for i in range(n_columns)]
-                names[text] = "text"
-                columns = (arrow_of_texts(Texts(data, a, b)) for a, b in zip(*fields, strict=True))
-                batch.beside = dict(zip(names, columns, strict=True))
-            yield batch
+                name = "text" if i == texts[0] % n_kept else "label" if n_kept == 2 and i == 0 else f"column_{i}"
+                beside[name] = pyarrow.array(columns[i].encoded(), pyarrow.binary()).cast(pyarrow.string())
+            of_text, of_role = [columns[i] for i in texts] or [lines], {role: columns[i] for role, i in roles.items()}
+            numbers, how = n_before + 1 + np.arange(len(lines)), dict[str, Any](errors=reading.errors, are_valid=True)
+            n_before += len(lines)
+            yield RecordBatch(of_text, of_role, numbers, beside=beside, problems=problems, **how)
 
 
-def _number(path: Path, column: str | int) -> int:
-    try:
-        return int(column)
-    except ValueError:
-        advice = "a file with a header is CSV, or read with --header"
-        raise IngestError(
-            f"{path}: it has no header, so a column is a number from 0, not {column!r}; {advice}"
-        ) from None
-
-
-def _problem_of(line: str, needed: list[int] | None, n_columns: int | None, *, labelled: bool) -> Problem:
-    """Return why a line is no document, None if it is blank. `needed`: numbers of columns; None of whole lines."""
-    n = line.count("\t") + 1
-    if needed is not None and n == 1 and not line.strip():
-        return None
-    if (problem := not_unicode(line)) is not None:
-        return f"the line has {problem}", IngestError
-    if n_columns not in (None, n):
-        if labelled and n == 1:
-            return "there is no TAB between a label and a text", NoLabelError
-        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines takes whole lines)"
-        return f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}", IngestError
-    missing = max(column for column in needed or () if not -n <= column < n)
-    return f"{counted(n, 'column')}, so there is no column {missing} (from 0)", IngestError
-
-
-def has_text_lines(path: Path, block: LineBlock | None) -> bool:
+def has_text_lines(path: Path, block: bytes) -> bool:
     """Say by the first block of a file whether its whole lines are texts; a warning says if not."""
-    some = block.raw[:-PADDING].split(b"\n", 100) if block is not None else []
-    if next((line for line in some if line.strip()), b"").count(b"\t") != 1:
+    if next((line for line in block.split(b"\n", 100) if line.strip(b" \t\r\0")), b"").count(b"\t") != 1:
         return True
     name, advice = "standard input" if str(path) == "-" else path, "--format lines takes whole lines"
     warnings.warn(f"{name}: line 1 is label TAB text, so what follows the TAB is taken as text; {advice}", stacklevel=3)
     return False
 
 
-def read_json_lines(
-    path: Path, reading: Reading, block_documents: int, part: Part | None, keep: Keep
-) -> Iterator[RecordBatch]:
+def read_json_lines(split: InputSplit) -> Iterator[RecordBatch]:
     """Yield the objects of lines; blank ones are passed over. A column is a field, or a path with dots between."""
-    number, names = 1, keep if isinstance(keep, tuple) else ()
-    for block in line_blocks(path, reading.encoding, part):
-        lines = block.raw[:-PADDING].removesuffix(b"\n").split(b"\n")
-        for first in range(0, len(lines), block_documents):
-            some, problems = lines[first : first + block_documents], Problems()
-            records = [_json_object(line, row, block, problems) for row, line in enumerate(some)]
+    reading, number, names = split.reading, 1, split.keep if isinstance(split.keep, tuple) else ()
+    for block in line_blocks(split.source, reading.encoding, split.part):
+        lines = block[:-PADDING].removesuffix(b"\n").split(b"\n")
+        for first in range(0, len(lines), split.block_documents):
+            some, problems = lines[first : first + split.block_documents], Problems()
+            records = [_json_object(line, row, reading, problems) for row, line in enumerate(some)]
             roles: Any = {role: _field(records, n, role, problems, reading) for role, n in reading.roles.items()}
             texts: list[Any] = [_field(records, n, "text", problems, reading) for n in reading.texts(records[0])]
             numbers, beside = np.arange(number, number + len(records)), dict[str, Any]()
             number += len(records)
-            if keep:
+            if split.keep:
                 for row, record in enumerate(records):
                     if bad := next(filter(None, map(not_unicode, record)), None):
-                        problems.setdefault(row, (f"the name of a field has {bad}", IngestError))
+                        problems.setdefault(row, f"the name of a field has {bad}")
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
                     problem = f"a record has the field {min(odd)!r}, which none of the first {len(records):,} has"
                     raise IngestError(f"{problem}: give it to one of them, with null")
                 beside = {name: [record.get(name) for record in records] for name in names}
-            yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems, escaped=True)
+            yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 
 
-def _json_object(line: bytes, row: int, block: LineBlock, problems: Problems) -> dict[str, Any]:
+def _json_object(line: bytes, row: int, reading: Reading, problems: Problems) -> dict[str, Any]:
     """Return a line's object; an empty one for a line that has none, and the reason, None for a blank line."""
     try:
         record: Any = orjson.loads(line)
@@ -182,7 +166,7 @@ def _json_object(line: bytes, row: int, block: LineBlock, problems: Problems) ->
             return record
     except orjson.JSONDecodeError:
         pass
-    text = line.decode("utf-8", "surrogatepass" if block.escaped else "surrogateescape")
+    text = line.decode("utf-8", reading.errors)
     if (problem := not_unicode(text)) is not None:
         problem = f"the line has {problem}"
     elif text.strip():
@@ -193,7 +177,7 @@ def _json_object(line: bytes, row: int, block: LineBlock, problems: Problems) ->
             problem = f"a JSON object is expected, not {type(record).__name__}"
         except (ValueError, RecursionError) as error:
             problem = f"not JSON: {error}"
-    problems[row] = None if problem is None else (problem, IngestError)
+    problems[row] = problem
     return {}
 
 
@@ -210,12 +194,12 @@ def _field(records: list[dict[str, Any]], key: str, role: str, problems: Problem
         values[row] = None if value is missing else value
         if value is missing and row not in problems and (role != "label" or reading.missing_label is None):
             fields = ", ".join(map(repr, record)) or "none"
-            kind = NoLabelError if role == "label" else IngestError
-            problems[row] = f"there is no field {key!r}; the fields are {fields}", kind
+            problem = f"there is no field {key!r}; the fields are {fields}"
+            problems[row] = NoLabelError(problem) if role == "label" else problem
     return values
 
 
-def read_svmlight(path: Path, block_documents: int) -> Iterator[RecordBatch]:
+def read_svmlight(split: InputSplit) -> Iterator[RecordBatch]:
     """Yield rows of ``label column:value ... # comment``, with columns as they stand there, without blank lines."""
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
@@ -228,10 +212,10 @@ def read_svmlight(path: Path, block_documents: int) -> Iterator[RecordBatch]:
         unfit = first_invalid(matrix.data, matrix.indptr)
         return (matrix, labels) if unfit is None else f"the value {unfit[1]}: {VALUE_RULE}"
 
-    with open_binary(path) as stream:
+    with open_binary(split.source) as stream:
         lines = ((number, line.split(b"#", 1)[0].strip()) for number, line in enumerate(stream, 1))
         documents = (line for line in lines if line[1])
-        while block := list(islice(documents, min(block_documents, MATRIX_DOCUMENTS))):
+        while block := list(islice(documents, min(split.block_documents, MATRIX_DOCUMENTS))):
             rows, invalid = parsed([line for _, line in block]), dict[int, str]()
             if isinstance(rows, str):  # then line by line
                 invalid = {number: problem for number, line in block if isinstance(problem := parsed([line]), str)}
@@ -245,16 +229,19 @@ def read_svmlight(path: Path, block_documents: int) -> Iterator[RecordBatch]:
             yield RecordBatch([], {"label": labels.tolist()}, numbers, invalid=invalid, matrix=matrix)
 
 
-def read_csv(path: Path, reading: Reading, block_documents: int, keep: bool) -> Iterator[RecordBatch]:
+def read_csv(split: InputSplit) -> Iterator[RecordBatch]:
     """Yield the records of a table; blank lines are passed over, and numbers count records, the header too."""
     import pyarrow
     import pyarrow.csv
 
+    path, reading, keep = split.source, split.reading, split.keep
+    if split.form == "tsv" and reading.delimiter is None:
+        reading = replace(reading, delimiter="\t")
     stream, header = _Stream(path, reading.encoding), reading.header is not False
     names, delimiter = _first_record(path, stream, reading)
     if not header and len(names) == 2 and reading.text is None and reading.label is None:
         reading = replace(reading, label=0 if reading.labelled else None, text=1)
-    positions = _positions(path, names, reading, keep)
+    positions = _positions(path, names, reading, bool(keep))
     columns = list(map(str, range(len(names)) if keep else sorted({i for some in positions.values() for i in some})))
     invalid: dict[int, str] = {}  # why records do not fit the header, by their numbers
     number, last = 1 + header, None
@@ -267,47 +254,34 @@ def read_csv(path: Path, reading: Reading, block_documents: int, keep: bool) -> 
         stream.first = stream.next_block()
         if not stream.first:
             return
+    all_columns, kinds = list(map(str, range(len(names)))), dict.fromkeys(columns, pyarrow.binary())
+    read = pyarrow.csv.ReadOptions(use_threads=False, block_size=1 << 30, column_names=all_columns)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
+    convert = pyarrow.csv.ConvertOptions(check_utf8=False, column_types=kinds, include_columns=columns)
     try:
-        batches = pyarrow.csv.open_csv(
-            pyarrow.PythonFile(stream, mode="r"),
-            pyarrow.csv.ReadOptions(use_threads=False, block_size=1 << 30, column_names=[*map(str, range(len(names)))]),
-            pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
-            pyarrow.csv.ConvertOptions(
-                check_utf8=False,
-                column_types=dict.fromkeys(columns, pyarrow.binary()),
-                strings_can_be_null=False,
-                include_columns=columns,
-            ),
-        )
-        for batch in batches:
-            for first in range(0, batch.num_rows, block_documents):
-                last = batch.slice(first, block_documents)
+        for batch in pyarrow.csv.open_csv(pyarrow.PythonFile(stream, mode="r"), read, parse, convert):
+            for first in range(0, batch.num_rows, split.block_documents):
+                last = batch.slice(first, split.block_documents)
                 numbers = np.arange(number, number + last.num_rows + len(invalid))
                 numbers = numbers[~np.isin(numbers, list(invalid))][: last.num_rows]
                 number = int(numbers[-1]) + 1
-                of_role = {role: [last.column(str(i)) for i in some] for role, some in positions.items()}
-                records = RecordBatch(list(map(texts_of_binary, of_role.pop("text"))), {}, numbers, "record")
-                records.roles = {role: texts_of_binary(some[0]) for role, some in of_role.items()}
-                if "label" in of_role:  # as bytes labels are found among those that have passed
-                    records.roles["label"] = of_role["label"][0].to_pylist()
-                records.escaped = not is_utf8_name(reading.encoding)
+                of_role = {r: [texts_of_binary(last.column(str(i))) for i in some] for r, some in positions.items()}
+                texts, roles = of_role.pop("text"), {role: some[0] for role, some in of_role.items()}
+                beside, problems = dict[str, Any](), Problems()
                 for name, column in zip(names, last.columns, strict=True) if keep else ():
                     try:
-                        records.beside[name] = column.cast(pyarrow.string())
-                        continue
+                        beside[name] = column.cast(pyarrow.string())
                     except pyarrow.ArrowInvalid:
-                        values = [value.decode("utf-8", "surrogateescape") for value in column.to_pylist()]
-                    for row, value in enumerate(values):
-                        if (problem := not_unicode(value)) is not None:
-                            records.problems.setdefault(row, (f"the record has {problem}", IngestError))
-                    readable = [value.encode("utf-8", "replace").decode() for value in values]
-                    records.beside[name] = pyarrow.array(readable)
-                records.invalid = {n: invalid.pop(n) for n in list(invalid) if n < number}
-                yield records
+                        values = listed(texts_of_binary(column), reading.errors)
+                        why = {row: problem for row, value in enumerate(values) if (problem := not_unicode(value))}
+                        problems |= {row: f"the record has {problem}" for row, problem in why.items()}
+                        beside[name] = pyarrow.array(["" if row in why else value for row, value in enumerate(values)])
+                odd = {n: invalid.pop(n) for n in list(invalid) if n < number}
+                yield RecordBatch(texts, roles, numbers, "record", beside, problems, odd, reading.errors)
     except pyarrow.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
             raise IngestError(f"{path}, after record {number - 1:,}: {error}; is a quote not closed?") from error
-    yield RecordBatch([texts_of_bytes([])], {}, np.zeros(0, int), "record", invalid=invalid)
+    yield RecordBatch([[]], {}, np.zeros(0, int), "record", invalid=invalid)
     if stream.n_quotes % 2 and last is not None and any(b"\n" in column[-1].as_py() for column in last.columns):
         raise IngestError(f"{path}, record {number - 1:,}: a quote is not closed before the end of the file")
 
@@ -318,7 +292,7 @@ class _Stream:
     closed = False
 
     def __init__(self, path: Path, encoding: str) -> None:
-        self._blocks = (block.raw[:-PADDING] for block in line_blocks(path, encoding))
+        self._blocks = (block[:-PADDING] for block in line_blocks(path, encoding))
         self.n_quotes, self.first = 0, b""
 
     def next_block(self) -> bytes:
@@ -356,20 +330,19 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
     return names, delimiter
 
 
-def read_parquet(
-    path: Path, reading: Reading, block_documents: int, groups: Part | None, keep: bool
-) -> Iterator[RecordBatch]:
+def read_parquet(split: InputSplit) -> Iterator[RecordBatch]:
     """Yield the rows of a file, or of some of its row groups; numbers count rows of the file."""
     import pyarrow
     import pyarrow.parquet
 
+    path, keep = split.source, bool(split.keep)
     try:
         with pyarrow.parquet.ParquetFile(for_a_reader(path)) as file:
             names = file.schema_arrow.names
-            positions = _positions(path, names, reading, keep)
-            first, stop = groups or (0, file.num_row_groups)
+            positions = _positions(path, names, split.reading, keep)
+            first, stop = split.part or (0, file.num_row_groups)
             row = 1 + sum(file.metadata.row_group(i).num_rows for i in range(first))
-            size = min(block_documents, PARQUET_ROWS)
+            size = min(split.block_documents, PARQUET_ROWS)
             columns = names if keep else list(dict.fromkeys(names[i] for some in positions.values() for i in some))
             for batch in file.iter_batches(batch_size=size, row_groups=range(first, stop), columns=columns):
                 of_role = {role: [batch.column(names[i]) for i in some] for role, some in positions.items()}
@@ -401,3 +374,6 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
     if keep and (twice := [name for name in names if names.count(name) > 1]):
         raise IngestError(f"{path}: there is more than one column {twice[0]!r}: rename one of them")
     return {role: [names.index(name) for name in some] for role, some in columns.items()}
+
+
+READERS = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet, "svmlight": read_svmlight}

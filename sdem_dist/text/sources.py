@@ -15,8 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import numpy as np
-
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.archive import is_archive
@@ -60,27 +58,24 @@ class Reading:
     label, text : str, int or None
         Columns: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for "csv", "jsonl" and
         "parquet" (None: "label" and "text"), of "jsonl" also paths such as "post.body"; other formats have no choice.
-        Commas stand between several columns of text, such as "title,body": a line feed joins their texts.
+        A line feed joins the texts of several columns, such as "title,body".
     encoding : str
-        Encoding of the text; bytes that it forbids are bad lines.
-    label_separator : str, or None
-        What stands between labels where documents may have several, or none; of "jsonl" and "parquet" sources lists
-        of them will do. None: a document has one label.
-    unlabelled : str, or None
-        The label that stands for none, as do empty and missing ones. None: a document without a label is a bad line.
-    id, group, weight : str, int or None
-        Columns, as `label`, of the documents' ids, of groups that folds keep together, such as authors, and of the
-        documents' weights; not of "folder" and "svmlight" sources.
-    delimiter : str, or None
-        Stands between columns of "csv" sources, and of "tsv" ones with a header. None: what the header has, of
-        ``,;|`` and TAB.
-    header : bool, or None
-        Whether the first record of "csv" and "tsv" sources has the names of columns; without them columns are numbers
-        from 0. None: "csv" has one, "tsv" has none.
-    labelled : bool
-        Whether documents have labels. Without, as for clusters and topics, the column of the label plays no part.
+        Bytes that it forbids make bad lines.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
+    id, group, weight : str, int or None
+        Columns of the documents' ids, of groups that folds keep together, such as authors, and of weights; not of
+        "folder" and "svmlight" sources.
+    label_separator : str, or None
+        What stands between labels where documents have several, or none; or "jsonl" and "parquet" have lists of them.
+    unlabelled : str, or None
+        The label that stands for none, as do empty and missing ones. None: a document without a label is a bad line.
+    delimiter : str, or None
+        Of "csv" sources, and of "tsv" ones with a header. None: what the header has, of ``,;|`` and TAB.
+    header : bool, or None
+        Whether the first record has the names of columns; else they are numbers. None: of "csv" it has, of "tsv" not.
+    labelled : bool
+        Whether documents have labels. Without, as for clusters and topics, the column of the label plays no part.
     """
 
     format: str | None = None
@@ -112,6 +107,11 @@ class Reading:
             raise ValueError("label, label_separator and unlabelled are for documents with labels, and these have none")
 
     @property
+    def errors(self) -> str:
+        """How blocks of lines are decoded: what is not allowed becomes surrogates, of which readers name the line."""
+        return "surrogateescape" if is_utf8_name(self.encoding) else "surrogatepass"
+
+    @property
     def missing_label(self) -> str | None:
         """The label that stands for none; None where each document has a label."""
         return self.unlabelled if self.labelled else ""
@@ -128,9 +128,8 @@ class Reading:
         return [text] if text in names else text.split(",")
 
 
-_ARCHIVE = f"packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)"
 _NO_SOURCES = {
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), _ARCHIVE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "packed: unpack it, and give what is in it"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, with commas, and give that"),
     ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
 }
@@ -171,12 +170,10 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
 def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:
     """Return the format of sources that hold numbers, or None if all hold text; IngestError if they hold both."""
     forms = {source_format(source, reading): source for source in sources}
-    if "svmlight" not in forms:
-        return None
-    if len(forms) > 1:
+    if "svmlight" in forms and len(forms) > 1:
         (form, source), (other_form, other) = list(forms.items())[:2]
         raise IngestError(f"{source} is {form} and {other} is {other_form}, which do not go together into one corpus")
-    return "svmlight"
+    return "svmlight" if "svmlight" in forms else None
 
 
 def plain_suffix(path: Path) -> str:
@@ -205,8 +202,6 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
             yield stream
     except FileNotFoundError as error:
         raise IngestError(f"{path}: there is no such file") from error
-    except IsADirectoryError as error:
-        raise IngestError(f"{path} is a folder, where a file is expected") from error
     except _DAMAGE as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise IngestError(f"{path} cannot be read to its end: {reason}") from error
@@ -243,27 +238,16 @@ def foreign(start: bytes) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class LineBlock:
-    raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
-    escaped: bool  # bytes that the encoding does not allow are spelled as surrogates; otherwise they stay as they are
+def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[bytes]:
+    """Yield a file, or a part of a plain one, in UTF-8, in blocks of whole lines of about `BLOCK_BYTES`, and `PADDING`.
 
-    @property
-    def data(self) -> np.ndarray:
-        return np.frombuffer(self.raw, np.uint8)[:-PADDING]
-
-    def text(self, start: int, stop: int) -> str:
-        """Return some of the bytes as text, with bytes that are not allowed as U+DC80..U+DCFF."""
-        return self.raw[start:stop].decode("utf-8", "surrogatepass" if self.escaped else "surrogateescape")
-
-
-def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:
-    """Yield a file, or a part of a plain one in UTF-8, in blocks of whole lines of about `BLOCK_BYTES`."""
-    escaped, held = not is_utf8_name(encoding), list[bytes]()
+    Bytes that the encoding does not allow are spelled as surrogates are; those of UTF-8 stay as they are.
+    """
+    is_utf8, held = is_utf8_name(encoding), list[bytes]()
 
     def read_chunks() -> Iterator[bytes]:
         start, stop = part or (0, 1 << 62)
-        at_start, first, chunk = start == 0 and not escaped, b"", b"more"
+        at_start, first, chunk = start == 0 and is_utf8, b"", b"more"
         with open_binary(path) as raw:
             if start:
                 raw.seek(start)
@@ -281,13 +265,13 @@ def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator
                 at_start = False
 
     chunks = read_chunks()
-    if escaped:
+    if not is_utf8:
         chunks = (text.encode("utf-8", "surrogatepass") for text in decoded(path, chunks, encoding))
     for chunk in chunks:
         cut = chunk.rfind(b"\n") + 1
         held.append(chunk[:cut] if cut else chunk)
         if cut:
-            yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)
+            yield b"".join([*held, bytes(PADDING)])
             held = [chunk[cut:]]
     if any(held):
-        yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)
+        yield b"".join([*held, bytes(PADDING)])

@@ -22,6 +22,7 @@ from sdem_dist.text.sources import (
     HEAD,
     LINES,
     LINES_OR_TSV,
+    SUFFIXES,
     Reading,
     decoded,
     foreign,
@@ -31,10 +32,8 @@ from sdem_dist.text.sources import (
     plain_suffix,
     source_format,
 )
-from sdem_dist.text.texts import BLOCK_CHARACTERS, RecordBatch, Records
-from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
+from sdem_dist.text.texts import BLOCK_CHARACTERS, NoLabelError, RecordBatch, Records, RowValidator, not_unicode
 
-_OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 LabelledFile = tuple[str | None, Path]
 INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
 N_SPLITS, MIN_BYTES = 16, 1 << 22
@@ -42,18 +41,18 @@ N_SPLITS, MIN_BYTES = 16, 1 << 22
 PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
 
 
-def _read_folder(
-    path: Path, reading: Reading, gate: RowValidator, block_documents: int, files: Iterable[LabelledFile], *, keep: bool
-) -> Iterator[RecordBatch]:
-    """Yield a record of each of the files, which are as `files_of` lists them."""
+def _read_folder(split: InputSplit, gate: RowValidator) -> Iterator[RecordBatch]:
+    """Yield a record of each file."""
+    path, reading = split.source, split.reading
+    files = files_of(path, gate, labelled=reading.labelled) if split.files is None else split.files
     if others := [role for role in reading.roles if role != "label"]:
         raise IngestError(f"{path} is a folder, which has no column of {others[0]}s")
-    rows, size, end = list[tuple[object, object, object]](), 0, [(None, None)]
-    for label, file in chain[tuple[str | None, Path | None]](files, end):
-        if rows and (file is None or len(rows) == block_documents or size >= BLOCK_CHARACTERS):
+    rows, size = list[tuple[object, object, object]](), 0
+    for label, file in chain[tuple[str | None, Path | None]](files, [(None, None)]):
+        if rows and (file is None or len(rows) == split.block_documents or size >= BLOCK_CHARACTERS):
             texts, labels, names = map(list, zip(*rows, strict=True))
             roles: Any = {"label": labels} if reading.labelled else {}
-            beside: Any = {"file": names} if keep else {}
+            beside: Any = {"file": names} if split.keep else {}
             yield RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)
             rows, size = [], 0
         if file is None:
@@ -64,13 +63,12 @@ def _read_folder(
             gate.reject(file, 1, problem, "file")
             continue
         text = "".join(decoded(file, [content], reading.encoding))
-        if not_unicode(text) is None:
-            rows.append((text, label, str(file.relative_to(path))))
-            size += len(text)
-        else:
-            lines = enumerate(text.split("\n"), 1)
-            number, problem = next((n, p) for n, line in lines if (p := not_unicode(line)))
-            gate.reject(file, number, f"the line has {problem}")
+        lines = text.split("\n") if not_unicode(text) is not None else []
+        if bad := next(((n, p) for n, line in enumerate(lines, 1) if (p := not_unicode(line))), None):
+            gate.reject(file, bad[0], f"the line has {bad[1]}")
+            continue
+        rows.append((text, label, str(file.relative_to(path))))
+        size += len(text)
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
@@ -81,14 +79,14 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
         if label is not None:
             if not folder.is_dir():
                 problem = "the file lies in no class folder; a class folder's name is the label"
-                if (suffix := plain_suffix(Path(label))) in _OF_MANY:
+                if (suffix := plain_suffix(Path(label))) in SUFFIXES and suffix != ".txt":
                     problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
-                gate.reject(folder, 1, problem, "file", NoLabelError)
+                gate.reject(folder, 1, NoLabelError(problem), "file")
                 continue
             try:
                 gate.class_of(label)
             except IngestError as error:
-                gate.reject(folder, 1, error.problem, "folder", type(error))
+                gate.reject(folder, 1, error, "folder")
                 continue
             gate.labelled = True
         for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
@@ -101,14 +99,14 @@ class InputSplit:
     source: Path
     form: str
     reading: Reading
-    keep: readers.Keep = False
+    keep: bool | tuple[str, ...] = False
     """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
     block_documents: int = BLOCK_DOCUMENTS  # of a block at most
     part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
     files: tuple[LabelledFile, ...] | None = None  # those of a folder
+    number: int = 0  # among those of an ingest
     size: int | None = None  # bytes; None: it can be read only once
     changed: int | None = None  # when it was last changed, in nanoseconds; of files of a folder a number
-    named: Path | None = None  # what the user calls the source, where `source` is absolute
 
     @property
     def name(self) -> str:
@@ -117,50 +115,24 @@ class InputSplit:
 
     def read(self, gate: RowValidator) -> Iterator[Records]:
         """Yield its documents; IngestError: it cannot be read, or was changed since it was cut."""
-        source, reading, form, size, keep = self.source, self.reading, self.form, self.block_documents, bool(self.keep)
-        gate.named = None if self.named is None else (source, self.named)
+        source, form = self.source, "csv" if self.form == "tsv" and self.reading.header else self.form
         gate.start = 0 if self.part is None or form == "parquet" else self.part[0]
-        if form == "csv" or (form == "tsv" and reading.header):
-            delimiter = "\t" if form == "tsv" and reading.delimiter is None else reading.delimiter
-            batches = readers.read_csv(source, replace(reading, delimiter=delimiter), size, keep)
-        elif form == "jsonl":
-            batches = readers.read_json_lines(source, reading, size, self.part, self.keep)
-        elif form == "parquet":
-            batches = readers.read_parquet(source, reading, size, self.part, keep)
-        elif form == "svmlight":
-            batches = readers.read_svmlight(source, size)
-        elif form == "folder":
-            files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
-            batches = _read_folder(source, reading, gate, size, files, keep=keep)
-        else:
-            text_lines = None if form == LINES_OR_TSV else form == LINES
-            batches = readers.read_lines(source, reading, size, self.part, text_lines, self.keep)
-        for batch in chain([None], batches, [None]):
+        read = readers.READERS.get(form, readers.read_lines)
+        batches = _read_folder(self, gate) if form == "folder" else read(self)
+        for batch in chain([None], batches, [None]):  # before and after it is read
             if batch is not None:
-                records = gate.check(source, batch)
-                if len(records.texts):
+                if len((records := gate.check(source, batch)).texts):
                     yield records
             elif self.part is not None and self.size is not None:
-                status = self.source.stat() if self.source.is_file() else None
+                status = source.stat() if source.is_file() else None
                 if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
                     advice = "begin again, with a file that nobody writes to"
                     raise IngestError(f"{source} was changed while it was read: {advice}")
 
     def elsewhere(self) -> InputSplit:
-        """Return the same for a process in another working folder, whose warnings nobody sees."""
+        """Return the same for a process in another working folder."""
         files = None if self.files is None else tuple((label, file.absolute()) for label, file in self.files)
-        return replace(self.with_form(), source=self.source.absolute(), files=files, named=self.source)
-
-    def belongs_to_driver(self, *, alone: bool) -> bool:
-        """Whether one worker should not answer it: it is a whole file, the only one or large or of unknown size."""
-        return self.part is None and self.files is None and (alone or self.size is None or self.size > PREDICT_BYTES)
-
-    def with_form(self) -> InputSplit:
-        """Return the same with a format that is known, whether lines are texts or have labels."""
-        if self.form != LINES_OR_TSV:
-            return self
-        text_lines = readers.has_text_lines(self.source, next(line_blocks(self.source, self.reading.encoding), None))
-        return replace(self, form=LINES if text_lines else "tsv")
+        return replace(self, source=self.source.absolute(), files=files)
 
     @property
     def is_of_lines(self) -> bool:
@@ -171,12 +143,9 @@ class InputSplit:
         """Yield parts of about `size` bytes, or groups of a folder's files; or the whole where it cannot be cut."""
         n_bytes, start, held = self.size or 0, 0, 0
         if self.form == "folder":
-            files, identity, found = (
-                list[LabelledFile](),
-                "",
-                files_of(self.source, gate, labelled=self.reading.labelled),
-            )
-            for label, path in chain[tuple[str | None, Path | None]](found, [(None, None)]):
+            files, identity = list[LabelledFile](), ""
+            every = files_of(self.source, gate, labelled=self.reading.labelled)
+            for label, path in chain[tuple[str | None, Path | None]](every, [(None, None)]):
                 # one without files is one group, whose reader says what is wrong
                 if held >= size or (path is None and (files or not start)):
                     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()
@@ -230,16 +199,16 @@ def ingest_splits(
 def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[InputSplit]:
     """Yield the splits of a source without labels, ``-`` for standard input; `keep`: all columns, not the ids alone."""
     form, gate = source_format(source, reading, predicted=True), RowValidator("skip")
-    reading = replace(
-        reading, labelled=False, label=None, label_separator=None, unlabelled=None, group=None, weight=None
-    )
+    unread: Any = dict.fromkeys(("label", "label_separator", "unlabelled", "group", "weight"))
+    reading = replace(reading, labelled=False, **unread)
     split = InputSplit(source, form, reading, keep, block_documents)
     if source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
         status = source.stat()
         split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
-    if (split.size or 0) > PREDICT_BYTES:
-        split = split.with_form()
-        if keep and split.is_of_lines:
+        if form == LINES_OR_TSV:  # said here: nobody sees the warnings of workers
+            has_texts = readers.has_text_lines(source, next(line_blocks(source, reading.encoding), b""))
+            split = replace(split, form=LINES if has_texts else "tsv")
+        if keep and status.st_size > PREDICT_BYTES and split.is_of_lines:
             first = next(split.read(gate), None)
             split = replace(split, keep=tuple(first.columns if first is not None else ()) or True)
     yield from split.cut(PREDICT_BYTES, gate)

@@ -113,6 +113,9 @@ def sorted_terms(
 
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     spelling = tries[0].spelling
     separator, numbers = 0x20 if spelling.separator else -1, [np.arange(spelling.n_words, dtype=np.int32)]
     if spelling.in_order:
@@ -121,22 +124,9 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
         table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
         spelling = table
-    # sorted by sixteen of their bytes, then those alike one by one
-    letters, starts, ends = spelling.spelled, *(spelling.offsets[i : spelling.n_words + i] for i in (0, 1))
-    keys = np.zeros((2, len(starts)), np.uint64)
-    for byte in range(16):
-        inside, key = ends - starts > byte, keys[byte // 8]
-        key <<= np.uint64(8)
-        key[inside] |= letters[starts[inside] + byte].astype(np.uint64)
-    sizes = np.minimum(ends - starts, 17)  # a word that ends sorts before one that goes on with a zero byte
-    order = np.lexsort((sizes, keys[1], keys[0]))
-    keys, sizes = keys[:, order], sizes[order]
-    alike = (keys[:, 1:] == keys[:, :-1]).all(axis=0) & (sizes[:-1] == 17) & (sizes[1:] == 17)
-    borders = np.flatnonzero(np.diff(alike, prepend=False, append=False)).tolist()
-    joined = letters.tobytes() if borders else b""
-    for first, last in zip(borders[::2], borders[1::2], strict=True):
-        same = order[first : last + 1].tolist()
-        order[first : last + 1] = sorted(same, key=lambda word: joined[starts[word] : ends[word]])
+    bounds, letters = pa.py_buffer(spelling.offsets[: spelling.n_words + 1]), pa.py_buffer(spelling.spelled)
+    words = pa.LargeBinaryArray.from_buffers(pa.large_binary(), spelling.n_words, [None, bounds, letters])
+    order = pc.sort_indices(words).to_numpy().astype(np.int64)
     place_of = np.empty(spelling.n_words, np.int32)
     place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
     by_place = spelling.take(order)

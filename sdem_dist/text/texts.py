@@ -1,19 +1,24 @@
-"""Texts as bytes in one buffer, which the kernels read without making a Python object of each, and records of them."""
+"""Texts as bytes in one buffer, which the kernels read; records of them, and what to do with those that are none."""
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.corpus.labels import name_of
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
+from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.code_points import PADDING, Pieces
-from sdem_dist.kernels.csr import gather
+from sdem_dist.kernels.code_points import PADDING, Pieces, is_utf8
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ class Texts:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[str]:
-        return (self.bytes_of(i).decode("utf-8", "surrogatepass") for i in range(len(self)))
+        return iter(listed(self))
 
     @property
     def pieces(self) -> Pieces:
@@ -52,18 +57,15 @@ class Texts:
     def n_bytes(self) -> int:
         return int(self.sizes.sum())
 
-    def bytes_of(self, i: int) -> bytes:
-        return self.data[self.starts[i] : self.stops[i]].tobytes()
+    def encoded(self) -> list[bytes]:
+        data = memoryview(cast(Any, self.data))
+        return [bytes(data[a:b]) for a, b in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
 
     def take(self, rows: np.ndarray | slice) -> Texts:
         return Texts(self.data, self.starts[rows], self.stops[rows])
 
-    def alone(self) -> Texts:
-        return texts_of_bytes([self.bytes_of(i) for i in range(len(self))])
 
-
-Problem = tuple[str, type[IngestError]] | None
-Problems = dict[int, Problem]
+Problems = dict[int, str | IngestError | None]
 """Why rows are no documents; None for rows that are left out without a word, as blank lines are."""
 
 
@@ -71,14 +73,14 @@ Problems = dict[int, Problem]
 class RecordBatch:
     """Consecutive records as a reader finds them, before they are checked."""
 
-    texts: list[Texts | list[object] | pyarrow.Array]  # columns, which a line feed joins; none beside a `matrix`
-    roles: dict[str, list[object] | Texts | pyarrow.Array]  # columns of label, id, group and weight, if read
+    texts: Sequence[Texts | list[object] | pyarrow.Array]  # columns, which a line feed joins; none beside a `matrix`
+    roles: Mapping[str, list[object] | Texts | pyarrow.Array]  # columns of label, id, group and weight, if read
     numbers: np.ndarray  # of each record in its source, from 1
     unit: str = "line"
     beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
     problems: Problems = field(default_factory=dict)
     invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
-    escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
+    errors: str = "surrogatepass"  # how bytes are decoded, see `Reading.errors`
     are_valid: bool = False  # texts are known to be UTF-8
     matrix: sp.csr_matrix | None = None
 
@@ -98,13 +100,13 @@ class Records:
 
     def take(self, rows: np.ndarray) -> Records:
         def of(column: Any) -> Any:
+            if isinstance(column, dict):
+                return {name: of(one) for name, one in column.items()}
             if isinstance(column, list):
                 return [column[i] for i in rows.tolist()] if column else column
-            return None if column is None else column.take(rows)
+            return column if column is None else column.take(rows) if hasattr(column, "take") else column[rows]
 
-        chosen = {name: of(getattr(self, name)) for name in ("texts", "labels", "ids", "groups", "weights")}
-        columns = {name: of(column) for name, column in self.columns.items()}
-        return Records(**chosen, columns=columns, matrix=None if self.matrix is None else self.matrix[rows])
+        return Records(*(of(getattr(self, one.name)) for one in fields(self)))
 
 
 def listed(column: Any, errors: str = "surrogatepass") -> list[Any]:
@@ -112,7 +114,7 @@ def listed(column: Any, errors: str = "surrogatepass") -> list[Any]:
     if isinstance(column, list):
         return column
     if isinstance(column, Texts):
-        return [column.bytes_of(i).decode("utf-8", errors) for i in range(len(column))]
+        return [text.decode("utf-8", errors) for text in column.encoded()]
     numbers = str(column.type) in ("int64", "double") and not column.null_count
     return list(column.to_numpy().tolist() if numbers else column.to_pylist())  # the first is much faster
 
@@ -134,15 +136,10 @@ def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
 
 def texts_of_strings(texts: TextColumn) -> Texts:
     """Return a list, an array, a pandas or an Arrow column of texts as one buffer, or raise ValueError."""
-    parts = list(parts_of_strings(texts))
-    if len(parts) == 1:
-        return parts[0]
-    offsets = offsets_of(np.concatenate([np.zeros(0, np.int64), *(part.sizes for part in parts)]))
-    data = np.concatenate([*(part.data[: part.n_bytes] for part in parts), np.zeros(PADDING, np.uint8)])
-    return Texts(data, offsets[:-1], offsets[1:])
+    return next(parts_of_strings(texts, 1 << 62), None) or texts_of_bytes([])
 
 
-def parts_of_strings(texts: TextColumn) -> Iterator[Texts]:
+def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -> Iterator[Texts]:
     """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")
@@ -151,14 +148,12 @@ def parts_of_strings(texts: TextColumn) -> Iterator[Texts]:
         return
     values = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # of Arrow with nulls, which are named
     try:
-        for first, stop in pieces(np.fromiter(map(len, values), np.int64, len(values)), JOINED_CHARACTERS):
+        for first, stop in pieces(np.fromiter(map(len, values), np.int64, len(values)), n_characters):
             yield texts_of_bytes([str.encode(text, "utf-8", "surrogatepass") for text in values[first:stop]])
     except TypeError:
         row, text = next((row, text) for row, text in enumerate(values) if not isinstance(text, str))
-        advice = "decode it, or " if isinstance(text, bytes) else ""
-        raise ValueError(
-            f"text {row} (from 0) is {text!r:.60}, not a text: {advice}leave it out, or put '' in its place"
-        ) from None
+        advice = f"{'decode it, or ' * isinstance(text, bytes)}leave it out, or put '' in its place"
+        raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: {advice}") from None
 
 
 def is_text(kind: pyarrow.DataType) -> bool:
@@ -175,8 +170,8 @@ def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
         column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
     except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):  # decoded it may be beyond 2 GB
+        column = column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
     if (column.null_count and not nulls) or not (is_text(column.type) or pa.types.is_null(column.type)):
         return None
     column = column.cast(pa.large_string())
@@ -197,17 +192,6 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
     return Texts(content, bounds[:-1], bounds[1:])
 
 
-def arrow_of_texts(texts: Texts) -> pyarrow.Array:
-    import pyarrow as pa
-
-    offsets = offsets_of(texts.sizes)
-    joined = np.empty(offsets[-1], np.uint8)
-    gather(*texts.pieces, offsets, joined)
-    small = offsets[-1] < 1 << 31
-    kind, bounds = (pa.string(), offsets.astype(np.int32)) if small else (pa.large_string(), offsets)
-    return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(bounds), pa.py_buffer(joined)])
-
-
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese; Korean has spaces."""
 SAMPLE_TEXTS, SAMPLE_BYTES = 200, 200  # of a block: texts, and bytes of each
@@ -217,8 +201,8 @@ MAX_SPACES = 1 / 8  # for a character of such a script: words have two or three,
 
 def sample_scripts(texts: Texts) -> np.ndarray:
     """Return of the first texts the numbers of characters, of those of scripts without spaces, and of spaces."""
-    firsts = (texts.bytes_of(i)[:SAMPLE_BYTES].decode("utf-8", "ignore") for i in range(min(len(texts), SAMPLE_TEXTS)))
-    text = "".join(firsts)
+    firsts = texts.take(slice(SAMPLE_TEXTS)).encoded()
+    text = "".join(first[:SAMPLE_BYTES].decode("utf-8", "ignore") for first in firsts)
     return np.array([len(text), len(_UNSPACED.findall(text)), sum(map(str.isspace, text))])
 
 
@@ -228,9 +212,214 @@ def warn_of_unspaced(sample: Sequence[int] | np.ndarray, settings: VectorizerSet
         return
     n_characters, n_unspaced, n_spaces = sample
     if n_unspaced > MIN_SHARE * n_characters and n_spaces < MAX_SPACES * n_unspaced:
-        warnings.warn(
-            "there are no spaces between the words of these texts, as in Chinese, Japanese or Thai, so that whole phrases "
-            "count as words, and new texts have hardly any of them: count characters (--analyzer char --ngrams 1,2; "
-            "analyzer='char', ngram_range=(1, 2)), or put spaces between words first",
-            stacklevel=2,
-        )
+        problem = "there are no spaces between the words of these texts, as in Chinese, Japanese or Thai, so that whole phrases"
+        advice = "count characters (--analyzer char --ngrams 1,2; analyzer='char', ngram_range=(1, 2))"
+        effect = "count as words, and new texts have hardly any of them"
+        warnings.warn(f"{problem} {effect}: {advice}, or put spaces between words first", stacklevel=2)
+
+
+MAX_EXAMPLES = 5
+MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as documents
+LONGEST = 60  # characters of an unknown label that a message shows
+NONE = ""
+"""The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
+MIXED = "is a text in some places of the sources and not in others: write all alike"
+
+
+class NoLabelError(IngestError):
+    first: bool = True
+    """Whether no document before it has one, as far as is known."""
+
+
+@dataclass
+class RowValidator:
+    """Decides about every record: documents pass, bad records raise or are counted."""
+
+    on_error: Literal["raise", "skip"] = "raise"  # stop at the first bad record, or leave bad ones out and count them
+    known_classes: frozenset[str] | None = None  # the only labels allowed; None: any
+    numeric: bool = False  # labels have to be finite numbers
+    separator: str | None = None  # stands between the labels of a document; or these are a list; it may have none
+    unlabelled: str | None = None  # the label that stands for none: such documents, and those without, have `NONE`
+    start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
+    skipped: int = 0  # records left out so far
+    examples: list[str] = field(default_factory=list)  # the messages of the first few of them
+    labelled: bool = False  # whether a record with a label has passed
+    texts: dict[str, bool] = field(default_factory=dict)  # whether each label that passed was a text, by its name
+    _passed: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
+
+    def reject(self, path: Path, line: int, problem: str | IngestError, unit: str = "line") -> None:
+        """Record the bad line `line` (counted from 1) of `path`, or raise what is wrong with it as IngestError."""
+        if self.on_error == "skip" and len(self.examples) >= MAX_EXAMPLES:
+            self.skipped += 1
+            return
+        if self.start:  # lines are counted only when somebody asks
+            rest = self.start
+            with path.open("rb") as file:
+                while rest > 0 and (chunk := file.read(min(1 << 22, rest))):
+                    line += chunk.count(b"\n")
+                    rest -= len(chunk)
+        error = problem if isinstance(problem, IngestError) else IngestError(problem)
+        error.path, error.record, error.unit = str(path), line, unit
+        if self.on_error == "raise":
+            error.hint = f"{{on_error='skip'}} leaves such {unit}s out"
+            if isinstance(error, NoLabelError):
+                error.first = not (self.labelled or self.start)
+            raise error
+        self.skipped += 1
+        self.examples.append(str(error))
+
+    def merge(self, skipped: int, examples: list[str]) -> None:
+        self.skipped += skipped
+        self.examples += examples[: MAX_EXAMPLES - len(self.examples)]
+
+    def check(self, path: Path, batch: RecordBatch) -> Records:
+        """Return the documents of a batch; its other records are rejected, in order. A text that is null is empty."""
+        problems, decode, columns = batch.problems, batch.errors, []
+        for column in batch.texts:
+            texts = column if isinstance(column, Texts) else texts_of_arrow(column)
+            if texts is None:
+                values = listed(column)
+                for row, value in enumerate(values):
+                    if value is not None and not isinstance(value, str):
+                        problems.setdefault(row, f"the text is {value!r:.60}, not a string")
+                texts = texts_of_strings([value if isinstance(value, str) else "" for value in values])
+            columns.append(texts)
+            if batch.are_valid or not len(texts) or is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1])):
+                continue
+            for row, text in enumerate(listed(texts, decode)):
+                if problem := not_unicode(text):
+                    problems.setdefault(row, f"the text has {problem}")
+        if len(columns) != 1:  # of a matrix none
+            parts = zip(*(column.encoded() for column in columns), strict=True)
+            columns = [texts_of_bytes(list(map(b"\n".join, parts)) if columns else [b""] * len(batch))]
+        labels: list[Any] = [] if self.unlabelled is None else [NONE] * len(batch)
+        if "label" in batch.roles:
+            # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
+            column, passed_labels = batch.roles["label"], self._passed
+            raw: list[Any] = column.encoded() if isinstance(column, Texts) else listed(column)
+            labels = [passed_labels.get(label) if isinstance(label, str | bytes) else None for label in raw]
+            for row, label in enumerate(raw) if None in labels else ():
+                if labels[row] is None and row not in problems:
+                    try:
+                        labels[row] = self.class_of(label.decode("utf-8", decode) if type(label) is bytes else label)
+                    except IngestError as error:
+                        problems[row] = error
+                        continue
+                    if isinstance(label, str | bytes) and len(passed_labels) < MOST_NAMES:
+                        passed_labels[label] = labels[row]
+        beside = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
+        for role in ("id", "group"):
+            for row, value in enumerate(beside.get(role, ())):
+                if not isinstance(value, str | int):
+                    missing = "missing" if value is None else f"{value!r:.60}"
+                    problems.setdefault(row, f"the {role} is {missing}")
+                elif isinstance(value, str) and (problem := not_unicode(value)):
+                    problems.setdefault(row, f"the {role} has {problem}")
+        groups, weights = (list(map(str, beside["group"])) if "group" in beside else None), None
+        if "weight" in beside:
+            weights = np.full(len(batch), np.nan)
+            for row, value in enumerate(beside["weight"]):
+                with suppress(ValueError):
+                    weights[row] = float(str(value))
+                if not 0 <= weights[row] < np.inf:
+                    problems.setdefault(row, f"the weight is {value!r:.40}: weights are numbers from 0 on")
+        passed = np.ones(len(batch), bool)
+        passed[list(problems)] = False
+        first = int(batch.numbers[passed.argmax()]) if labels and passed.any() else 1 << 62
+        rejected = [(int(batch.numbers[row]), why) for row, why in problems.items() if why is not None]
+        for number, why in sorted([*rejected, *batch.invalid.items()], key=lambda item: item[0]):
+            self.labelled = self.labelled or number > first
+            self.reject(path, number, why, batch.unit)
+        self.labelled = self.labelled or first < 1 << 62
+        records = Records(columns[0], labels, beside.get("id"), batch.beside, groups, weights, batch.matrix)
+        return records if passed.all() else records.take(np.flatnonzero(passed))
+
+    def class_of(self, raw: object) -> str:
+        """Return a label, or the set of several, as a class name without blanks around it, or raise IngestError."""
+        if self.unlabelled is not None:
+            missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
+            if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
+                return NONE
+        labels, names = [raw], set[str]()
+        if self.separator is not None and isinstance(raw, str):
+            labels = [part for part in raw.split(self.separator) if part.strip()]
+        elif self.separator is not None and isinstance(raw, list):
+            labels = raw
+        advice = "--unlabelled '' takes such documents as ones without a label"
+        for label in labels:
+            name = label_name(label)
+            if label is None:
+                raise NoLabelError(f"the label is missing; {advice}")
+            if isinstance(label, list):
+                raise IngestError(f"the label is a list, {label!r:.60}: --label-separator , takes the labels of lists")
+            if name is None:
+                raise IngestError(f"the label is {label!r}, neither a text nor a finite number")
+            if not name:
+                raise NoLabelError(f"the label is empty; {advice} (or one of several, or none: --label-separator ,)")
+            if name.endswith("\0"):
+                raise IngestError(f"the label {name!r} ends with a NUL, which arrays drop: remove it")
+            if problem := not_unicode(name):
+                raise IngestError(f"the label has {problem}")
+            names.add(name)
+            if self.numeric:
+                with suppress(ValueError):
+                    if math.isfinite(float(name)):
+                        continue
+                raise IngestError(f"the label {name!r} is not a finite number, which targets have to be")
+            if self.known_classes is not None and name not in self.known_classes:
+                classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
+                hint = f"; labels are cut at {self.separator!r}, or at --label-separator" * (self.separator is not None)
+                if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
+                    hint = f"; it differs from {min(alike)!r} only by Unicode normalisation: write both in one form"
+                shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
+                raise IngestError(f"label {shown!r} is not among the classes ({classes}){hint}")
+            if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
+                raise IngestError(f"the label {label!r} {MIXED}")
+        return name_of(tuple(sorted(names))) if self.separator is not None else min(names)
+
+
+def class_name(label: ClassLabel | LabelSet) -> str:
+    """Return the name that a class of a corpus has in sources: that of a label, or of a set of them."""
+    if isinstance(label, tuple):
+        return name_of(tuple(sorted(str(label_name(one)) for one in label)))
+    return str(label_name(label))
+
+
+def label_name(raw: object) -> str | None:
+    """Return a label as text (1.0 becomes "1", True becomes "true"), or None for anything but a text or a number."""
+    if isinstance(raw, str):
+        return raw.strip()
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    if isinstance(raw, float):
+        return None if not math.isfinite(raw) else str(int(raw)) if raw.is_integer() else str(raw)
+    return str(raw) if isinstance(raw, int) else None
+
+
+def not_unicode(text: str) -> str | None:
+    """Return why `text` cannot be stored as UTF-8, if so; readers decode with "surrogateescape" or "surrogatepass"."""
+    if text.isascii():
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        if 0xDC80 <= code <= 0xDCFF:
+            return f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the right one (--encoding)"
+        return f"half of a surrogate pair, U+{code:04X}"
+    return None
+
+
+def warn_of_lookalikes(labels: Iterable[object]) -> None:
+    """Warn of labels that differ only by the code points that spell the same letters."""
+    spellings: dict[str, str] = {}
+    for label in labels:
+        other = spellings.setdefault(unicodedata.normalize("NFC", label), label) if isinstance(label, str) else label
+        if other != label:
+            two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by Unicode normalisation"
+            problem = f"two labels look alike, and are two classes: {two}"
+            warnings.warn(f"{problem}; write all in one form, such as NFC", stacklevel=2)

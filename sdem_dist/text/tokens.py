@@ -199,7 +199,7 @@ class Tokenizer:
         rewritten = Texts(out, np.empty(n_texts, np.int64), np.empty(n_texts, np.int64))
         if not code_points.rewrite(texts.pieces, rules, rewritten.pieces):
             # the lower case of this letter depends on its neighbours, so that Python is to say it
-            encoded, letter = [texts.bytes_of(i) for i in range(n_texts)], FINAL_SIGMA.encode()
+            encoded, letter = texts.encoded(), FINAL_SIGMA.encode()
             for i, text in enumerate(encoded):
                 if letter in text:
                     encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
@@ -238,9 +238,8 @@ class Tokenizer:
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         if self.settings.analyzer != "word":
-            return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets_of_lengths(
-                terms
-            )
+            characters = "".join(terms).encode("utf-32-le", "surrogatepass")
+            return np.frombuffer(characters, np.int32), offsets_of_lengths(terms)
         texts, bounds = texts_of_strings(terms), np.arange(len(terms) + 1)
         if self._analyze is None:
             spaces = np.flatnonzero(texts.data == 0x20)
@@ -277,14 +276,10 @@ class NgramCounter:
 
     def parts(self, texts: Texts, tallied: np.ndarray | None = None) -> list[CsrCounts]:
         """Count texts, some at a time; those `tallied` have part in the terms' documents and occurrences."""
-        parts = []
-        for first, stop in pieces(texts.sizes, PIECE):
-            part = self.count(texts.take(slice(first, stop)), None if tallied is None else tallied[first:stop])
-            parts.append(part._replace(nodes=part.nodes.copy(), counts=part.counts.copy()))
-        return parts
+        tallied = np.zeros(len(texts), bool) if tallied is None else tallied
+        return [self.count(texts.take(slice(a, b)), tallied[a:b]) for a, b in pieces(texts.sizes, PIECE)]
 
-    def count(self, texts: Texts, tallied: np.ndarray | None = None) -> CsrCounts:
-        """Count texts, in memory that the next call overwrites."""
+    def count(self, texts: Texts, tallied: np.ndarray) -> CsrCounts:
         tokens = self.tokenizer.tokens(texts)
         if not self._grows:
             self.n_words += len(tokens.ids)
@@ -293,14 +288,14 @@ class NgramCounter:
         most = int(tokens.bounds[-1]) * (longest - shortest + 1) + len(sizes)
         nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))
         level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
-        if tallied is None or self.tally.shape[1] == 1:
+        if self.tally.shape[1] == 1:
             tallied = np.zeros(len(texts), bool)
         indptr, whole_if_short = np.zeros(len(texts) + 1, np.int64), self.tokenizer.settings.analyzer == "char_wb"
         form = spelling.Form(shortest, longest, whole_if_short, self._grows, self._n_entries)
         entries = spelling.Entries(indptr, nodes, counts)
         n = self._fill(lambda tree, done: spelling.count(tokens, tallied, form, tree, done, level, entries))
         self._n_entries += n
-        return CsrCounts(indptr, nodes[:n], counts[:n])
+        return CsrCounts(indptr, nodes[:n].copy(), counts[:n].copy())  # the next call overwrites these
 
     def insert(self, terms: list[str]) -> np.ndarray:
         """Add given n-grams; return the node of each, int32, -1 for one without words."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from threading import Lock, local
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,15 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.kernels.spelling import arrange, murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.terms import Trie, sorted_terms
-from sdem_dist.text.texts import Texts, parts_of_strings, pieces, sample_scripts, texts_of_strings, warn_of_unspaced
+from sdem_dist.text.texts import (
+    Texts,
+    listed,
+    parts_of_strings,
+    pieces,
+    sample_scripts,
+    texts_of_strings,
+    warn_of_unspaced,
+)
 from sdem_dist.text.tokens import CsrCounts, NgramCounter
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
@@ -80,7 +87,7 @@ def count_texts(
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is None:
         warn_of_unspaced(sample_scripts(texts), settings)
-    return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
+    return TextTransformer(settings, vocabulary).counts(texts).astype(np.int64), list(vocabulary or ())
 
 
 def learned_texts(
@@ -103,8 +110,7 @@ def learned_texts(
         if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
             words += spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
         else:
-            limits = pairwise((bounds - bounds[0]).tolist())
-            words += [spelled[a : b - 1].decode("utf-8", "surrogatepass") for a, b in limits]
+            words += listed(Texts(data, bounds[:-1], bounds[1:] - 1))
     counter.tally = counter.tally[:0].copy()  # each thread that counts has its own
     return matrix, words, TextTransformer(settings, words, (counter, columns))
 
@@ -122,60 +128,51 @@ class TextTransformer:
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings, self._terms, self._learned, self._owner = settings, vocabulary, learned, owner
-        self._counters: list[NgramCounter] = []  # those that have part in `unknown_share`
-        self._making, self._own = Lock(), local()
+        self._counters: list[NgramCounter] = []  # of words, where terms are given
+        self._making, self._of_thread = Lock(), local()
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
         return TextTransformer, (self._settings, self._terms, None, self._owner)  # stemmers cannot be sent
 
+    def _counter(self) -> tuple[NgramCounter, np.ndarray]:
+        if self._settings.kind == "hashing":
+            return NgramCounter(self._settings, tallies=False), np.zeros(0, np.int32)
+        with self._making:  # made when it is first needed: a driver of workers does not count
+            if self._learned is None:
+                counter = NgramCounter(self._settings, tallies=False)
+                nodes = counter.insert(list(self._terms or ()))
+                columns = np.full(counter.n_nodes, -1, np.int32)
+                columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+                self._learned = counter, columns
+        counter = NgramCounter(self._settings, learned=self._learned[0])
+        self._counters += [counter] if self._settings.analyzer == "word" else []
+        return counter, self._learned[1]
+
     def counts(self, texts: Texts) -> sp.csr_matrix:
-        """Return int32 counts, indices sorted; these texts have no part in `unknown_share`."""
-        if not hasattr(self._own, "count"):  # this thread's; it keeps memory, since allocating it anew is slow
-            self._own.count = self.counter(np.int32, examined=False)
-        return self._own.count(texts)
-
-    def counter(self, dtype: type = np.int64, *, examined: bool = True) -> Callable[[Texts], sp.csr_matrix]:
-        """Return a thread's function from texts to counts, indices sorted; those `examined` are in `unknown_share`."""
-        settings, hashes = self._settings, self._settings.kind == "hashing"
-        n_features = settings.n_features or 1 if hashes else len(self._terms or ())
-        if hashes:
-            counter, columns = NgramCounter(settings, tallies=False), np.zeros(0, np.int32)
-        else:
-            with self._making:  # made when it is first needed: a driver of workers does not count
-                if self._learned is None:
-                    counter = NgramCounter(settings, tallies=False)
-                    nodes = counter.insert(list(self._terms or ()))
-                    columns = np.full(counter.n_nodes, -1, np.int32)
-                    columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
-                    self._learned = counter, columns
-            learned, columns = self._learned
-            counter = NgramCounter(settings, learned=learned)
-            if examined and settings.analyzer == "word":
-                self._counters.append(counter)
-
-        def count(texts: Texts) -> sp.csr_matrix:
-            nonlocal counter, columns
-            parts = []
-            for first, stop in pieces(texts.sizes, tokens.PIECE):
-                if hashes and counter.n_nodes > MOST_HASHED:
-                    counter, columns = NgramCounter(settings, tallies=False), np.zeros(0, np.int32)
-                try:
-                    part = counter.count(texts.take(slice(first, stop)))
-                except PatternError as error:
-                    raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
-                if hashes:  # the columns of scikit-learn's FeatureHasher without signs, of terms that are new
-                    nodes = counter.parents[: counter.n_nodes], counter.lasts[: counter.n_nodes]
-                    data, bounds = counter.tokenizer.spelling.texts(*nodes, len(columns))
-                    hashed = np.empty(len(bounds) - 1, np.int32)
-                    murmur(data, bounds, hashed)
-                    new = np.abs(hashed.astype(np.int64))
-                    # the one number without a positive counterpart, as FeatureHasher takes it
-                    new[hashed == np.iinfo(np.int32).min] = 2**31 - 1 - (n_features - 1)
-                    columns = np.concatenate([columns, (new % n_features).astype(np.int32)])
-                parts.append(arranged([part], columns, dtype))
-            return matrix_of(joined(parts), n_features)
-
-        return count
+        """Return int32 counts, indices sorted."""
+        hashes, of_thread, parts = self._settings.kind == "hashing", self._of_thread, list[CsrCounts]()
+        n_features = self._settings.n_features or 1 if hashes else len(self._terms or ())
+        for first, stop in pieces(texts.sizes, tokens.PIECE):
+            counter, columns = getattr(of_thread, "counter", None) or self._counter()
+            if hashes and counter.n_nodes > MOST_HASHED:
+                counter, columns = self._counter()
+            try:
+                part = counter.count(texts.take(slice(first, stop)), np.zeros(stop - first, bool))
+            except PatternError as error:
+                error.path = self._owner or None
+                raise
+            if hashes:  # the columns of scikit-learn's FeatureHasher without signs, of terms that are new
+                nodes = counter.parents[: counter.n_nodes], counter.lasts[: counter.n_nodes]
+                data, bounds = counter.tokenizer.spelling.texts(*nodes, len(columns))
+                hashed = np.empty(len(bounds) - 1, np.int32)
+                murmur(data, bounds, hashed)
+                new = np.abs(hashed.astype(np.int64))
+                # the one number without a positive counterpart, as FeatureHasher takes it
+                new[hashed == np.iinfo(np.int32).min] = 2**31 - 1 - (n_features - 1)
+                columns = np.concatenate([columns, (new % n_features).astype(np.int32)])
+            of_thread.counter = counter, columns  # it keeps memory, since allocating it anew is slow
+            parts.append(arranged([part], columns, np.int32))
+        return matrix_of(joined(parts), n_features)
 
     @property
     def unknown_share(self) -> float | None:

@@ -6,41 +6,44 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from sdem_dist.counted import is_count
+import msgspec
+import numpy as np
+
 from sdem_dist.errors import IngestError
 from sdem_dist.records import record
 from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
-    import regex
+    pass
 
 KERNEL_PATTERN = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
 """Patterns of runs of one kind of code points, of one at least or two: kernels find these."""
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
-LONGEST_GRAM = 1_000  # analyzers set memory aside for as many starts, and settings may come from a file
-MAX_LENGTH = 1000  # characters of a pattern
+Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
+_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number from 1"}
+_MEANINGS |= {"Fraction": "a fraction from 0.0 to 1.0", "tuple[Length, Length]": "two lengths from 1 to 1000"}
+_MEANINGS |= {
+    "tuple[str, ...]": "words",
+    "Literal[": "one of [",
+    " | ": " or ",
+    "bool": "True or False",
+    "str": "a text",
+}
 MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
 TEXT_SECONDS = 5.0  # to split one text; more of a long one
 CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
 
 
 class PatternError(IngestError):
-    def __init__(self, problem: str = "", *, pattern: str = "", path: str | None = None) -> None:
-        hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
-        super().__init__(problem, path=path or None, hint=hint)
-        self.pattern = pattern
-
-
-@lru_cache(maxsize=8)
-def _compiled(pattern: str) -> regex.Pattern[str]:
-    import regex
-
-    return regex.compile(pattern, regex.VERSION0)
+    pattern = ""
 
 
 def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
@@ -49,14 +52,24 @@ def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
         group = re.compile(pattern).groups
         yield from (match.span(group) for match in re.finditer(pattern, text))
         return
-    compiled, seconds = _compiled(pattern), TEXT_SECONDS + len(text) / CHARACTERS_PER_SECOND
+    import regex
+
+    compiled, seconds = regex.compile(pattern, regex.VERSION0), TEXT_SECONDS + len(text) / CHARACTERS_PER_SECOND
     try:
         for match in compiled.finditer(text, timeout=seconds):
             yield match.span(compiled.groups)
     except (TimeoutError, MemoryError) as error:
         problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
         where = f"on the text of {len(text):,} characters that begins with {text[:40]!r}"
-        raise PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern) from None
+        hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
+        slow = PatternError(f"token_pattern {pattern!r} {problem} {where}", hint=hint)
+        slow.pattern = pattern
+        raise slow from None
+
+
+@lru_cache(maxsize=1)
+def _types() -> dict[str, Any]:
+    return get_type_hints(VectorizerSettings, include_extras=True)
 
 
 @record
@@ -82,69 +95,49 @@ class VectorizerSettings:
 
     kind: Literal["count", "hashing", "matrix"] = "count"
     lowercase: bool = True
-    token_pattern: str = TOKEN_PATTERN
-    stop_words: str | tuple[str, ...] | None = None
+    token_pattern: Pattern = TOKEN_PATTERN
+    stop_words: Literal["english"] | tuple[str, ...] | None = None
     analyzer: Literal["word", "char", "char_wb"] = "word"
-    ngram_range: tuple[int, int] = (1, 1)
-    min_df: int | float = 1
-    max_df: int | float = 1.0
-    max_features: int | None = None
-    n_features: int | None = None
+    ngram_range: tuple[Length, Length] = (1, 1)
+    min_df: Count | Fraction = 1
+    max_df: Count | Fraction = 1.0
+    max_features: Count | None = None
+    n_features: Count | None = None
     stem: str | None = None
     strip_accents: Literal["ascii", "unicode"] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.stop_words, Collection) and not isinstance(self.stop_words, str):
-            object.__setattr__(self, "stop_words", tuple(self.stop_words))
-        if isinstance(self.ngram_range, Sequence):
-            object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
-        words, grams = self.stop_words, self.ngram_range
-        are_words = isinstance(words, tuple) and all(isinstance(word, str) for word in words)
-        are_lengths = isinstance(grams, tuple) and len(grams) == 2 and all(map(is_count, grams))
-        are_lengths = are_lengths and grams[0] <= grams[1] <= LONGEST_GRAM
-        rules = {
-            "kind": (self.kind in ("count", "hashing", "matrix"), "one of 'count', 'hashing', 'matrix'"),
-            "lowercase": (isinstance(self.lowercase, bool), "one of True, False"),
-            "analyzer": (self.analyzer in ("word", "char", "char_wb"), "one of 'word', 'char', 'char_wb'"),
-            "strip_accents": (self.strip_accents in ("ascii", "unicode", None), "one of 'ascii', 'unicode', None"),
-            "token_pattern": (isinstance(self.token_pattern, str), "a regular expression"),
-            "stop_words": (are_words or words in (None, "english"), "'english', a list of words or None"),
-            "ngram_range": (are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
-            "stem": (self.stem is None or isinstance(self.stem, str), "a language or None"),
-        }
-        for name in ("min_df", "max_df"):
+        for name, kind in _types().items():
             value = getattr(self, name)
-            is_frequency = is_count(value) if isinstance(value, int) else isinstance(value, float) and 0 <= value <= 1
-            rules[name] = is_frequency, "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
-        for name in ("max_features", "n_features"):
-            value = getattr(self, name)
-            rules[name] = value is None or is_count(value), "a whole number from 1 or None"
-        for name, (is_valid, rule) in rules.items():
-            if not is_valid:
-                raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            try:
+                object.__setattr__(self, name, msgspec.convert(value, kind))
+            except msgspec.ValidationError:
+                rule = type(self).__annotations__[name]
+                for word, meaning in _MEANINGS.items():
+                    rule = rule.replace(word, meaning)
+                raise ValueError(f"{name} is {rule}, not {value!r}") from None
+        if self.ngram_range[0] > self.ngram_range[1]:
+            raise ValueError(f"ngram_range is two lengths, the shorter first, not {self.ngram_range}")
         pattern = self.token_pattern
-        if len(pattern) > MAX_LENGTH:
-            raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {MAX_LENGTH}")
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
             raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
         if not KERNEL_PATTERN.fullmatch(pattern):
             import regex
 
             try:
-                groups = _compiled(pattern).groups
+                groups = regex.compile(pattern, regex.VERSION0).groups
             except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
                 raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
             if groups > 1:
                 raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
         stemming(self.stem)
         changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default and f.name != "kind"]
-        of_kind = {"matrix": changed, "hashing": ["min_df", "max_df", "max_features"], "count": ["n_features"]}[
-            self.kind
-        ]
+        of_kind = {"matrix": changed, "hashing": ["min_df", "max_df", "max_features"], "count": ["n_features"]}
         of_analyzer = ["token_pattern", "stop_words", "stem"] if self.analyzer != "word" else []
-        for what, names in ((f"kind {self.kind!r}", of_kind), (f"analyzer {self.analyzer!r}", of_analyzer)):
+        for what, names in (("kind", of_kind[self.kind]), ("analyzer", of_analyzer)):
             if useless := [name for name in changed if name in names]:
-                raise ValueError(f"{', '.join(useless)} does not apply to {what}")
+                raise ValueError(f"{', '.join(useless)} does not apply to {what} {getattr(self, what)!r}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
 
@@ -156,8 +149,7 @@ class VectorizerSettings:
 
     def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
-        values = dataclasses.asdict(self).items()
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+        return dict(msgspec.to_builtins(self))
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
@@ -167,6 +159,7 @@ class VectorizerSettings:
         return cls(**values)
 
 
+@lru_cache(maxsize=8)
 def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
     if settings.stop_words == "english":
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -196,25 +189,24 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
     from sklearn.feature_extraction.text import CountVectorizer
 
     shared = {name: getattr(settings, name) for name in ("lowercase", "analyzer", "ngram_range", "strip_accents")}
-    if settings.analyzer != "word":
-        return CountVectorizer(**shared).build_analyzer()
+    if settings.analyzer == "word":  # scikit-learn would compare stop words with stems
+        shared |= {"tokenizer": lambda text: tokens_in(text, settings)[0], "token_pattern": None}
+    return CountVectorizer(**shared).build_analyzer()
+
+
+def tokens_in(text: str, settings: VectorizerSettings) -> tuple[list[str], list[tuple[int, int]]]:
+    """Return the words of a text, stemmed, without stop words, and where they stand, see `token_spans`."""
     stopped, stem = stopped_words(settings), stemming(settings.stem)
-
-    def tokenize(text: str) -> list[str]:
-        # scikit-learn would compare stop words with what its tokeniser returns, which are stems
-        spans = token_spans(settings.token_pattern, text)
-        tokens = (text[start:stop] if start >= 0 else "" for start, stop in spans)  # as re.findall has groups
-        words = [token for token in tokens if token not in stopped]
-        return words if stem is None else list(stem(words))
-
-    return CountVectorizer(tokenizer=tokenize, token_pattern=None, **shared).build_analyzer()
+    spans = [(a, b) for a, b in token_spans(settings.token_pattern, text) if text[a:b] not in stopped]
+    words = [text[a:b] for a, b in spans]
+    return words if stem is None else list(stem(words)), spans
 
 
 Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
 
 
 class Mark(NamedTuple):
-    """A stretch ``text[start:stop]`` with its part of a sum."""
+    """A part of a text, ``text[start:stop]``, with its share of a sum."""
 
     start: int
     stop: int
@@ -244,15 +236,11 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
         rewritten = "".join(letters)
         origins = [origin for origin, new in zip(origins, letters, strict=True) for _ in new]
     if settings.analyzer == "word":
-        stopped, stem = stopped_words(settings), stemming(settings.stem)
-        every = token_spans(settings.token_pattern, rewritten)
-        spans = [(a, b) for a, b in every if a < b and rewritten[a:b] not in stopped]
-        tokens = [rewritten[a:b] for a, b in spans]
-        tokens = tokens if stem is None else stem(tokens)
+        tokens, spans = tokens_in(rewritten, settings)
     else:  # runs of white space are one blank
         spans = [match.span() for match in re.finditer(r"\s\s+|.", rewritten, re.DOTALL)]
         tokens = [" " if b - a > 1 else rewritten[a] for a, b in spans]
-    units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True)]
+    units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True) if a < b]
     sequences, of_words = [units], settings.analyzer == "char_wb"
     if of_words:
         words = [list(word) for is_blank, word in groupby(units, lambda unit: unit[0].isspace()) if not is_blank]

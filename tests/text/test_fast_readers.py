@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sdem_dist.errors import IngestError
 from sdem_dist.text.sources import Reading, foreign, source_format
 from sdem_dist.text.splits import InputSplit, predict_splits
-from sdem_dist.text.validation import RowValidator, not_unicode
+from sdem_dist.text.texts import RowValidator, not_unicode
 
 PIECES = [
     b"a", b"b,", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"\t", b" ", b"\x00", "é東".encode(), b"\xff", b"\xed\xa0\x80",

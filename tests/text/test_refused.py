@@ -160,7 +160,7 @@ ARGUMENTS = [
     ({"vocabulary_from": "unknown"}, "does not say how text became its numbers"),
     ({"vocabulary_from": "numbers"}, r"the sources hold text, but .* was made from numbers"),
     ({"vocabulary_from": "words", "settings": VectorizerSettings()}, "the settings are those of that corpus"),
-    ({"sources": "x.svm", "settings": VectorizerSettings(min_df=2)}, "min_df does not apply to sources of numbers"),
+    ({"sources": "x.svm", "settings": VectorizerSettings(min_df=2)}, "min_df does not apply to kind 'matrix'"),
     ({"reading": Reading(unlabelled=""), "targets": True}, "unlabelled is for classes"),
 ]  # fmt: skip
 
