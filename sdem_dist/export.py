@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "BernoulliNB", "CategoricalNB", "GaussianRegressor")
-"""Estimators that are exported."""
-_OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents")
 OPSET = 17
 LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
 DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
@@ -51,16 +49,16 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
 
     name, n_features, steps = type(model).__name__, model.n_features_in_, list[tuple[str, Any]]()
     if name not in EXPRESSIBLE:
-        others = ", ".join(EXPRESSIBLE)
-        raise ModelError(f"a {name} cannot be exported to scikit-learn yet; {others} can. save(path) keeps it")
+        can = ", ".join(EXPRESSIBLE)
+        raise ModelError(f"a {name} cannot be exported to scikit-learn yet; {can} can. save(path) keeps it")
     if name == "GaussianRegressor":
         coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": n_features}
         return Pipeline([("target", _with(LinearRegression(), **coefficients))])
     if name != "MultinomialNB":
         return Pipeline([("classes", _naive_bayes_of_table(name, model))])
-    weighting, factors = model.weighting_ or Weighting(), None
+    weighting, idf = model.weighting_ or Weighting(), dict[str, np.ndarray]()
     if weighting.form == "tfidf" or weighting.chooses:
-        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+        idf["idf_"] = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
     # p(class | d) is the softmax of ``coef @ weights(d) + intercept``. Means over classes are 0: numbers stay small.
     scale = (weighting.norm or weighting.scale) / model.temperature_
     coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
@@ -73,10 +71,9 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
     elif weighting.form == "binary":
         steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
-    if weighting.form == "tfidf" or factors is not None or weighting.norm > 0:
-        norm, use_idf = "l2" if weighting.norm > 0 else None, factors is not None
-        weigh = TfidfTransformer(norm=norm, sublinear_tf=weighting.form == "tfidf", use_idf=use_idf)
-        idf = {"idf_": factors} if use_idf else {}
+    if idf or weighting.norm > 0:
+        norm, sublinear = "l2" if weighting.norm > 0 else None, weighting.form == "tfidf"
+        weigh = TfidfTransformer(norm=norm, sublinear_tf=sublinear, use_idf=bool(idf))
         steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
     if len(coef) == 2:  # scikit-learn has one row: that of the second class against the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
@@ -88,25 +85,21 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
     """Return the scikit-learn vectorizer of settings of text; ModelError: it has none."""
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
+    problem = ""
     if settings.stem is not None:
-        raise ModelError(
-            f"the model stems words ({settings.stem}), and scikit-learn has no step for that: export it from counts "
-            "(from_counts=True, or --from-counts)"
-        )
-    if not KERNEL_PATTERN.fullmatch(settings.token_pattern):
-        raise ModelError(
-            f"the model's token_pattern {settings.token_pattern!r} is one of the library regex, and scikit-learn splits by "
-            "Python's: export it from counts (from_counts=True, or --from-counts)"
-        )
-    options: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
-    stopped = settings.stop_words
-    options["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped
+        problem = f"the model stems words ({settings.stem}), and scikit-learn has no step for that"
+    elif not KERNEL_PATTERN.fullmatch(settings.token_pattern):
+        problem = f"scikit-learn splits by patterns of Python, and the model by {settings.token_pattern!r} of regex"
+    if problem:
+        raise ModelError(f"{problem}: export it from counts (from_counts=True, or --from-counts)")
+    names = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents", "stop_words")
+    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    if isinstance(options["stop_words"], tuple):
+        options["stop_words"] = list(options["stop_words"])
     if settings.kind == "hashing":
         return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **options)
-    assert vocabulary is not None
-    vectorizer = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **options)
-    vectorizer.vocabulary_, vectorizer.fixed_vocabulary_ = vectorizer.vocabulary, True
-    return vectorizer
+    columns = {word: column for column, word in enumerate(vocabulary or ())}
+    return _with(CountVectorizer(vocabulary=columns, **options), vocabulary_=columns, fixed_vocabulary_=True)
 
 
 def _with(peer: Any, **attributes: Any) -> Any:
@@ -145,16 +138,14 @@ def why_from_counts(model: Any) -> str:
     if (model.vectorizer_ or {"kind": "matrix"})["kind"] == "matrix":
         return "the model was trained on counts"
     settings = VectorizerSettings.from_json(model.vectorizer_)
-    several = settings.ngram_range[1] > 1
+    stopped = settings.ngram_range[1] > 1 and bool(stopped_words(settings))
     obstacles = {
         "no operator hashes words as the model does": settings.kind == "hashing",
         "no operator stems words": settings.stem is not None,
         "no operator cuts texts into n-grams of characters as the model does": settings.analyzer != "word",
         "no operator strips accents": settings.strip_accents is not None,
-        "the token pattern is not the default one, and operators know other regular expressions than Python's": (
-            settings.token_pattern != TOKEN_PATTERN
-        ),
-        "no operator leaves stop words out before it makes n-grams": several and bool(stopped_words(settings)),
+        "the token pattern is not the default one, which alone operators know": settings.token_pattern != TOKEN_PATTERN,
+        "no operator leaves stop words out before it makes n-grams": stopped,
     }
     return next((reason for reason, applies in obstacles.items() if applies), "")
 
@@ -169,18 +160,12 @@ def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[s
     cut = {"tokenexp": f"[{word_characters()}]{{2,}}", "mincharnum": 1, "mark": 0, "pad_value": PADDING}
     nodes.append(helper.make_node("Tokenizer", [texts], ["words"], domain=DOMAIN, **cut))
     grams = sorted(((term.split(" "), column) for column, term in enumerate(vocabulary)), key=lambda g: len(g[0]))
-    longest = max((len(gram) for gram, _ in grams), default=1)
+    longest = len(grams[-1][0]) if grams else 1
     sizes = [sum(len(gram) for gram, _ in grams if len(gram) < n) for n in range(1, longest + 1)]
-    counted = {
-        "mode": "TF",
-        "min_gram_length": min((len(gram) for gram, _ in grams), default=1),
-        "max_gram_length": longest,
-        "max_skip_count": 0,
-        "ngram_counts": sizes,
-        "ngram_indexes": [column for _, column in grams],
-        "pool_strings": [word for gram, _ in grams for word in gram],
-    }
-    nodes.append(helper.make_node("TfIdfVectorizer", ["words"], ["single_counts"], **counted))
+    shortest = len(grams[0][0]) if grams else 1
+    lengths = {"min_gram_length": shortest, "max_gram_length": longest, "max_skip_count": 0, "ngram_counts": sizes}
+    pool = {"ngram_indexes": [k for _, k in grams], "pool_strings": [word for gram, _ in grams for word in gram]}
+    nodes.append(helper.make_node("TfIdfVectorizer", ["words"], ["single_counts"], mode="TF", **lengths, **pool))
     nodes.append(helper.make_node("Cast", ["single_counts"], ["counts"], to=11))  # to double
     return nodes
 
@@ -231,10 +216,8 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
     size = coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
     if size > LARGEST:
-        raise ModelError(
-            f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
-            "words (min_df, max_features)"
-        )
+        sizes = f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most"
+        raise ModelError(f"{sizes}: train it with fewer words (min_df, max_features)")
     helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []
 

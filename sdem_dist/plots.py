@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdem_dist.reports.top_words import Topic
 
 History = Sequence[Mapping[str, float]]
-FOUR = ("accuracy", "ncll", "hinge", "perplexity")
+Histories = History | Mapping[str, History]
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # of Okabe and Ito
 MARKERS = "osD^vP"
 WIDTH = 48  # characters of a label
@@ -40,21 +40,13 @@ def _plain(text: object, width: int = WIDTH) -> str:
     return f" {line}" if line.startswith("_") else line
 
 
-def _metrics_of(trainings: Mapping[str, History]) -> set[str]:
-    return {name for one in trainings.values() for entry in one for name in entry}
-
-
 def points(history: History, name: str) -> list[tuple[float, float]]:
     """Return the epochs and values of a metric, by its name in the history."""
     return [(h["epoch"], h[name]) for h in history if np.isfinite(h.get(name, np.nan))]
 
 
 def history(
-    histories: History | Mapping[str, History],
-    metric: str = "accuracy",
-    axes: Axes | None = None,
-    *,
-    prefix: str | None = None,
+    histories: Histories, metric: str = "accuracy", axes: Axes | None = None, *, prefix: str | None = None
 ) -> Axes:
     """Draw a metric by epoch: a line for each training, or of one training a line for each kind of documents.
 
@@ -70,11 +62,12 @@ def history(
     """
     from matplotlib.ticker import MaxNLocator
 
-    trainings, kinds = histories if isinstance(histories, Mapping) else {"": histories}, glossary.PREFIXES
-    names = _metrics_of(trainings)
+    several, kinds = isinstance(histories, Mapping), glossary.PREFIXES
+    trainings: Any = histories if several else {"": histories}
+    names = {name for one in trainings.values() for entry in one for name in entry}
     title, unit = glossary.metric(metric, prefix or "")
     colors = dict(zip(kinds.values(), COLORS, strict=False))
-    if not isinstance(histories, Mapping) and prefix is None:
+    if not several and prefix is None:
         lines = {kind: line for start, kind in kinds.items() if (line := points(histories, start + metric))}
     else:
         prefix = next((start for start in kinds if start + metric in names), "") if prefix is None else prefix
@@ -100,22 +93,6 @@ def history(
     if any(lines):
         axes.legend()
     return axes
-
-
-def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Sequence[str] = FOUR) -> Figure:
-    """Draw several metrics by epoch, a panel each; those that no history has are left out.
-
-    `trainings`: ``history_`` of models, by name. `prefix`: as for `history`.
-    """
-    from matplotlib.figure import Figure
-
-    drawn = [metric for metric in metrics if prefix + metric in _metrics_of(trainings)]
-    columns = 1 if len(drawn) < 2 else 2
-    rows = max(-(-len(drawn) // columns), 1)
-    figure = Figure(figsize=(5.5 * columns, 3.5 * rows), layout="constrained")
-    for i, metric in enumerate(drawn):
-        history(trainings, metric, figure.add_subplot(rows, columns, i + 1), prefix=prefix)
-    return figure
 
 
 def learning_curve(
@@ -200,26 +177,23 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     return axes
 
 
-def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
-    """Write the most probable and the most distinctive words of a topic, a member of ``model.topics()``."""
-    axes = _axes_or_new(axes)
-    axes.set_axis_off()
-    axes.set_title(f"{_plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
-    for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most distinctive", topic.distinctive)):
-        axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
-        for i, word in enumerate(words[:n_words]):
-            axes.text(x, 1.0 - (i + 1) / (n_words + 1), _plain(word, 20), va="top", fontsize=9)
-    return axes
-
-
 def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
-    """Write the words of topics, a panel each: those of a class in a row of their own, others in rows of four."""
+    """Write the most probable and the most distinctive words of topics, members of ``model.topics()``, a panel each.
+
+    Those of a class are in a row of their own, others in rows of four.
+    """
     from matplotlib.figure import Figure
 
     numbers = [t.number for t in topics]
     columns = max(numbers) + 1 if len(set(numbers)) < len(topics) else min(4, len(topics))
     rows = -(-len(topics) // columns)
     figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
-    for i, one in enumerate(topics, 1):
-        topic(one, figure.add_subplot(rows, columns, i), n_words=n_words)
+    for place, topic in enumerate(topics, 1):
+        axes = figure.add_subplot(rows, columns, place)
+        axes.set_axis_off()
+        axes.set_title(f"{_plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
+        for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most distinctive", topic.distinctive)):
+            axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
+            for i, word in enumerate(words[:n_words]):
+                axes.text(x, 1.0 - (i + 1) / (n_words + 1), _plain(word, 20), va="top", fontsize=9)
     return figure

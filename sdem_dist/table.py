@@ -69,9 +69,7 @@ class Table:
             content = cell(value)
             if tag == "td" and i in self.bars:
                 end = f"{100 * float(str(value)):.1f}%"
-                color = f"linear-gradient(90deg,rgba(86,180,233,.45) {end},transparent {end})"
-                inline = f"display:inline-block;min-width:4em;padding:0 .3em;background:{color}"
-                content = f'<span style="{inline}">{content}</span>'
+                style += f";background:linear-gradient(90deg,rgba(86,180,233,.45) {end},transparent {end})"
             cells.append(f'<{tag} style="{style}">{content}</{tag}>')
         return f"<tr>{''.join(cells)}</tr>"
 
@@ -88,13 +86,7 @@ def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
     sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
     more = f" and {len(sizes) - CLASSES_LISTED} more" if len(sizes) > CLASSES_LISTED else ""
     classes = ", ".join(f"{name} {n:,}" for name, n in sizes[:CLASSES_LISTED]) + more
-    entries = "values" if header.layout == "dense" else "nonzeros"
-    rows = {
-        "documents": f"{header.n_documents:,}",
-        "features": f"{header.n_features:,}",
-        "classes" if header.label_sets is None else "labels": classes,
-        "targets": f"{header.n_targets or ''}",
-        "layout": f"{header.layout}, {header.n_nonzeros:,} {entries}",
-        "texts": "kept" if has_texts else "not kept",
-    }
+    size = f"{header.n_features:,}, {header.layout}, {header.n_nonzeros:,} entries"
+    rows = {"documents": f"{header.n_documents:,}", "features": size, "targets": f"{header.n_targets or ''}"}
+    rows |= {"classes" if header.label_sets is None else "labels": classes, "texts": "kept" if has_texts else ""}
     return f"<p>Corpus {cell(path)}</p>{Table((), [row for row in rows.items() if row[1]], left=(0, 1)).html()}"

@@ -9,13 +9,14 @@ import sys
 import warnings
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from sdem_dist.counted import nearest, visible
 from sdem_dist.errors import SdemError, reraise_interrupt
 
+DISK_ERRORS = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO
 _COMMANDS = {
     "demo": ("demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
     "ingest": ("ingest", "ingest", "Turn text, tables or matrices into a corpus."),
@@ -35,30 +36,24 @@ _COMMANDS = {
     "help": ("options", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
     "doctor": ("cluster", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
-"""The module of a command, its name there, and its line in the help: no command is imported for the list of them."""
+"""The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
 
 
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, so that ``sdem --help`` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return them in the order in which a newcomer meets them."""
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        module, attribute, _ = _COMMANDS.get(name, ("", "", ""))
-        return getattr(import_module(f"sdem_dist.cli.{module}"), attribute) if module else None
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        if name not in _COMMANDS:
+            ctx.fail(f"No such command {name!r}: {nearest(name, _COMMANDS)}".rstrip(": "))
+        module, attribute, _ = _COMMANDS[name]
+        return cast(click.Command, getattr(import_module(f"sdem_dist.cli.{module}"), attribute))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, short) for name, (_, _, short) in _COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}: {nearest(args[0], _COMMANDS)}".rstrip(": "))
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
@@ -89,8 +84,8 @@ class LazyGroup(click.Group):
                     name = error.option_name.lstrip("-").replace("-", "_")  # perhaps a parameter of the estimator
                     error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
                 raise
-            except KeyboardInterrupt:  # commands that leave files behind say so themselves
-                click.echo("Interrupted.", err=True)
+            except KeyboardInterrupt:  # commands note here what they leave behind
+                click.echo(f"Interrupted{ctx.meta.get('remains', '')}.", err=True)
                 raise SystemExit(128 + signal.SIGINT) from None
             except (ValueError, ImportError) as error:  # a setting that does not fit, a package that is not installed
                 raise click.ClickException(visible(error)) from error
@@ -99,13 +94,12 @@ class LazyGroup(click.Group):
             except OSError as error:
                 if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
-                output_fails = False
-                with suppress(OSError, ValueError):
+                is_closed = False
+                with suppress(OSError, ValueError):  # there may be no file
                     poll = select.poll()
                     poll.register(sys.stdout.fileno(), 0)
-                    closed = any(event & select.POLLERR for _, event in poll.poll(0)) and error.errno == errno.EPIPE
-                    output_fails = closed or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-                if not output_fails:
+                    is_closed = any(event & select.POLLERR for _, event in poll.poll(0))
+                if not (error.errno in DISK_ERRORS or (error.errno == errno.EPIPE and is_closed)):
                     raise
                 # What its buffer holds is dropped: Python would try it again at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

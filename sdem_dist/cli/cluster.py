@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sdem_dist
-from sdem_dist.cli.options import LocalPath, filling, option, with_options
+from sdem_dist.cli.options import LocalPath, filling, option
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -28,15 +28,12 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         gateway = (self.remote_address or "").startswith(("http://", "https://"))  # which starts the workers
-        workers = None if gateway else self.workers
-        if self.cluster is not None and (self.scheduler is not None or workers is not None):
-            raise click.UsageError("give --cluster or one of --scheduler and --workers, not both")
-        if self.scheduler is not None and workers is not None:
-            raise click.UsageError("give --scheduler or --workers, not both")
+        places = self.cluster, self.scheduler, None if gateway else self.workers
+        if sum(place is not None for place in places) > 1:
+            raise click.UsageError("give one of --cluster, --scheduler and --workers, not both")
 
     @property
     def job_file(self) -> str | None:
-        """The file that describes the batch jobs of the workers, if they are such."""
         return None if self.cluster is None or "://" in self.cluster else self.cluster
 
     @property
@@ -65,18 +62,12 @@ class ClusterOptions:
 
 _SCHEDULER = """Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a
 Dask Gateway (https://host, with --workers)."""
-_JOBS = "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file (deploy/), or as --scheduler."
-_WORKERS = "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"
 _OPTIONS = (
     option("--scheduler", "ADDRESS", _SCHEDULER),
-    option("--workers", 1, _WORKERS),
-    option("--cluster", "FILE.yaml", _JOBS),
+    option("--workers", 1, "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"),
+    option("--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file, or as --scheduler."),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
-job_options = with_options(
-    option("--dry-run", None, "With --cluster: print the job script and stop."),
-    option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime."),
-)
 
 
 @click.group()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -55,50 +57,27 @@ def check_output(
         raise click.UsageError(f"{output} is a folder; name a file")
     elif output.is_file() and is_archive(output, KIND):
         raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
-    else:
-        for folder in output.absolute().parents:
-            if (folder / "zarr.json").exists():
-                raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
+    elif corpora := [folder for folder in output.absolute().parents if (folder / "zarr.json").exists()]:
+        raise click.UsageError(f"{output} is within the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
         raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
     if kind == "file":  # the folder of a log is made later
         check_writable(output)
 
 
-@contextmanager
-def say_what_remains(remains: str) -> Iterator[None]:
-    """Say of an interrupt what it leaves."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo(f"Interrupted; {remains}.", err=True)
-        raise SystemExit(130) from None
-
-
-@contextmanager
-def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere, or nothing."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    console, numbers = Console(stderr=True), dict[str, int]()  # by stage: of its bar, or of documents in its last line
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bars = Progress(*columns, console=console, transient=True)
+def ingest_progress(*, quiet: bool = False) -> Callable[[str, int, int | None], None] | None:
+    """Return what shows how far an ingest is: a line that changes on a terminal, some lines elsewhere; or nothing."""
+    numbers: dict[str, int] = {}  # by stage: of documents in its last line
 
     def show(stage: str, done: int, total: int | None) -> None:
-        if console.is_terminal:
-            if stage not in numbers:
-                numbers[stage] = bars.add_task(f"{stage} documents", total=total)
-            bars.update(TaskID(numbers[stage]), completed=done, total=total)
+        line = f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents"
+        if sys.stderr.isatty() and done != total:
+            click.echo(f"{line:<60}\r", err=True, nl=False)
         elif done >= 2 * numbers.get(stage, 5000) or (done == total and stage in numbers):
             numbers[stage] = done
-            click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
+            click.echo(line, err=True)
 
-    with bars if console.is_terminal else nullcontext():
-        yield show
+    return None if quiet else show
 
 
 def unshown_metrics(estimator: EngineEstimator) -> tuple[str, ...]:
@@ -119,10 +98,8 @@ def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
     from sdem_dist.inputs.validation import doubt
 
     header = corpus.header
-    if not header.classes or header.label_sets is not None:
-        return
     n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
-    if odd := doubt(n_classes, n_documents, header.classes[0]):
+    if header.label_sets is None and n_classes and (odd := doubt(n_classes, n_documents, header.classes[0])):
         where = "the column of the label" if column is None else f"column {column!r}"
         click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
 
@@ -132,11 +109,9 @@ def warn_of_single_labels(corpus: Corpus) -> None:
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
     follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
-        click.echo(
-            f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
-            "between labels? --label-separator says what does",
-            err=True,
-        )
+        single = f"no document has more than one label, such as {visible(max(sets)[0])!r}"
+        doubt = f"does {separator!r} stand between labels? --label-separator says what does"
+        click.echo(f"Warning: {single}: {doubt}", err=True)
 
 
 def say(text: object) -> None:
@@ -145,7 +120,6 @@ def say(text: object) -> None:
 
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:
-    """Say how many lines of sources were left out, if any were, and why the first one was."""
     if n:
         click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)
 
@@ -184,58 +158,49 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
     """Write a table of parts that were made for its suffix; it appears whole, or not at all."""
     from sdem_dist.storage.publish import publish_file
 
-    suffix = path.suffix.lower()
+    suffix, names = path.suffix.lower(), list[str]()
 
-    def checked() -> Iterator[Part]:
-        names: list[str] | None = None
-        for part in parts:
-            names = names or part[0]
-            if part[0] != names:
-                columns, earlier = (", ".join(map(repr, of)) for of in (part[0], names))
+    def checked() -> Iterator[Any]:
+        for columns, rows in parts:
+            if names and columns != names:
+                odd, earlier = (", ".join(map(repr, some)) for some in (columns, names))
                 raise click.UsageError(
-                    f"a source has the columns {columns}, and one before {earlier}: write a table of each"
+                    f"a source has the columns {odd}, and one before {earlier}: write a table of each"
                 )
-            yield part
-        if names is None:
+            if not names and suffix in (".csv", ".tsv"):
+                yield _text_rows({name: [name] for name in columns}, suffix)
+            names[:] = columns
+            yield rows
+        if not names:
             raise click.ClickException("the sources hold no document, so no table is written")
 
-    def write_rows(partial: Path) -> None:
-        with partial.open("wb") as file:
-            for number, (names, rows) in enumerate(checked()):
-                if number == 0 and suffix != ".jsonl":
-                    file.write(_text_rows({name: [name] for name in names}, suffix))
-                file.write(rows)
-
-    def write_parquet(partial: Path) -> None:
-        """Write parts; if a later one needs a wider type of a column, all before is written again."""
+    def write(partial: Path) -> None:
+        if suffix != ".parquet":
+            with partial.open("wb") as file:
+                file.writelines(checked())
+            return
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types, writer = pa.schema([]), None  # as far as known: null where no value was seen
-        try:
-            for _, rows in checked():
-                try:
-                    types = pa.unify_schemas([types, rows.schema], promote_options="permissive")
-                    schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in types])
-                    if writer is None:
-                        writer = pq.ParquetWriter(partial, schema)
-                    elif schema != writer.schema:
-                        writer.close()
-                        narrow = partial.replace(partial.with_name(f"{partial.name}.narrow"))
-                        writer = pq.ParquetWriter(partial, schema)
-                        with pq.ParquetFile(narrow) as file:
-                            for k in range(file.num_row_groups):
-                                writer.write_table(file.read_row_group(k).cast(schema))
-                        narrow.unlink()
-                    writer.write_table(rows.cast(schema))
-                except pa.ArrowException as error:
-                    raise click.ClickException(
-                        f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
-                    ) from error
-        finally:
-            (writer or pq.ParquetWriter(partial, types)).close()
+        schemas = []  # a later part may need a wider type of a column, so all wait in a file of Arrow's
+        with TemporaryFile(dir=partial.parent) as spool:
+            for rows in checked():
+                schemas.append(rows.schema)
+                with pa.ipc.new_stream(spool, rows.schema) as stream:
+                    stream.write_table(rows)
+            spool.seek(0)
+            try:
+                fields = pa.unify_schemas(schemas, promote_options="permissive")
+            except pa.ArrowException as error:
+                raise click.ClickException(
+                    f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
+                ) from error
+            schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in fields])
+            with pq.ParquetWriter(partial, schema) as writer:
+                for _ in schemas:
+                    writer.write_table(pa.ipc.open_stream(spool).read_all().cast(schema))
 
-    publish_file(path, write_parquet if suffix == ".parquet" else write_rows)
+    publish_file(path, write)
 
 
 def _as_text(value: object) -> str | None:

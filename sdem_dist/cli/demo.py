@@ -13,8 +13,10 @@ import sdem_dist
 from sdem_dist.cli.console import table
 from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted
+from sdem_dist.glossary import metric
 
 LOSSES: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
+METRICS = ("accuracy", "ncll", "hinge", "perplexity")
 
 
 @click.command()
@@ -27,9 +29,11 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     Collects the docstrings, ingests them as a zarr corpus with a held-out part, starts a Dask cluster on this machine,
     trains naive Bayes with each loss, and compares. Nothing is downloaded.
     """
+    from matplotlib.figure import Figure
+
     from sdem_dist import plots
     from sdem_dist.cluster import connected
-    from sdem_dist.reports.top_words import top_words
+    from sdem_dist.reports.top_words import word_weights
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
     from sdem_dist.text.docstrings import PACKAGES
@@ -47,37 +51,33 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     say(f"collected {len(texts):,} docstrings of {len(set(labels))} packages: {source}")
-    say("ingesting them: counting words, holding a fifth out")
     settings: dict[str, Any] = {"held_out": 0.2, "held_out_path": test_path, "overwrite": True}
     report = sdem_dist.ingest([source], corpus_path, VectorizerSettings(min_df=2), **settings)
     corpus, test = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
-    say(
-        f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
-        f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
-    )
-    models, scored = {}, {}
-    rows: list[tuple[str, ...]] = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
-    say("starting a Dask cluster on this machine")
+    say(f"ingested {report.n_documents:,} training documents, {report.n_features:,} words: {corpus_path}")
+    say(f"held out {report.n_held_out:,} documents: {test_path}")
+    rows: list[tuple[str, ...]] = [("loss", *(metric(name).name for name in METRICS), "documents/s")]
+    models: dict[str, sdem_dist.MultinomialNB] = {}
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
             model = sdem_dist.MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-            last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
-            scores = [last[f"validation_{name}"] for name in ("accuracy", "ncll", "hinge", "perplexity")]
-            speed = corpus.n_documents * len(model.history_) / seconds
-            rows.append((loss.upper(), *(f"{score:,.4f}" for score in scores), f"{speed:,.0f}"))
-            models[loss], scored[loss] = model, scores[0]
+            scores = [f"{model.history_[-1][f'validation_{name}']:,.4f}" for name in METRICS]
+            speed = corpus.n_documents * len(model.history_) / sum(entry["seconds"] for entry in model.history_)
+            rows.append((loss.upper(), *scores, f"{speed:,.0f}"))
+            models[loss] = model
     click.echo(table("On the held-out documents", rows))
     click.echo("Perplexity of losses with tf-idf weights cannot be compared with that of words.\n")
-    best = max(LOSSES, key=scored.__getitem__)
-    words = [(str(name), " ".join(words)) for name, words in top_words(models[best]).items()]
+    best = max(models, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
+    words = [(str(name), " ".join(words)) for name, words in word_weights(models[best]).items()]
     click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
-    picture = folder / "curves.png"
     histories = {loss.upper(): model.history_ for loss, model in models.items()}
-    plots.histories(histories, prefix="validation_").savefig(picture, dpi=110)
-    say(f"models: {folder}/*.model; curves on the held-out documents: {picture}")
-    click.echo(
-        f"\nNow yours: echo 'Return a lazy array chunked along every axis.' | sdem predict {folder / f'{best}.model'} -"
-    )
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    for name, axes in zip(METRICS, figure.subplots(2, 2).flat, strict=True):
+        plots.history(histories, name, axes, prefix="validation_")
+    figure.savefig(folder / "curves.png", dpi=110)
+    say(f"models: {folder}/*.model; curves on the held-out documents: {folder / 'curves.png'}")
+    example = "echo 'Return a lazy array chunked along every axis.'"
+    click.echo(f"\nNow yours: {example} | sdem predict {folder / f'{best}.model'} -")

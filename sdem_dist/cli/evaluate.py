@@ -35,14 +35,13 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean
     squared distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from
-    confidence, over 15 equal bins. The hinge loss comes last. Models trained by --loss nll also show -ln p(document,
-    class) (NLL) and perplexity (a word). After other trainings these mean little; --json has them in any case.
+    confidence, over 15 equal bins. Models trained by --loss nll also show -ln p(document, class) (NLL) and perplexity.
+    After other trainings these mean little; --json has them in any case.
 
     Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of
     right labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln
-    p(document) (nll) and perplexity. LatentDirichletAllocation: minus the log-likelihood of a word (word_nll), by the
-    left-to-right estimator, and its perplexity; compare models by these. The plug-in value (plug_in_nll) takes topics
-    that were found from the same words: it is too low, and lower with more topics.
+    p(document) and perplexity. LatentDirichletAllocation: minus the log-likelihood of a word by the left-to-right
+    estimator, and its perplexity. The plug-in value is of topics found from the same words, and therefore too low.
 
     --errors writes wrong predictions, the most confident first, with their telling words; of a regressor all documents,
     the largest error first. Of several labels it writes the documents that get a wrong label or lack one, and the words
@@ -68,9 +67,9 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
+    if options["particles"] is not None and "word_nll" not in estimator.spec.shown:
+        raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
     if options["particles"] is not None:
-        if "word_nll" not in estimator.spec.shown:
-            raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=options["particles"])
     beside, with_texts = None if cluster.is_local else model, errors is not None and cluster.is_local
     with (
@@ -80,8 +79,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         metrics = estimator.evaluate(documents, client=client)
         report: Any = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
-            rows = mistakes(estimator, report, documents)
-            console.write_table(errors, (console.part_of(errors.suffix.lower(), block) for block in rows))
+            blocks = mistakes(estimator, report, documents)
+            console.write_table(errors, (console.part_of(errors.suffix.lower(), block) for block in blocks))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
@@ -93,14 +92,13 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
-        console.say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
         unshown, header = console.unshown_metrics(estimator), documents.header
-        figures = named({name: value for name, value in metrics.items() if name not in unshown})
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
-        note = " per word, as the model weighs words" if weighted else " per word"
-        width = max(map(len, figures), default=0)
-        for name, value in figures.items():
-            click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+        note = "per word, as the model weighs words" if weighted else "per word"
+        figures = named({name: value for name, value in metrics.items() if name not in unshown})
+        rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
+        title = f"{counted(documents.n_documents - hidden, 'document')} of {corpus}"
+        click.echo(console.table(title, rows), nl=False)
         if full:
             console.say(f"\n{report.details()}")
     if errors is not None:
@@ -146,8 +144,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     """
     from sdem_dist.estimators.predictions import EngineClassifier
 
-    target = output or model
-    inputs = () if output is None else (corpus,)
+    target, inputs = output or model, () if output is None else (corpus,)
     console.check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")
     estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
@@ -156,13 +153,11 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
         estimator.calibrate_sets(held_out)
     estimator.save(target)
     sizes = [len(scores) for scores in estimator.set_scores_]
-    fewest = min(sizes)
-    limit = "no document: it is in every set, whatever the coverage"
-    if fewest:
-        coverage = f"{fewest / (fewest + 1):.4g}"
-        limit = f"the fewest, {counted(fewest, 'document')}: above --coverage {coverage} it is in every set"
+    n, limit = min(sizes), "no document: it is in every set, whatever the coverage"
+    if n:
+        limit = f"the fewest, {counted(n, 'document')}: above --coverage {n / (n + 1):.4g} it is in every set"
     console.say(f"{target}: {counted(sum(sizes), 'document')}")
-    console.say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")
+    console.say(f"class {estimator.classes_.tolist()[sizes.index(n)]!r} has {limit}")
 
 
 @click.command(no_args_is_help=True)
@@ -180,8 +175,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the
     model weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic
     models the topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of
-    training. Words that speak for the prediction are blue, those against it orange; without colours they stand in
-    brackets with their parts.
+    training. In the text the words that count most stand in brackets with their parts.
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
@@ -203,41 +197,24 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     if html is not None:
         console.check_output(html, (model,), options["overwrite"])
     estimator: Any = sdem_dist.load_model(model)
-    predicts = estimator.spec.predicts
+    predicts, rival = estimator.spec.predicts, list[object]()
     if predicts not in ("class", "number"):
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
-    rival: tuple[object, ...] = ()
     if against is not None and predicts == "number":
         raise click.UsageError(f"--against names a class, and {model} predicts numbers")
-    if against is not None and estimator.several_labels:
-        raise click.UsageError(
-            "--against is for one label a document; with several, each is compared with all documents without it"
-        )
     if against is not None:
         classes = {str(c): c for c in estimator.classes_.tolist()}
         if against not in classes:
-            some = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")
-            hint = nearest(against, classes)
-            raise click.ClickException(f"{against!r} is not among the model's classes ({some}); {hint}".rstrip("; "))
-        rival = (classes[against],)
+            names = (
+                f"{', '.join(list(classes)[:10])}{', ...' if len(classes) > 10 else ''}; {nearest(against, classes)}"
+            )
+            raise click.ClickException(f"{against!r} is not among the model's classes: {names}".rstrip("; "))
+        rival.append(classes[against])
     explanations = estimator.explain(list(texts), *rival)
     if html is not None:
-        body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in explanations)
-        write_page(html, "Explanations", body)
+        write_page(html, "Explanations", explanations._repr_html_())
         console.say(f"wrote {html}")
-        return
-    if options["as_json"]:
+    elif options["as_json"]:
         click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    terminal = Console(highlight=False, soft_wrap=True)
-    for i, explanation in enumerate(explanations):
-        click.echo("\n" if i else "", nl=False)
-        if not terminal.is_terminal or terminal.no_color:
-            console.say(str(explanation))
-        else:
-            console.say(explanation.without_text())
-            terminal.print()
-            terminal.print(Text.assemble(*explanation.styled()))
+    else:
+        console.say("\n\n".join(map(str, explanations)))

@@ -16,17 +16,7 @@ import click
 import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
-from sdem_dist.cli.options import (
-    READING,
-    WORDS,
-    Place,
-    Source,
-    SourceCommand,
-    option,
-    source_options,
-    typed_flags,
-    word_options,
-)
+from sdem_dist.cli.options import READING, WORDS, Place, Source, SourceCommand, option, typed_flags, word_options
 from sdem_dist.counted import counted, visible
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place
@@ -102,28 +92,26 @@ def documents_of(
 ) -> Iterator[Corpus]:
     """Yield corpora as one, or the documents of sources as a corpus that lies in a hidden folder meanwhile.
 
-    `estimator`: what learns from them, or is examined on them; None: something that needs labels.
-    `words`: how text of sources becomes words. None: as in the corpus `follows`; without one, as the model has them.
-    `also_read`: other paths of the command that options of reading may be for.
-    `beside`: the model, beside which the folder is; None: it is a temporary one.
-    `client`: its workers write the corpus, without the texts.
+    `estimator`: what learns from them, or is examined on them; None: something that needs labels. `words`: how text of
+    sources becomes words. None: as in the corpus `follows`; without one, as the model has them. `also_read`: other
+    paths of the command that options of reading may be for. `beside`: the model, beside which the folder is; None: it
+    is a temporary one. `client`: its workers write the corpus, without the texts.
     """
     from sdem_dist.text import ingest
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.texts import NoLabelError
     from sdem_dist.text.vectorizer import PatternError
 
-    if not any(map(is_source, paths)):
+    sources = list(filter(is_source, paths))
+    if not sources:
         read = () if any(map(is_source, also_read)) else READING
         refuse_for_a_corpus((*read, *(WORDS if follows is None else ())))
         yield sdem_dist.concat([sdem_dist.open_corpus(path) for path in paths])
         return
-    if not all(map(is_source, paths)):
-        path = next(filter(is_source, paths))
-        raise click.UsageError(
-            f"{path} is a source, and others are corpora: make a corpus of it with their vocabulary "
-            f"(sdem ingest {path} NAME.zarr --vocabulary-from CORPUS), and give that"
-        )
+    if len(sources) < len(paths):
+        command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
+        advice = f"make a corpus of it with their vocabulary ({command}), and give that"
+        raise click.UsageError(f"{sources[0]} is a source, and others are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
     if not reading.labelled and learns != "nothing":
@@ -153,10 +141,10 @@ def documents_of(
             how["vocabulary_from"] = _words_of(examined, reading, target.with_name(".words"))
         elif follows is not None:
             how["vocabulary_from"] = follows.paths[0]
+        progress = console.ingest_progress(quiet=quiet)
+        how |= {"reading": reading, "on_error": source.on_error, "client": client, "progress": progress}
         try:
-            with console.ingest_progress(quiet=quiet) as progress:
-                how |= {"reading": reading, "on_error": source.on_error, "progress": progress, "client": client}
-                report = ingest(list(paths), target, overwrite=True, **how)
+            report = ingest(list(paths), target, overwrite=True, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
                 click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
@@ -180,10 +168,8 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     if reading.weight is not None:
         raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
     if numeric_format([place(path)], reading) is not None:
-        raise click.UsageError(
-            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of "
-            "the training), and give that"
-        )
+        corpus = f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training)"
+        raise click.UsageError(f"{path} holds numbers: {corpus}, and give that")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator is for models of several labels, and this one learned one each")
     if model.several_labels and reading.unlabelled is not None:
@@ -195,20 +181,16 @@ def _words_of(model: EngineEstimator, reading: Reading, path: Path) -> str:
     """Write a corpus of one empty document with a model's words and classes, which new documents follow."""
     import scipy.sparse as sp
 
-    classes = model.classes_.tolist() if model.spec.target == "labels" else None
-    several = model.several_labels
-    separator = reading.label_separator or model.label_separator_ or ","
-    return sdem_dist.write_corpus(
-        path,
-        sp.csr_matrix((1, model.n_features_in_), dtype="uint8"),
-        None if classes is None else [classes] if several else classes[:1],
-        classes=None if several else classes,
-        targets=[0.0] if model.spec.target == "numbers" else None,
-        vocabulary=model.vocabulary_,
-        vectorizer=model.vectorizer_,
-        made_by={"label_separator": separator} if several else None,
-        overwrite=True,  # a killed command leaves the folder beside a URL
-    ).path
+    how: dict[str, Any] = {"vocabulary": model.vocabulary_, "vectorizer": model.vectorizer_}
+    if model.several_labels:
+        separator = reading.label_separator or model.label_separator_ or ","
+        how |= {"y": [model.classes_.tolist()], "made_by": {"label_separator": separator}}
+    elif model.spec.target == "labels":
+        how |= {"y": model.classes_[:1], "classes": model.classes_.tolist()}
+    elif model.spec.target == "numbers":
+        how["targets"] = [0.0]
+    empty = sp.csr_matrix((1, model.n_features_in_), dtype="uint8")
+    return sdem_dist.write_corpus(path, empty, overwrite=True, **how).path  # a killed command leaves one beside a URL
 
 
 EPILOG = """\b
@@ -230,7 +212,6 @@ Examples:
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True))
 @click.argument("corpus", metavar="CORPUS")
-@source_options
 @word_options
 @option("--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus, in their order.")
 @option("--targets", None, "The labels are numbers to be predicted, such as ratings.")
@@ -249,34 +230,27 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
-    for name, flag in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
-        if options[name] and not cluster.is_local:
-            raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
-        raise click.ClickException(
-            f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one: remove it, hold "
-            "documents out anew with --held-out, or choose another name"
-        )
+        earlier = f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one"
+        advice = "remove it, hold documents out anew with --held-out, or choose another name"
+        raise click.ClickException(f"{earlier}: {advice}")
     follows, words = options["vocabulary_from"] is not None, options.pop("words")
     if follows and (typed := typed_flags(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
-    resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"
-    with (
-        console.say_what_remains(f"nothing was written{resume_hint}"),
-        cluster.client() as client,
-        console.ingest_progress(quiet=options.pop("quiet")) as progress,
-    ):
+    context, resume_hint = click.get_current_context(), "; the same command goes on with what was counted"
+    context.meta["remains"] = f"; nothing was written{'' if cluster.is_local else resume_hint}"
+    progress = console.ingest_progress(quiet=options.pop("quiet"))
+    with cluster.client() as client:
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
+    del context.meta["remains"]
     written = sdem_dist.open_corpus(report.path)
     console.warn_of_single_labels(written)
-    sets = written.header.label_sets
+    sets, labels = written.header.label_sets, counted(len(report.classes), "class", "classes")
     if not report.classes:
         labels = "targets" if written.header.n_targets else "no labels"
-    elif sets is None:
-        labels = counted(len(report.classes), "class", "classes")
-    else:
+    elif sets is not None:
         labels = f"{counted(len({x for members in sets for x in members}), 'label')} in {counted(len(sets), 'set')}"
     if hidden := console.without_label(written):
         labels += f", {counted(hidden, 'document')} without a label"
@@ -285,11 +259,9 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        click.echo(
-            "Warning: no document has a known word, so nothing can be learned or predicted from this corpus; "
-            "check the column of the text, and that --vocabulary-from names the right corpus",
-            err=True,
-        )
+        advice = "check the column of the text, and that --vocabulary-from names the right corpus"
+        unusable = "no document has a known word, so nothing can be learned or predicted from this corpus"
+        click.echo(f"Warning: {unusable}; {advice}", err=True)
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
     if report.first_column is not None:

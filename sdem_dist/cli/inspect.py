@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from sdem_dist.cli.console import check_output, overwrite_option, say, table, wi
 from sdem_dist.cli.ingest import documents_of
 from sdem_dist.cli.options import READING, LocalPath, Place, Source, SourceCommand, option, source_options, typed_flags
 from sdem_dist.counted import counted, sized, visible
-from sdem_dist.errors import CorpusError
 from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.table import Table
@@ -23,14 +23,14 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
 
-CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
+CLASSES_SHOWN = 30
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
 """What stands in a corpus, by the kind of its settings."""
 
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@option("--no-check", None, "Only read the manifest: check no shard, count no missing values.")
+@option("--no-check", None, "Only read the manifest: check no shard.")
 @option("--card", None, "Print the card of a model as Markdown: data, settings, quality, limits.")
 @option("--on measured", "CORPUS", "With --card: measure the model on this corpus or source, too.")
 @source_options
@@ -48,30 +48,28 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     from sdem_dist.corpus import check_corpus, open_corpus
 
     if (path := place(corpus)).is_file():
-        from sdem_dist.reports.model_card import model_card, model_facts
-        from sdem_dist.reports.top_words import top_words
+        from sdem_dist.reports.page import model_card, model_facts
+        from sdem_dist.reports.top_words import word_weights
 
         model = sdem_dist.load_model(path)
         if measured is not None:
             with documents_of([measured], source, model) as documents:
                 click.echo(model_card(model, path.name, model.report(documents), measured))
-            return
-        if card:
+        elif card:
             click.echo(model_card(model, path.name))
-            return
-        click.echo(table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items()))
-        what, words = model.spec.predicts, top_words(model)
-        if model.spec.topics:
-            what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
-        if words:
-            spoken = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
-            click.echo(table(f"The words that speak most for each {what}", spoken))
+        else:
+            click.echo(table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items()))
+            what, words = model.spec.predicts, {str(c): list(of_c) for c, of_c in word_weights(model).items()}
+            if model.spec.topics:
+                what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
+            if spoken := [(name, " ".join(of_name)) for name, of_name in words.items()]:
+                click.echo(table(f"The words that speak most for each {what}", spoken))
         return
     if card:
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")
     opened = open_corpus(corpus)
-    click.echo(_facts(opened, values=not no_check))
-    header = opened.header
+    header, n_shards = opened.header, len(opened.header.shards)
+    click.echo(_facts(opened))
     if header.classes:  # the largest first
         sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
         rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
@@ -86,41 +84,30 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     for problem in problems:
         click.echo(f"damaged: {visible(problem.message)}", err=True)
     if problems:
-        raise click.ClickException(
-            f"{corpus} is damaged ({counted(len(problems), 'problem')}); make it again from its sources"
-        )
-    n_shards = len(header.shards)
+        n_problems = counted(len(problems), "problem")
+        raise click.ClickException(f"{corpus} is damaged ({n_problems}); make it again from its sources")
     click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
 
 
-def _facts(corpus: Corpus, *, values: bool) -> str:
-    """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
-    from sdem_dist.corpus.labels import numbering
-    from sdem_dist.corpus.reader import missing_values
+def _facts(corpus: Corpus) -> str:
+    """Return a table of what a corpus is and how it was made."""
     from sdem_dist.text import VectorizerSettings
 
-    header, n_bytes = corpus.header, corpus.bytes_on_disk()
+    def listed(facts: Mapping[str, object]) -> str:
+        known = {k: v for k, v in facts.items() if v not in (None, [], 0.0, False, "")}
+        texts = {k: " ".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in known.items()}
+        return ", ".join(f"{k}: {text}" for k, text in texts.items()) or "not recorded"
+
+    header, n_bytes, settings = corpus.header, corpus.bytes_on_disk(), corpus.header.vectorizer or {}
+    text, defaults = dict[str, object](), VectorizerSettings().to_json()
+    if settings:
+        text["values"] = KINDS.get(str(settings.get("kind")), "not known")
+    text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
+    sizes, unlabelled = sorted({s.n_documents for s in header.shards}), without_label(corpus)
     is_table = header.layout == "dense"
-    sizes = sorted({s.n_documents for s in header.shards})
-    documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")
-    unlabelled = without_label(corpus)
     named, entry = ("names", "value") if is_table else ("a vocabulary", "nonzero")
     kind = "" if is_table else ", weights" if header.weighted else ", counts"
-    missing = ""
-    if is_table and values:
-        of_columns, n = missing_values(corpus), header.n_documents
-        most = [i for i in (-of_columns).argsort(kind="stable")[:COLUMNS_SHOWN] if of_columns[i]]
-        shares = [f"{name} {of_columns[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True)]
-        total, n_missing = n * len(of_columns), of_columns.sum()
-        missing = f"{n_missing:,} of {total:,} values, {n_missing / total:.1%}; most in {', '.join(shares)}"
-        missing = missing if n_missing else "none"
-    categories, cells = numbering(header.vectorizer) or {}, []
-    for name, of_column in zip(_columns(corpus, categories), categories.values(), strict=True):
-        more = f" and {len(of_column) - COLUMNS_SHOWN:,} more" if len(of_column) > COLUMNS_SHOWN else ""
-        cells.append(f"{name}: {', '.join(map(str, of_column.tolist()[:COLUMNS_SHOWN]))}{more}")
-    settings, defaults = header.vectorizer or {}, VectorizerSettings().to_json()
-    text = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
-    text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
+    documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")
     dtypes = sorted({shard.data_dtype for shard in header.shards}, key=lambda dtype: (len(dtype), dtype))
     rows = {
         "documents": f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}",
@@ -128,32 +115,13 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
         "targets": f"{header.n_targets or ''}",
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
-        "missing": missing,
         "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
-        "categories": "; ".join(cells),
-        "text to words": "" if is_table else _listed(text),
-        "made by": _listed(header.made_by),
+        "text to words": "" if is_table else listed(text),
+        "made by": listed(header.made_by),
         "uid": header.uid,
     }
     return table(str(corpus.path), [row for row in rows.items() if row[1]])
-
-
-def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
-    try:
-        vocabulary = corpus.vocabulary()
-    except CorpusError:  # the check of the corpus names it
-        vocabulary = None
-    return [f"column {i}" if vocabulary is None else str(vocabulary[i]) for i in positions]
-
-
-def _listed(values: Mapping[str, object]) -> str:
-    parts = [
-        f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-        for key, value in values.items()
-        if value not in (None, [], 0.0, False, "")
-    ]
-    return ", ".join(parts) or "not recorded"
 
 
 PARTS = ("read", "prepare", "map", "merge", "wait")
@@ -178,7 +146,7 @@ def log(log: Path) -> None:
     Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
     """
     events = read_events(log)
-    rows = epochs(events)
+    rows, times = epochs(events), Counter(event["event"] for event in events)
     if not rows:
         raise click.ClickException(f"{log} has no finished epoch yet")
     cells = []
@@ -190,7 +158,6 @@ def log(log: Path) -> None:
     total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
     shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
     click.echo(f"of {total['worker_seconds']:.1f} seconds of workers: {shares}")
-    times = Counter(event["event"] for event in events)
     for name, words in EVENTS.items():
         if times[name]:
             click.echo(counted(times[name], *words))
@@ -200,14 +167,10 @@ def read_events(path: Path) -> list[JsonObject]:
     """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one."""
     events = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-        try:
-            event = json.loads(line)
-            event["event"]
-            events.append(event)
-        except (ValueError, KeyError, TypeError) as error:
-            if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):  # a resumed run may follow
-                problem = "not an event; is it a log of sdem train --log?"
-                raise click.ClickException(f"{path}, line {number}: {problem}") from error
+        if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):
+            raise click.ClickException(f"{path}, line {number}: not an event; is it a log of sdem train --log?")
+        with suppress(ValueError):  # it was cut short, and a resumed run may follow
+            events.append(json.loads(line))
     return events
 
 
@@ -266,7 +229,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
         why = "" if from_counts else why_from_counts(estimator)
         takes = f"counts of {estimator.n_features_in_:,} words, double" if from_counts or why else "texts"
         say(f"{file}: ONNX; takes {takes}, and gives label and probabilities{f' ({why})' if why else ''}")
-        return
-    save_skops(estimator, file, from_counts=from_counts)
-    of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
-    say(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")
+    else:
+        save_skops(estimator, file, from_counts=from_counts)
+        of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
+        say(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")

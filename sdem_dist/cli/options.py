@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -18,7 +17,6 @@ from sdem_dist.storage.buckets import is_url, place, refuse_url
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
 
 A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
@@ -31,8 +29,8 @@ and suspects. Other commands count words as the model does."""
 class Option(click.Option):
     """An option that decorates its command; many commands may have it."""
 
-    def __call__(self, command: Command) -> Command:
-        command.__click_params__ = [*getattr(command, "__click_params__", ()), self]  # type: ignore[attr-defined]
+    def __call__(self, command: Any) -> Any:
+        command.__click_params__ = [*getattr(command, "__click_params__", ()), self]
         return command
 
 
@@ -78,9 +76,7 @@ class Place(click.Path):
         super().__init__(path_type=Path, **how)  # type: ignore[arg-type]
         self.local = local
 
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             if self.local:
                 refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
@@ -107,18 +103,12 @@ def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
 
 
 _hidden = partial(option, hidden=True)  # `sdem help reading` explains them
-_share = parsed(
-    lambda text: float(text) if "." in text else int(text),
-    "is neither a whole number of documents nor a fraction such as .01",
-)
-_lengths = parsed(
-    lambda text: (int(text), int(text)) if "," not in text else tuple(map(int, text.split(",", 1))),
-    "is not a pair of lengths such as 1,2",
-)
-_stopped = parsed(
-    lambda text: text if text == "english" else tuple(Path(text).read_text("utf-8").split()),
-    "is neither english nor a file of words in UTF-8 that can be read",
-)
+_number = "is neither a whole number of documents nor a fraction such as .01"
+_share = parsed(lambda text: float(text) if "." in text else int(text), _number)
+_pair = "is not a pair of lengths such as 1,2"
+_lengths = parsed(lambda text: tuple(map(int, text.split(",", 1))) if "," in text else (int(text),) * 2, _pair)
+_words_file = "is neither english nor a file of words in UTF-8 that can be read"
+_stopped = parsed(lambda text: text if text == "english" else tuple(Path(text).read_text("utf-8").split()), _words_file)
 
 
 def format_option(*names: str) -> Option:
@@ -172,8 +162,7 @@ def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
     from sdem_dist.text import Reading
 
     fields["delimiter"] = fields["delimiter"] and fields["delimiter"].replace("\\t", "\t")
-    if "zero_based" in fields:
-        fields["zero_based"] = {"0": True, "1": False}.get(fields["zero_based"], "auto")
+    fields["zero_based"] = {"0": True, "1": False}.get(fields.get("zero_based", ""), "auto")
     return Source(Reading(**fields), on_error)
 
 
@@ -186,7 +175,8 @@ def _words(**fields: Any) -> VectorizerSettings:
 
 
 reading_options = partial(filling, "source", _source)  # the command gets a `Source`
-source_options, word_options = reading_options(_READING), filling("words", _words, _WORDS)
+source_options = reading_options(_READING)
+word_options = with_options(source_options, filling("words", _words, _WORDS))
 
 
 class SourceCommand(click.Command):
@@ -211,20 +201,21 @@ def typed_flags(names: Iterable[str]) -> str:
 @click.pass_context
 def help_command(ctx: click.Context, topic: str | None) -> None:
     """Explain TOPIC: a command, or reading, the options of sources."""
-    if topic == "reading":
+    parent: Any = ctx.parent
+    if topic is None:
+        click.echo(parent.get_help())
+    elif topic == "reading":
         formatter = ctx.make_formatter()
         formatter.write_text(HELP)
         for title, options in (("Reading", _READING), ("Words", _WORDS)):
             with formatter.section(title):
-                records = []
-                for shown in map(copy, options):
-                    shown.hidden = False
-                    records.append(shown.get_help_record(ctx) or ("", ""))
-                formatter.write_dl(records)
+                shown = list(map(copy, options))
+                for each in shown:
+                    each.hidden = False
+                formatter.write_dl([each.get_help_record(ctx) or ("", "") for each in shown])
         click.echo(formatter.getvalue(), nl=False)
-        return
-    parent: Any = ctx.parent
-    command = parent.command if topic is None else parent.command.get_command(parent, topic)
-    if command is None:
+    elif topic not in parent.command.list_commands(parent):
         raise click.UsageError(f"{topic!r} is neither a command nor reading")
-    click.echo(command.get_help(parent if topic is None else click.Context(command, info_name=topic, parent=parent)))
+    else:
+        command = parent.command.get_command(parent, topic)
+        click.echo(command.get_help(click.Context(command, info_name=topic, parent=parent)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal
 
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.engine.executor import in_order
@@ -19,29 +19,19 @@ from sdem_dist.text.texts import Records, RowValidator, texts_of_bytes
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-if TYPE_CHECKING:
-    from distributed import Client
-
-    from sdem_dist.estimators.base import EngineEstimator
-
 MAX_NUMBERS = 1 << 24  # that the answers to a block of documents are made of
-Result = TypeVar("Result")
-Format = Callable[[Any, list[object] | None, dict[str, Any]], Result]
+Render = Callable[[Any, list[object] | None, dict[str, Any]], Any]
 """Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
+Counter = TextTransformer | None
+"""What counts the words of texts; None where all documents are of corpora."""
 
 
-class CorpusRange(NamedTuple):
-    """Consecutive documents of a corpus, which have ids in any case, since they are shuffled."""
-
-    corpus: Corpus
-    start: int
-    stop: int
-
-
+CorpusRange = tuple[Corpus, int, int]
+"""Consecutive documents of a corpus, from the second to before the third."""
 Job = InputSplit | Records | CorpusRange
 
 
-def transformer_of(estimator: EngineEstimator) -> TextTransformer:
+def transformer_of(estimator: Any) -> TextTransformer:
     """Return what counts texts as a model does; ModelError: it was not trained on text."""
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         estimator.vectorize([])  # says what is wrong
@@ -50,13 +40,7 @@ def transformer_of(estimator: EngineEstimator) -> TextTransformer:
 
 
 def jobs_of(
-    paths: Sequence[Path],
-    reading: Reading,
-    estimator: EngineEstimator,
-    n_documents: int,
-    gate: RowValidator | None = None,
-    *,
-    keep: bool,
+    paths: Sequence[Path], reading: Reading, estimator: Any, n_documents: int, gate: RowValidator | None, *, keep: bool
 ) -> Iterator[Job]:
     """Yield the documents of sources and corpora, in order, of which nothing is read yet.
 
@@ -69,7 +53,7 @@ def jobs_of(
         if (path / "zarr.json").exists():
             corpus = open_corpus(path)
             check_columns(estimator, corpus)
-            yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus, most))
+            yield from ((corpus, *part) for part in ranges_of(corpus, most))
             continue
         for split in predict_splits(path, reading, min(n_documents, most), keep=keep):
             if gate is None:
@@ -83,13 +67,8 @@ def jobs_of(
 
 
 def predictions(
-    jobs: Iterable[Job],
-    transformer: TextTransformer | None,
-    render: Format[Result],
-    gate: RowValidator,
-    n_jobs: int | None,
-    client: Client | None = None,
-) -> Iterator[Result]:
+    jobs: Iterable[Job], count: Counter, render: Render, gate: RowValidator, n_jobs: int | None, client: Any = None
+) -> Iterator[Any]:
     """Yield what `render` makes of blocks of documents, in their order.
 
     `n_jobs`: threads of this process, None: one per core. `client`: its workers do all of it instead.
@@ -98,14 +77,14 @@ def predictions(
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-        shared = executor.put((transformer, render, gate.on_error))  # once a worker
+        shared = executor.put((count, render, gate.on_error))  # once a worker
         for results, skipped, examples in in_order(executor, predict_task, ((shared, task) for task in jobs)):
             gate.merge(skipped, examples)
             yield from results
         return
 
-    def work(block: Records | CorpusRange) -> Result:
-        return _rendered(None if transformer is None else transformer.counts, render, block)
+    def work(block: Records | CorpusRange) -> Any:
+        return _rendered(None if count is None else count.counts, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
     with closing(in_threads(work, blocks, n_jobs)) as rendered:
@@ -113,22 +92,22 @@ def predictions(
 
 
 def predict_task(
-    shared: tuple[TextTransformer | None, Format[Result], Literal["raise", "skip"]], task: Job
-) -> tuple[list[Result], int, list[str]] | IngestError:
-    """Return the answers, how many records were left out, and examples of these; or a mistake in the source."""
+    shared: tuple[Counter, Render, Literal["raise", "skip"]], task: Job
+) -> tuple[list[Any], int, list[str]] | IngestError:
+    """Return what is made of documents, how many records were left out, and examples; or a mistake in the source."""
     transformer, render, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
         blocks = task.read(gate) if isinstance(task, InputSplit) else (task,)
-        results = [_rendered(count, render, block) for block in blocks]
+        return [_rendered(count, render, block) for block in blocks], gate.skipped, gate.examples
     except IngestError as error:
         return error
-    return results, gate.skipped, gate.examples
 
 
-def _rendered(count: Callable[[Any], Any] | None, render: Format[Result], block: Records | CorpusRange) -> Result:
-    if isinstance(block, CorpusRange):
-        ids = block.corpus.ids_of(block.start, block.stop)
-        return render(block.corpus.read(block.start, block.stop), ids, {"id": ids})
+def _rendered(count: Callable[[Any], Any] | None, render: Render, block: Records | CorpusRange) -> Any:
+    if isinstance(block, tuple):  # documents of a corpus have ids in any case, since they are shuffled
+        corpus, *part = block
+        ids = corpus.ids_of(*part)
+        return render(corpus.read(*part), ids, {"id": ids})
     assert count is not None
     return render(count(block.texts), block.ids, block.columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,10 @@ import click
 import sdem_dist
 from sdem_dist import catalogue
 from sdem_dist.cli import console
-from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.cli.inspect import BEGINNING
-from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, word_options
+from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, parsed, word_options
 from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import by_documents
 
@@ -25,13 +24,8 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "patience")} | {
-    "epochs": "n_epochs",
-    "lanes": "n_lanes",
-    "rounds": "rounds_per_epoch",
-    "seed": "random_state",
-}
-"""Options, and what estimators call them."""
+PARAMS = ("loss", "alpha", "merge", "batch_size", "patience", "n_epochs", "n_lanes", "rounds_per_epoch", "random_state")
+"""Options that are parameters of estimators."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 _SET = "A parameter of the estimator, as in JSON or Python, or a word.  [may be repeated]"
 set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
@@ -41,20 +35,15 @@ def parse_loss(text: str) -> object:
     """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2"."""
     from sdem_dist.losses import Blend, Hinge, named
 
-    name, _, rest = text.partition(":")
-    problem = ""
+    (name, _, rest), problem = text.partition(":"), ""
+    number, _, other = rest.partition(":")
     try:
-        if name == "hinge" and rest:
-            if not 0.0 <= float(rest) < float("inf"):
-                raise ValueError("a margin is a finite number from 0 on")
-            return Hinge(float(rest))
-        if name == "blend":
-            share, _, other = rest.partition(":")
-            if other.startswith("blend"):
-                raise ValueError("a blend is of nll and one loss that is no blend")
-            return Blend(named(parse_loss(other or "ncll")), float(share))  # type: ignore[arg-type]
         if text in ("auto", "ncll", "hinge", "nll", "perceptron"):
             return Hinge(0.0) if text == "perceptron" else text
+        if name == "hinge" and not other:
+            return Hinge(float(number))
+        if name == "blend" and not other.startswith("blend"):
+            return Blend(named(parse_loss(other or "ncll")), float(number))  # type: ignore[arg-type]
     except (TypeError, ValueError, KeyError) as error:
         problem = f" ({error})"
     raise click.BadParameter(
@@ -65,20 +54,18 @@ def parse_loss(text: str) -> object:
 
 def read_costs(path: Path, classes: Sequence[object]) -> object:
     """Return the loss of a CSV file of costs: a row a true class, a column a predicted one, with their names."""
+    import pandas as pd
+
     from sdem_dist.losses import CostSensitiveHinge
 
+    names, form = list(map(str, classes)), {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-        columns, rows = rows[0][1:] if rows else [], rows[1:]
-        names = [str(name) for name in classes]
-        if not sorted(row[0] for row in rows) == sorted(columns) == sorted(names):
+        costs: Any = pd.read_csv(path, encoding="utf-8-sig", **form)  # type: ignore[call-overload]
+        costs = costs.set_index(costs.columns[0])
+        if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
             raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
-        if short := [row[0] for row in rows if len(row) != len(columns) + 1]:
-            raise ValueError(f"its row {short[0]} must have {len(columns)} costs, a number for each class")
-        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
-        return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
-    except (OSError, ValueError, csv.Error) as error:
+        return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))
+    except (OSError, ValueError) as error:
         raise click.UsageError(f"--costs {path}: {error}") from error
 
 
@@ -92,7 +79,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
         raise click.UsageError(
             f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"
         )
-    params = {PARAMETERS[key]: value for key, value in options.items() if key in PARAMETERS and value is not None}
+    params = {name: options[name] for name in PARAMS if options.get(name) is not None}
     for setting in options["settings"]:
         key, equals, value = setting.partition("=")
         if not equals:
@@ -138,40 +125,30 @@ def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mappi
 EPILOG = """\b
 Examples:
   sdem train posts.zarr posts.model
-  sdem train posts.csv posts.model --label topic --text body
   sdem train monday.zarr tuesday.zarr posts.model
   sdem train posts.zarr posts.model --loss hinge --workers 8
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
-  sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
   sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
+_LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
+blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]"""
+_COSTS = """Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted
+one, with their names."""
 _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neither laplace nor log nor a number")
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
-@option(
-    "--loss",
-    parse_loss,
-    "Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, blend:.1 "
-    "is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
-    metavar="LOSS",
-)
-@option(
-    "--costs",
-    click.Path(exists=True, dir_okay=False, path_type=Path),
-    "Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted one, "
-    "with their names.",
-    metavar="FILE.csv",
-)
+@option("--loss", parse_loss, _LOSS, metavar="LOSS")
+@option("--costs", LocalPath(exists=True, dir_okay=False), _COSTS, metavar="FILE.csv")
 @option("--alpha", _alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
-@option("--epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
+@option("--epochs n_epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
 @option("--merge", ["mean", "sum"], "Average models of lanes, or add statistics for a step a round.  [default: mean]")
-@option("--lanes", 1, "Lanes of a round.  [default: by the number of documents]")
-@option("--rounds", 1, "Merges per epoch, of several lanes.  [default: 4]")
+@option("--lanes n_lanes", 1, "Lanes of a round.  [default: by the number of documents]")
+@option("--rounds rounds_per_epoch", 1, "Merges per epoch, of several lanes.  [default: 4]")
 @option("--batch-size", 1, "Documents of a step, with --merge sum.  [default: 128]")
 @option("--validation", "CORPUS", "Held-out corpus, or source, to evaluate after each epoch.")
 @option("--patience", 1, "Stop when the held-out loss has not fallen for N epochs; keep the best.")
@@ -181,15 +158,15 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 @option("--resume", None, "Go on from the newest checkpoint in FOLDER, if there is one.")
 @option("--overwrite", None, "Replace MODEL and FILEs that exist; so does --resume, which continues the log.")
 @option("--skip-damaged", None, "Leave out damaged shards of CORPUS, and say which.")
-@option("--seed", 0, "Decides every random choice.  [default: 0]")
+@option("--seed random_state", 0, "Decides every random choice.  [default: 0]")
 @option("--estimator", "NAME", "What to train.", default="MultinomialNB")
 @set_option
 @option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
 @option("--quiet", None, "No progress.")
-@source_options
 @word_options
 @cluster_options
-@job_options
+@option("--dry-run", None, "With --cluster: print the job script and stop.")
+@option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime.")
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
@@ -204,8 +181,8 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
     if folder is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
-    other_loss = options["loss"] is not None or any(s.startswith("loss=") for s in options["settings"])
-    if options["costs"] is not None and other_loss:
+    costs, typed = options["costs"], [setting.partition("=")[0] for setting in options["settings"]]
+    if costs is not None and (options["loss"] is not None or "loss" in typed):
         raise click.UsageError("--costs is a loss of its own: leave --loss out, and --set loss=")
     if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
@@ -223,30 +200,30 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     if log is not None:
         console.check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
-    if options["costs"] is not None and estimator.spec.target != "labels":
+    if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
-    remains = "nothing of the run was kept: --checkpoint FOLDER would have"
-    if folder is not None:
-        remains = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
+    goes_on = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
+    nothing = "nothing of the run was kept: --checkpoint FOLDER would have"
+    click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
     how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": options["quiet"]}
     try:
         with (
-            console.say_what_remains(remains),
             training_documents(paths, held_out, source, estimator, **how) as (documents, validation),
             cluster.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)
-            if options["costs"] is not None:
-                estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
+            if costs is not None:
+                estimator.set_params(loss=read_costs(costs, documents.header.classes))
             if estimator.spec.target == "labels":
                 console.warn_of_many_classes(documents, source.reading.label)
             # An earlier log is replaced here, where nothing but training can go wrong; a resumed run continues it.
-            if log is not None and log.is_file() and not options["resume"]:
-                log.unlink()
-            elif log is not None and log.is_file():
+            if log is not None and log.is_file():
                 with log.open(encoding="utf-8", errors="replace") as file:
-                    if not BEGINNING.startswith(file.read(len(BEGINNING))):
-                        raise click.ClickException(f"{log} is not a log of sdem train: choose another name")
+                    beginning = file.read(len(BEGINNING))
+                if not options["resume"]:
+                    log.unlink()
+                elif not BEGINNING.startswith(beginning):
+                    raise click.ClickException(f"{log} is not a log of sdem train: choose another name")
             callbacks = [] if log is None else [JsonLines(log)]
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
             run_options = {name: options[name] for name in run}
@@ -263,14 +240,12 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
 
 def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -> None:
     """Print what was trained, how well it does, and whether documents without a label, if any, helped."""
-    entry, n_epochs = estimator.best_entry_, estimator.n_iter_
-    loss = getattr(estimator, "loss", None)
+    entry, n_epochs, loss = estimator.best_entry_, estimator.n_iter_, getattr(estimator, "loss", None)
     if loss is not None:
         name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"
     epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
-    figures = by_documents(
-        {k: v for k, v in entry.items() if "_unlabelled_" not in k}, console.unshown_metrics(estimator), ".4f"
-    )
+    shown = {k: v for k, v in entry.items() if "_unlabelled_" not in k}
+    figures = by_documents(shown, console.unshown_metrics(estimator), ".4f")
     console.say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
     if not hidden:
         return
@@ -279,11 +254,12 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     if weight == 0:
         use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
     console.say(f"{counted(hidden, 'document')} had no label: {use}")
+    if gain is None:
+        return
     for how in ("with", "without"):
-        if (log_loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
-            accuracy = entry[f"{how}_unlabelled_accuracy"]
-            console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
-    if gain is not None and abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
+        accuracy, log_loss = (entry[f"{how}_unlabelled_{name}"] for name in ("accuracy", "log_loss"))
+        console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
+    if abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
         console.say(
             f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}"
         )

@@ -13,7 +13,7 @@ import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import documents_of, is_source, refuse_far_sources, training_documents
-from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, word_options
+from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, word_options
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
 from sdem_dist.storage.buckets import place
@@ -29,32 +29,25 @@ Examples:
   sdem tune posts.csv posts.model --label topic --text body --metric accuracy
   sdem tune posts.zarr posts.model --space loss=hinge,ncll --space step=0.1,0.2,0.5
   sdem tune posts.zarr posts.model --space space.json --trials 50 --workers 4
-  sdem tune posts.zarr posts.model --checkpoint run/ --resume
-  sdem tune posts.tsv posts.model --estimator MultiLabelNB --label-separator ,
   sdem tune posts.zarr posts.model --curve curve.png
   sdem tune posts.zarr posts.model --sampler optuna --nested
 """
+METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
+_METRIC = """What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else
+perplexity]"""
+_SPACE = """What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  [default: the
+estimator's own; may be repeated]"""
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
-@option(
-    "--metric",
-    ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"],
-    "What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else perplexity]",
-)
+@option("--metric", METRICS, _METRIC)
 @option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
-@option("--trials", 1, "Settings to try at most.", default=17)
+@option("--trials n_trials", 1, "Settings to try at most.", default=17)
 @option("--seconds", click.FloatRange(0, min_open=True), "End after S seconds, once there is a score.", metavar="S")
-@option(
-    "--space spaces",
-    "FILE|NAME=A,B,C",
-    "What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  "
-    "[default: the estimator's own; may be repeated]",
-    multiple=True,
-)
+@option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold, or none.", "yes")
 @option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
 @option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
@@ -67,7 +60,6 @@ Examples:
 @option("--overwrite", None, "Replace MODEL and FILEs that exist, as --resume does.")
 @option("--seed", 0, "Decides folds and draws.  [default: 0]")
 @option("--quiet", None, "No progress.")
-@source_options
 @word_options
 @cluster_options
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
@@ -98,57 +90,47 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     estimator = estimator_of(options["estimator"], {"settings": options["settings"]}, source.reading.label_separator)
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    search = sdem_dist.CorpusSearchCV(
-        estimator,
-        space_of(options["spaces"]),
-        cv=held_out or options["folds"],  # the corpus is opened below
-        metric=options["metric"],
-        n_trials=options["trials"],
-        seconds=options["seconds"],
-        halving=options["halving"] == "yes",
-        sampler=options["sampler"],
-        nested=options["nested"],
-        random_state=seed or 0,
-        callbacks=() if quiet else [lambda event: click.echo(line(event, folder), err=True)],
-    )
+    how = {name: options[name] for name in ("metric", "n_trials", "seconds", "sampler", "nested")}
+    how |= {"halving": options["halving"] == "yes", "random_state": seed or 0}
+    how |= {} if quiet else {"callbacks": [lambda event: click.echo(line(event, folder), err=True)]}
+    # The corpus to validate on is opened below.
+    search = sdem_dist.CorpusSearchCV(estimator, space_of(options["spaces"]), cv=held_out or options["folds"], **how)
     remains = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
-    how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": quiet}
-    with console.say_what_remains(remains):
-        search.check()  # before a source is read
-        if folder is not None:
-            search.checkpoints(folder, resume=resume)
-        both = training_documents(corpora, held_out, source, estimator, **how)
-        with both as (documents, validation), cluster.client() as client:
-            take_documents(estimator, documents, options)
-            if validation is not None:
-                search.set_params(cv=validation)
-            search.fit(documents, client=client, checkpoint=folder, resume=resume)
-            search.best_estimator_.save(model)
-            if table is not None:  # before a reader such as head may close the pipe
-                results = dict(search.cv_results_)
-                columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
-                # A cell is empty where a setting lacks a parameter, or has no error.
-                columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
-                console.write_table(table, [console.part_of(table.suffix.lower(), columns)])
-            console.say(search.summary())
-            console.say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
-            if table is not None:
-                console.say(f"{table}: {counted(len(search.trials_), 'setting')}")
-            if curve is not None:
-                from matplotlib.figure import Figure
-                from sklearn.base import clone
+    click.get_current_context().meta["remains"] = f"; {remains}"
+    both = training_documents(corpora, held_out, source, estimator, words=options["words"], beside=model, quiet=quiet)
+    search.check()  # before a source is read
+    if folder is not None:
+        search.checkpoints(folder, resume=resume)
+    with both as (documents, validation), cluster.client() as client:
+        take_documents(estimator, documents, options)
+        if validation is not None:
+            search.set_params(cv=validation)
+        search.fit(documents, client=client, checkpoint=folder, resume=resume)
+        search.best_estimator_.save(model)
+        if table is not None:  # before a reader such as head may close the pipe
+            results = dict(search.cv_results_)
+            columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
+            # A cell is empty where a setting lacks a parameter, or has no error.
+            columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
+            console.write_table(table, [console.part_of(table.suffix.lower(), columns)])
+        console.say(search.summary())
+        console.say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
+        if table is not None:
+            console.say(f"{table}: {counted(len(search.trials_), 'setting')}")
+        if curve is not None:
+            from matplotlib.figure import Figure
+            from sklearn.base import clone
 
-                from sdem_dist import plots
+            from sdem_dist import plots
 
-                best = clone(search.estimator).set_params(**search.best_params_)
-                scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
-                by_label = scored.micro_f1
-                name, scores = ("accuracy", scored.accuracy) if by_label is None else ("micro_f1", by_label)
-                console.say(scored)
-                figure = Figure(figsize=(6, 4), layout="constrained")
-                plots.learning_curve(scored.n_documents, {"held-out folds": scores}, figure.subplots(), metric=name)
-                figure.savefig(curve)
-                console.say(f"{curve}: picture")
+            best = clone(search.estimator).set_params(**search.best_params_)
+            scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
+            name = "accuracy" if scored.micro_f1 is None else "micro_f1"
+            scores = {"held-out folds": getattr(scored, name)}
+            figure = Figure(figsize=(6, 4), layout="constrained")
+            plots.learning_curve(scored.n_documents, scores, figure.subplots(), metric=name)
+            figure.savefig(curve)
+            console.say(f"{scored}\n{curve}: picture")
 
 
 def line(event: SearchEvent, folder: object) -> str:
@@ -158,14 +140,13 @@ def line(event: SearchEvent, folder: object) -> str:
 
     best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    what = LAST if event.what == LAST else f"{event.what} {event.done}"
-    if event.what == RESUMED:
-        what = f"going on after {counted(event.done, 'fit')} of {folder}"
-    if event.what in (FOLD, NESTED):
-        what += f" of {event.n_folds}"
-    if event.what == FOLD:
-        n_left = sum(trial.goes_on for trial in event.trials)
-        what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
+    n_left, settings = sum(trial.goes_on for trial in event.trials), counted(len(event.trials), "setting")
+    what = {
+        LAST: LAST,
+        RESUMED: f"going on after {counted(event.done, 'fit')} of {folder}",
+        NESTED: f"{NESTED} {event.done} of {event.n_folds}",
+        FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} go on",
+    }.get(event.what, f"{event.what} {event.done}")
     return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 
 
@@ -178,10 +159,8 @@ def space_of(spaces: tuple[str, ...]) -> Any:
         if not equals:
             try:
                 read = json.loads(Path(text).read_text("utf-8"))
-            except OSError as error:
-                raise click.UsageError(f"--space {text}: it is neither NAME=A,B,C nor a file: {error}") from error
-            except ValueError as error:
-                raise click.UsageError(f"--space {text}: this is not JSON: {error}") from error
+            except (OSError, ValueError) as error:
+                raise click.UsageError(f"--space {text}: neither NAME=A,B,C nor a file of JSON: {error}") from error
             read = read if isinstance(read, list) else [read]
             if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
                 raise click.UsageError(f"--space {text}: write {{name: [values]}}, or a list of such")
@@ -202,9 +181,6 @@ def space_of(spaces: tuple[str, ...]) -> Any:
 
 
 LETTERS = 60  # of a text that are shown
-FIELDS = {"document": "documents", "label": "labels", "present": "present", "other": "others", "doubt": "doubt"}
-FIELDS |= {"p_label": "label_proba", "p_other": "other_proba"}
-"""What JSON has of a suspect, and where `Suspects` have it."""
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -215,7 +191,6 @@ FIELDS |= {"p_label": "label_proba", "p_other": "other_proba"}
 @set_option
 @option("--seed", 0, "Decides folds and draws.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
-@source_options
 @word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
@@ -250,23 +225,20 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
         take_documents(estimator, documents, options)
         folds: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
         doubted = sdem_dist.label_suspects(documents, estimator=estimator, n=None, **folds)
-        texts = None
-        if documents.has_texts:
-            texts = [documents.text(int(position)) for position in doubted.positions[:n]]
+        texts = documents.texts_at(doubted.positions[:n].tolist()) if documents.has_texts else None
     if options["as_json"]:
-        columns = doubted._asdict() | {"labels": doubted.labels.astype(str)}
-        columns["others"] = None if doubted.others is None else doubted.others.astype(str)
-        rows = {name: columns[field][:n].tolist() for name, field in FIELDS.items() if columns[field] is not None}
+        listed = {"document": doubted.documents, "label": doubted.labels.astype(str), "present": doubted.present}
+        listed |= {"other": None if doubted.others is None else doubted.others.astype(str), "doubt": doubted.doubt}
+        listed |= {"p_label": doubted.label_proba, "p_other": doubted.other_proba}
+        rows = {name: column[:n].tolist() for name, column in listed.items() if column is not None}
         rows |= {} if texts is None else {"text": texts}
         for row in zip(*rows.values(), strict=True):
             click.echo(json.dumps(dict(zip(rows, row, strict=True))))
         return
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
-    if doubted.other_proba is None:
-        n_doubted = int((doubted.doubt > 0.5).sum())
-        title = f"in {n_documents} {n_doubted:,} labels would be added or taken away"
-    else:
-        n_doubted = int((doubted.other_proba > doubted.label_proba).sum())
+    title = f"in {n_documents} {(doubted.doubt > 0.5).sum():,} labels would be added or taken away"
+    if doubted.other_proba is not None:
+        n_doubted = (doubted.other_proba > doubted.label_proba).sum()
         title = f"of {n_documents} {n_doubted:,} would get another label"
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]

@@ -25,7 +25,7 @@ from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.regression import JointGaussian, largest_evidence, predicted_target
-from sdem_dist.reports.explaining import DocumentParts, of_regression
+from sdem_dist.reports.explaining import Parts, of_regression
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -167,8 +167,8 @@ class GaussianRegressor(EngineRegressor):
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
 
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
         mean, covariance, location, scale = self._moments()
         means = location + scale * mean
-        result = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
+        result = list(of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents)))
         return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result

@@ -24,7 +24,7 @@ from sdem_dist.losses import Loss
 from sdem_dist.models import many_classes
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
-from sdem_dist.reports.explaining import DocumentParts, of_many_classes
+from sdem_dist.reports.explaining import Parts, of_many_classes
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class ManyClassNB(WordNB, JointClassifier):
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return many_classes.joint_scores(self._parameters, documents_of(self, X))
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
         return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 
 

@@ -28,15 +28,7 @@ from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus,
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.reports.explaining import (
-    DocumentParts,
-    explanations,
-    number_explanations,
-    of_components,
-    of_labels,
-    of_naive_bayes,
-    refused,
-)
+from sdem_dist.reports.explaining import Parts, explanations, number_explanations, of_classes, of_labels, refused
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 from sdem_dist.reports.top_words import Topics, topics_of
@@ -192,17 +184,15 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         """
         return explanations(self, X, against)
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
         log_prior = getattr(self._parameters, "log_prior", None)
         if log_prior is None:
             raise refused(self)
-        rows, component_class = self._rows(documents), self.learner_.head.component_class
+        rows = self._rows(documents)
         if self.several_labels:
             return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)  # type: ignore[attr-defined]
-        if component_class:
-            return of_components(rows, pairs, log_prior, component_class, self.temperature_)
-        return of_naive_bayes(rows, pairs, log_prior, self.temperature_)
+        return of_classes(rows, pairs, log_prior, self.learner_.head.component_class, self.temperature_)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
@@ -250,7 +240,7 @@ class EngineRegressor(RegressorMixin, EngineEstimator):
     """What regressors answer."""
 
     @abstractmethod
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
         """Return predictions of a target, its mean in training, and what words or features add to that."""
 
     def explain(self, X: object, target: int = 0) -> Explanations:

@@ -18,7 +18,7 @@ from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.topics import outputs
-from sdem_dist.reports.explaining import DocumentParts, of_supervised_topics, refused
+from sdem_dist.reports.explaining import Parts, of_supervised_topics, refused
 from sdem_dist.reports.top_words import named
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         output = self._parameters.output
         return np.asarray(self.learner_.head.scores(output, outputs(output, theta)))
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
         output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
         says = output[a] if self.several_labels else output[a] - output[b]
         if isinstance(self.learner_.head, heads.Levels):
@@ -202,7 +202,7 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
 
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
         if isinstance(self.learner_.head, heads.Rates):  # a product over topics
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])

@@ -29,7 +29,7 @@ from sdem_dist.models import lda, topics
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.heads import Classes, unit_of
 from sdem_dist.models.word_counts import entries, lengths
-from sdem_dist.reports.explaining import DocumentParts, of_lda
+from sdem_dist.reports.explaining import Parts, of_lda
 from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -374,7 +374,7 @@ class LDAClassifier(WithTopics, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[1]
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
         rows, _, proportions = self._scored(documents)
         return of_lda(self._parameters, rows, pairs, proportions, named(self.topics(3)))
 

@@ -31,12 +31,8 @@ class ByClassReport(ErrorReport):
     def __init__(self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray):
         self.classes, self.counts = classes, counts
         present, predicted, right = counts
-        columns = {
-            "precision": right / np.maximum(predicted, 1),
-            "recall": right / np.maximum(present, 1),
-            "f1": 2 * right / np.maximum(present + predicted, 1),
-            "documents": present,
-        }
+        columns = {"precision": right / np.maximum(predicted, 1), "recall": right / np.maximum(present, 1)}
+        columns |= {"f1": 2 * right / np.maximum(present + predicted, 1), "documents": present}
         super().__init__(positions, figures, classes.tolist(), columns)
 
     @property
@@ -48,20 +44,20 @@ class ByClassReport(ErrorReport):
     def tables(self) -> list[Table]:
         """Return figures by class, the lowest F1 first; of very many those with most errors."""
         present, predicted, _ = self.counts
-        occurs, rows = present + predicted > 0, self.worst
+        occurs, rows, note = present + predicted > 0, self.worst, ""
         rows, n_occurring = rows[occurs[rows]], int(occurs.sum())
         rows = rows[np.lexsort((-present[rows], self.columns["f1"][rows]))]
-        caption, note = f"By {self.kind}, lowest F1 first", ""
+        some = others = ""
         if n_others := n_occurring - len(rows):
             documents = counted(int(present.sum() - present[rows].sum()), "document")
-            caption = (
-                f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(n_others, 'other')} "
-                f"({documents}) are in to_frame() and in sdem evaluate --report --json"
+            some = f", the {len(rows)} with most errors"
+            others = (
+                f"; {counted(n_others, 'other')} ({documents}) are in to_frame() and in sdem evaluate --report --json"
             )
         if n_absent := len(occurs) - n_occurring:
             n = counted(n_occurring, self.kind, self.kinds)
             note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}."
-        return [self.table(rows, caption, note)]
+        return [self.table(rows, f"By {self.kind}{some}, lowest F1 first{others}", note)]
 
 
 class Confusion(NamedTuple):
@@ -84,9 +80,8 @@ class ClassificationReport(ByClassReport):
     labels, predictions : ndarray of shape (n_documents,), integers
         Positions in `classes`: of each document's class, and of the most probable one.
     probabilities : ndarray of shape (n_documents, n_classes)
-    confidence : ndarray of shape (n_documents,)
-        Probability of each prediction.
-    right : ndarray of shape (n_documents,), bool
+    confidence, right : ndarray of shape (n_documents,), float64 and bool
+        Probability of each prediction, and whether it is right.
     reliability : Reliability
         Accuracy beside confidence, in 15 equal bins.
     accuracy, macro_f1, log_loss, ece : float
@@ -117,7 +112,7 @@ class ClassificationReport(ByClassReport):
             from sklearn.metrics import average_precision_score, roc_auc_score
 
             # Documents are ranked by log-odds: probabilities near 1 would be ties.
-            odds = np.clip(log_p[:, 1], -1e300, 0.0) - np.clip(log_p[:, 0], -1e300, 0.0)
+            odds = np.diff(np.clip(log_p, -1e300, 0.0)).ravel()
             figures["roc_auc"] = float(roc_auc_score(self.labels, odds))
             figures["pr_auc"] = float(average_precision_score(self.labels, odds))
         super().__init__(labelled if positions is None else positions[labelled], figures, classes, counts)
@@ -131,19 +126,15 @@ class ClassificationReport(ByClassReport):
 
     def confusion_among(self, chosen: np.ndarray) -> np.ndarray:
         """Return documents by class and prediction of classes at some positions, shape (n_chosen, n_chosen), int64."""
-        n, place = len(chosen), np.full(len(self.classes), -1)
-        place[chosen] = np.arange(n)
-        rows, columns = place[self.labels], place[self.predictions]
-        both = (rows >= 0) & (columns >= 0)
-        return np.bincount(rows[both] * n + columns[both], minlength=n * n).reshape(n, n)
+        from sklearn.metrics import confusion_matrix
+
+        return np.asarray(confusion_matrix(self.labels, self.predictions, labels=chosen))
 
     def confusions(self, n: int = 10) -> list[Confusion]:
         """Return the most frequent pairs of a class and what it was taken for."""
-        names, wrong = self.names, self.errors
-        pairs = self.labels[wrong].astype(np.int64) * len(names) + self.predictions[wrong]
-        codes, times = np.unique(pairs, return_counts=True)
-        most = np.argsort(-times, kind="stable")[:n]
-        cells = ((*divmod(int(codes[k]), len(names)), int(times[k])) for k in most)
+        names, pairs = self.names, np.stack([self.labels, self.predictions])[:, self.errors]
+        pairs, times = np.unique(pairs, axis=1, return_counts=True)
+        cells = ((*pairs[:, k].tolist(), int(times[k])) for k in np.argsort(-times, kind="stable")[:n])
         return [Confusion(names[i], names[j], n, n / int(self.counts[0, i])) for i, j, n in cells]
 
     def confusion_frame(self) -> pd.DataFrame:
@@ -164,19 +155,16 @@ class ClassificationReport(ByClassReport):
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"confusions": [confusion._asdict() for confusion in self.confusions()]}
 
-    @property
-    def heading(self) -> str:
-        return f"{super().heading}, {counted(len(self.errors), 'error')}"
-
     def tables(self) -> list[Table]:
         """Return figures by class, the confusion matrix where a terminal has room for it, and the main confusions."""
-        tables, n = super().tables(), len(self.names)
-        if n <= MAX_MATRIX:
+        tables = super().tables()
+        if len(self.names) <= MAX_MATRIX:
+            names = [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}" for k, name in enumerate(self.names)]
             rows = [
-                [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}", *(f"{count:,}" if count else "." for count in counts)]
-                for k, (name, counts) in enumerate(zip(self.names, self.confusion, strict=True))
+                [name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)
             ]
-            matrix = Table(["class", *map(str, range(n))], rows, "Documents by class (rows) and prediction (columns)")
+            heads = ["class", *map(str, range(len(names)))]
+            matrix = Table(heads, rows, "Documents by class (rows) and prediction (columns)")
             tables += [matrix] if max(map(len, matrix.text().splitlines())) <= LINE_WIDTH else []
         return [*tables, *([self.confusion_table()] if len(self.errors) else [])]
 
@@ -236,7 +224,3 @@ class LabelReport(ByClassReport):
             "wrong_label": self.classes[wrong].tolist(),
             "probability": self.probabilities[rows, wrong].tolist(),
         }
-
-    @property
-    def heading(self) -> str:
-        return f"{super().heading}, {counted(len(self.classes), 'label')}"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.counted import counted
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import Documents
 from sdem_dist.errors import ModelError
-from sdem_dist.inputs import validation as checks
+from sdem_dist.inputs.validation import are_texts, some, text_column
 from sdem_dist.models.heads import by_class
 from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.many_classes import ManyClassParameters
@@ -40,6 +40,9 @@ class DocumentParts(NamedTuple):
     offset_name: str = ""
 
 
+Parts = Iterable[DocumentParts]
+
+
 def explanations(
     estimator: Any, X: object, against: object = None, texts: Sequence[str] | None = None, of_labels: Any = None
 ) -> Explanations:
@@ -48,14 +51,12 @@ def explanations(
     `texts`: of the documents of a matrix, or of Documents. `of_labels`: where documents may have several, the position
     of the label to explain for each, shape (n_documents,); None: the most probable.
     """
-    documents, texts = _documents(estimator, X, texts)
-    if documents.n_documents == 0:
-        return Explanations()
-    scores = np.asarray(estimator._class_scores(documents))
+    X, texts = _counted(estimator, X, texts)
+    scores = np.asarray(estimator._class_scores(X))
     several, n, classes = estimator.several_labels, len(scores), estimator.classes_.tolist()
     if several:
         if against is not None:
-            raise ValueError("of several labels each is against all documents without it: leave against at None")
+            raise ValueError("of several labels each is against all documents without it: leave against out")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
         pairs, odds = np.stack([best, best], axis=1), scores[np.arange(n), best]
         probabilities = expit(np.stack([odds, -odds], axis=1))
@@ -68,48 +69,35 @@ def explanations(
         if against is not None:
             wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
             if len(wanted) != n:
-                raise ValueError(
-                    f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}: give one "
-                    "class, or one for each document"
-                )
+                both = f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}"
+                raise ValueError(f"{both}: give one class, or one for each document")
             if unknown := [label for label in wanted if label not in classes]:
-                raise ValueError(f"{unknown[0]!r} is not among the model's classes: {checks.some(estimator.classes_)}")
+                raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
             rivals = np.array([classes.index(label) for label in wanted])
             pairs[:, 1] = np.where(rivals == pairs[:, 0], pairs[:, 1], rivals)
         log_p = np.take_along_axis(log_p, pairs, axis=1)
         odds, probabilities = log_p[:, 0] - log_p[:, 1], np.exp(log_p)
         temperatures = np.full(n, float(getattr(estimator.learner_, "temperature", 1.0)))
-    parts = estimator._document_parts(documents, pairs)
-    all_fields = _in_words(estimator, texts, parts, odds)
-    return Explanations(
-        Explanation(
-            label=classes[a],
-            against=f"not {classes[a]}" if several else classes[b],
-            probability=float(probabilities[i, 0]),
-            probability_against=float(probabilities[i, 1]),
-            log_odds=float(odds[i]),
-            prior=parts[i].prior,
-            temperature=float(temperatures[i]),
-            **fields,
+    parts, explained = list(estimator._document_parts(X, pairs)), Explanations()
+    names = ("probability", "probability_against", "log_odds", "temperature")
+    rows = zip(pairs.tolist(), np.column_stack([probabilities, odds, temperatures]).tolist(), parts, strict=True)
+    for ((a, b), row, of_document), fields in zip(rows, _in_words(estimator, texts, parts, odds), strict=True):
+        fields |= dict(zip(names, row, strict=True)) | {"prior": of_document.prior}
+        explained.append(
+            Explanation(label=classes[a], against=f"not {classes[a]}" if several else classes[b], **fields)
         )
-        for i, ((a, b), fields) in enumerate(zip(pairs.tolist(), all_fields, strict=True))
-    )
+    return explained
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
     """Return why each document got its number; see ``explain`` of the regressors."""
-    documents, texts = _documents(estimator, X, None)
+    X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
-    if documents.n_documents == 0:
-        return Explanations()
-    predictions, mean, parts = estimator._number_parts(documents, target)
-    all_fields = _in_words(estimator, texts, parts, predictions - mean)
-    return Explanations(
-        NumberExplanation(prediction=answer, mean=mean, **fields)
-        for answer, fields in zip(predictions.tolist(), all_fields, strict=True)
-    )
+    predictions, mean, parts = estimator._number_parts(X, target)
+    rows = zip(predictions.tolist(), _in_words(estimator, texts, parts, predictions - mean), strict=True)
+    return Explanations(NumberExplanation(prediction=number, mean=mean, **fields) for number, fields in rows)
 
 
 def refused(estimator: Any) -> ModelError:
@@ -119,32 +107,26 @@ def refused(estimator: Any) -> ModelError:
     )
 
 
-def _documents(
-    estimator: Estimator, X: object, texts: Sequence[str] | None
-) -> tuple[Documents | DenseDocuments, Sequence[str] | None]:
-    """Return documents with the values that the estimator was trained on, before they are weighed, and their texts."""
+def _counted(estimator: Any, X: Any, texts: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Return texts as counts, and beside them; other documents as they are."""
     check_is_fitted(estimator)
-    X = checks.text_column(X) if estimator._layout == "sparse" else X
-    if checks.are_texts(X):
-        texts = [str(text) for text in cast("Iterable[str]", X)]
-        X = estimator.vectorize(texts)
-    if isinstance(X, Documents | DenseDocuments):
+    column: Any = text_column(X) if estimator._layout == "sparse" else X
+    if not are_texts(column):
         return X, texts
-    checks.refuse_no_documents(X)
-    rows = checks.validated(estimator, X, reset=False)[0]
-    return DenseDocuments(rows) if estimator._layout == "dense" else checks.as_documents(rows), texts
+    texts = [str(text) for text in column]
+    return estimator.vectorize(texts), texts
 
 
 def _in_words(
-    estimator: Estimator, texts: Sequence[str] | None, all_parts: Sequence[DocumentParts], totals: np.ndarray
+    estimator: Estimator, texts: Sequence[str] | None, all_parts: Parts, totals: np.ndarray
 ) -> Iterator[dict[str, Any]]:
     """Yield what explanations of all kinds have; `totals`: what prior, words and offset of each document sum to."""
-    vocabulary, settings = estimator.vocabulary_, None
+    vocabulary, settings, single = estimator.vocabulary_, None, False
     names: Any = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
     names = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
     if texts is not None and estimator.vectorizer_ is not None:
         settings = VectorizerSettings.from_json(estimator.vectorizer_)
-    single = settings is not None and settings.analyzer == "word" and settings.ngram_range[0] == 1
+        single = settings.analyzer == "word" and settings.ngram_range[0] == 1
     in_vocabulary = frozenset(vocabulary or ())
     if settings is not None and vocabulary is None:
         from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
@@ -180,7 +162,6 @@ def _in_words(
         yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
 
-Parts = list[DocumentParts]
 Row = tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray]
 """The columns of a document, their values, how often each ln p(column | class) counts, and these, a row a column."""
 
@@ -203,56 +184,50 @@ def table_rows(densities: Callable[[np.ndarray], np.ndarray], values: np.ndarray
         yield present, row[present], 1.0, densities(row)[present]
 
 
-def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float = 1.0) -> DocumentParts:
-    """Return the parts of naive Bayes, which are exact: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
+def _exact(row: Row, log_prior: np.ndarray, temperature: float = 1.0, **more: Any) -> DocumentParts:
+    """Return the parts of naive Bayes of two classes: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
 
     The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
     """
     columns, values, times, log_p = row
-    p, q, prior = log_p[:, a], log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
-    return DocumentParts(columns, values, times * (p - q) / temperature, prior, p, q)
+    (p, q), prior = log_p.T, float(log_prior[0] - log_prior[1]) / temperature
+    return DocumentParts(columns, values, times * (p - q) / temperature, prior, p, q, **more)
 
 
-def of_naive_bayes(rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0) -> Parts:
-    """Return the parts of naive Bayes; `pairs`: shape (n_documents, 2): the class explained, and the other one."""
-    return [_exact(row, a, b, log_prior, temperature) for row, (a, b) in zip(rows, pairs.tolist(), strict=True)]
+def of_classes(
+    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
+) -> Parts:
+    """Return the parts of naive Bayes, or of classes that are mixtures, if components have classes.
+
+    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
+    means over components by q, and the entropies are the rest.
+
+    `pairs`: shape (n_documents, 2): the class explained, and the other one.
+    """
+    for (columns, values, times, log_p), pair in zip(rows, pairs, strict=True):
+        if not component_class:
+            yield _exact((columns, values, times, log_p[:, pair]), log_prior[pair], temperature)
+            continue
+        scores = (times * log_p.T).sum(axis=1) + log_prior
+        posteriors = by_class(scores[None], component_class)[1][0]
+        q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
+        means = np.stack([np.where(one > 0, log_p, 0.0) @ one for one in q], axis=1)
+        priors = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1)
+        yield _exact((columns, values, times, means), priors, temperature, offset_name="mixing of the components")
 
 
 def of_many_classes(theta: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float) -> Parts:
     """Return the parts of naive Bayes of many classes: only those of a pair are read."""
-    parts = []
     for (words, x), pair in zip(_entries(documents), pairs, strict=True):
         log_p = np.stack([theta.log_words(words, k) for k in pair], axis=1)
-        parts.append(_exact((words, x, x, log_p), 0, 1, theta.log_prior[pair], temperature))
-    return parts
+        yield _exact((words, x, x, log_p), theta.log_prior[pair], temperature)
 
 
 def of_labels(rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray) -> Parts:
     """Return the exact parts of each document's log-odds of one label, of shape (n_documents,), against its rest."""
-    return [
-        DocumentParts(columns, values, times * log_p[:, k] / temperatures[k], float(log_prior[k] / temperatures[k]))
-        for (columns, values, times, log_p), k in zip(rows, labels.tolist(), strict=True)
-    ]
-
-
-def of_components(
-    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
-) -> Parts:
-    """Return the parts of classes that are mixtures.
-
-    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
-    means over components by q, and the entropies are the rest.
-    """
-    parts = []
-    for (columns, values, times, log_p), pair in zip(rows, pairs, strict=True):
-        scores = (times * log_p.T).sum(axis=1) + log_prior
-        posteriors = by_class(scores[None], component_class)[1][0]
-        q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
-        p_a, p_b = (np.where(one > 0, log_p, 0.0) @ one for one in q)
-        prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
-        own, prior = times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
-        parts.append(DocumentParts(columns, values, own, prior, p_a, p_b, (), "mixing of the components"))
-    return parts
+    for (columns, values, times, log_p), k in zip(rows, labels.tolist(), strict=True):
+        prior, temperature = float(log_prior[k] / temperatures[k]), temperatures[k]
+        yield DocumentParts(columns, values, times * log_p[:, k] / temperature, prior)
 
 
 def of_lda(
@@ -262,15 +237,16 @@ def of_lda(
 
     `proportions`: shape (n_documents, n_topics, n_classes). `titles`: of the topics, class by class.
     """
-    all_parts, n_topics = [], parameters.n_topics
-    for (words, x), (a, b), shares in zip(_entries(documents), pairs.tolist(), proportions, strict=True):
+    for (words, x), pair, shares in zip(_entries(documents), pairs, proportions, strict=True):
         topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[words])))
-        log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in (a, b)], axis=1))
-        order = np.argsort(-shares[:, a], kind="stable").tolist()
-        of_document = tuple(TopicPart(titles[a * n_topics + z], float(shares[z, a]), None) for z in order)
-        parts = _exact((words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
-        all_parts.append(parts._replace(topics=of_document, offset_name="topics of the document"))
-    return all_parts
+        log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in pair], axis=1))
+        of_class = shares[:, pair[0]]
+        order = np.argsort(-of_class, kind="stable").tolist()
+        of_document = tuple(
+            TopicPart(titles[pair[0] * parameters.n_topics + z], float(of_class[z]), None) for z in order
+        )
+        more: dict[str, Any] = {"topics": of_document, "offset_name": "topics of the document"}
+        yield _exact((words, x, x, log_p), parameters.log_prior[pair], **more)
 
 
 def of_supervised_topics(
@@ -284,15 +260,13 @@ def of_supervised_topics(
     `outputs`, `shares`: shape (n_documents, n_topics): what a topic adds if it is all of the document (of two classes
     the difference), and how much of it the document has.
     """
-    all_parts = []
     for (words, x), output, theta in zip(_entries(documents), outputs, shares, strict=True):
         mixed = parameters.topics[words] * theta
         of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
         parts = x / max(x.sum(), 1e-300) * (of_topics @ output)
         order = np.argsort(-np.abs(output * theta), kind="stable").tolist()
         topics = tuple(TopicPart(titles[k], float(theta[k]), float(output[k] * theta[k])) for k in order)
-        all_parts.append(DocumentParts(words, x, parts, 0.0, topics=topics, offset_name="prior of the topics"))
-    return all_parts
+        yield DocumentParts(words, x, parts, 0.0, topics=topics, offset_name="prior of the topics")
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> Parts:
@@ -300,11 +274,10 @@ def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) 
 
     `mean`, `covariance`: of the features and, last, the target. `values`: NaN where one is missing.
     """
-    parts, slopes = [], dict[bytes, np.ndarray]()
+    slopes = dict[bytes, np.ndarray]()
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
         x, key = row[present], present.tobytes()
         if key not in slopes:
             slopes[key] = np.linalg.solve(covariance[np.ix_(present, present)], covariance[present, -1])
-        parts.append(DocumentParts(present, x, slopes[key] * (x - mean[present]), 0.0))
-    return parts
+        yield DocumentParts(present, x, slopes[key] * (x - mean[present]), 0.0)

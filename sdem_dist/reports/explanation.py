@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 FOR, AGAINST = "0,114,178", "213,94,0"  # blue and vermilion, which colour-blind people tell apart (Okabe and Ito)
 MAX_WORDS, MAX_TOPICS = 12, 5  # of a table
-NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
 
 
 class TopicPart(NamedTuple):
@@ -43,7 +42,7 @@ class WordPart(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
-class Explained(ABC):
+class Explained:
     """A sum over words, or columns, that can be shown.
 
     Attributes
@@ -73,7 +72,6 @@ class Explained(ABC):
     part_name: ClassVar[str]  # what parts are of
     digits: ClassVar[tuple[str, str]]  # how parts are written in tables and in texts
     sides: ClassVar[tuple[str, str]]  # what positive and negative parts speak for
-    constants: ClassVar[tuple[tuple[str, str], ...]] = ()  # of the sum: their names and fields
 
     @property
     @abstractmethod
@@ -85,15 +83,14 @@ class Explained(ABC):
         """Topics where there are any; the largest parts, and the sum of the others and of those that round to 0."""
         form, tables = self.digits[0], list[Table]()
         if topics := self.topics[:MAX_TOPICS]:
-            heads, rows = ["topic", "of the document"], [[t.topic, f"{t.share:.0%}"] for t in topics]
-            if all(t.part is not None for t in topics):
-                heads = [*heads, self.part_name]
-                rows = [[*row, format(t.part, form)] for row, t in zip(rows, topics, strict=True)]
+            rows = [(t.topic, f"{t.share:.0%}", "" if t.part is None else format(t.part, form)) for t in topics]
+            heads = "topic", "of the document", "" if topics[0].part is None else self.part_name
             tables.append(Table(heads, rows, widths={0: 48}))
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
         words = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
         others = {counted(len(self.words) - n, "other word"): sum(w.part for w in self.words[n:])}
-        sums = (others if n < len(self.words) else {}) | {name: getattr(self, field) for name, field in self.constants}
+        sums = others if n < len(self.words) else {}
+        sums |= {"prior of the classes": self.prior} if isinstance(self, Explanation) else {}
         sums |= {self.offset_name: self.offset} if self.offset_name else {}
         words += [(name, format(value, form), "") for name, value in sums.items()]
         return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
@@ -110,10 +107,11 @@ class Explained(ABC):
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
     def __repr__(self) -> str:
-        if not self.text:
-            return self.without_text()
-        key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
-        return f"{self.without_text()}\n\n{key}{self.marked_text()}"
+        parts = [*self._notes, *(table.text() for table in self._tables)]
+        if self.text:
+            key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
+            parts.append(f"{key}{self.marked_text()}")
+        return "\n\n".join(parts)
 
     @property
     def _notes(self) -> list[str]:
@@ -121,11 +119,8 @@ class Explained(ABC):
         if self.unknown:
             unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
             notes.append(f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}")
-        return notes if self.words else [*notes, NOTHING_KNOWN]
-
-    def without_text(self) -> str:
-        """Return the sum as tables for a terminal."""
-        return "\n\n".join([*self._notes, *(table.text() for table in self._tables)])
+        nothing = "The model knows nothing that is in this document: its answer does not come from the document."
+        return notes if self.words else [*notes, nothing]
 
     def _repr_html_(self) -> str:
         head, text = "".join(f"<p>{cell(note)}</p>" for note in self._notes), ""
@@ -157,13 +152,6 @@ class Explained(ABC):
         values = ((visible(text), format(value, self.digits[1])) for text, value, _ in self.stretches(0.25))
         return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
 
-    def styled(self) -> list[tuple[str, str]]:
-        """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
-        return [
-            (visible(text), f"{'bold ' * (share > 1 / 3)}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else "")
-            for text, v, share in self.stretches()
-        ]
-
 
 def highlight(text: object, color: str, strength: float, title: str = "") -> str:
     """Return a text as HTML on a colour; `strength` is from 0 to 1."""
@@ -175,7 +163,7 @@ class Explanation(Explained):
     """Log-odds of one class against another for one document, as a sum.
 
     ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
-    already. Both sides are infinite against a class of prior 0. The other attributes are those of `Explained`.
+    already. Both sides are infinite against a class of prior 0. Others are those of `Explained`.
     """
 
     label: object
@@ -191,20 +179,16 @@ class Explanation(Explained):
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")
-    constants: ClassVar = (("prior of the classes", "prior"),)
 
     def distinctive(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
         """Return the words with the largest parts for the class, or against it."""
-        sign = 1.0 if of_the_prediction else -1.0
-        return [w.word for w in self.words if sign * w.part > 0][:n]
+        return [w.word for w in self.words if w.part != 0 and (w.part > 0) == of_the_prediction][:n]
 
     @property
     def summary(self) -> str:
-        answer = (
-            f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
-            f"log-odds {self.log_odds:+.2f}"
-        )
-        return answer if self.temperature == 1.0 else f"{answer} (scores / temperature {self.temperature:.3g})"
+        both = f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}"
+        scaled = "" if self.temperature == 1.0 else f" (scores / temperature {self.temperature:.3g})"
+        return f"{both}; log-odds {self.log_odds:+.2f}{scaled}"
 
     @property
     def sides(self) -> tuple[str, str]:  # type: ignore[override]

@@ -1,11 +1,11 @@
-"""A page about a model and how it does on documents; it needs nothing from elsewhere: no scripts, fonts or pictures."""
+"""A page about a model and how it does on documents, which needs nothing from elsewhere, and a card in Markdown."""
 
 from __future__ import annotations
 
 import io
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,15 @@ import numpy as np
 
 from sdem_dist import glossary, plots
 from sdem_dist.counted import counted
+from sdem_dist.glossary import UNSHOWN, by_documents
+from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.explanation import FOR, highlight
-from sdem_dist.reports.model_card import model_facts
-from sdem_dist.reports.report import TopicReport
+from sdem_dist.reports.report import Report, TopicReport
 from sdem_dist.reports.reporting import documents_at, of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
-from sdem_dist.table import Html, Table, cell
+from sdem_dist.table import Html, Table, cell, markdown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
 INK = "#010203"  # stands for the colour of the page's text in pictures
 WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2  # of a class; kinds of errors that examples are shown of, and examples of each
@@ -39,11 +39,12 @@ LETTERS = 1500  # of a text that an example shows
 
 def write_page(path: Path, title: str, body: str) -> None:
     """Write a page, whole or not at all. `title` is escaped, `body` is HTML."""
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<title>{cell(title)}</title><style>\n{STYLE}</style></head>\n<body>{body}</body></html>\n"
+        f"<title>{cell(title)}</title><style>\n{style}</style></head>\n<body>{body}</body></html>\n"
     )
     publish_file(path, lambda file: file.write_bytes(page.encode("utf-8", "backslashreplace")))
 
@@ -53,47 +54,37 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
 
     `name`, `documents`: what the model, and the documents of the corpus, are called.
     """
-    report = report_of(estimator, corpus)
+    report, figures = report_of(estimator, corpus), ""
     sections = {"The model": Table((), list(model_facts(estimator).items()), left=(0, 1)).html()}
     sections["Training"] = curves(estimator.history_)
-    figures = ""
     if isinstance(report, ClassificationReport):
-        cards = (
-            f'<div class="card"><b>{value:.4f}</b><span>{cell(figure)}</span></div>'
-            for figure, value in glossary.named(report.figures).items()
-        )
+        card = '<div class="card"><b>{:.4f}</b><span>{}</span></div>'
+        cards = (card.format(value, cell(figure)) for figure, value in glossary.named(report.figures).items())
         figures = f'<div class="cards">{"".join(cards)}</div>'
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
         side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
         caption = "Rows are classes, columns predictions; lighter where more of the class."
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
-        sure, meaning = report.confidence >= 0.9, "No prediction has a probability of .9 or more."
-        if sure.any():
-            meaning = f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; "
-            meaning += f"{report.right[sure].mean():.1%} of these are right."
-        caption = "Accuracy of predictions by their probability; larger dots are more documents."
-        picture = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
-        sections["How far to trust probabilities"] = f"<p>{cell(meaning)}</p>{picture}"
+        sure = report.confidence >= 0.9
+        caption = "Accuracy of predictions by their probability; larger dots are more documents. "
+        caption += f"Of {sure.mean():.0%} of the documents the prediction has a probability of .9 or more"
+        caption += f"; {report.right[sure].mean():.1%} of these are right." if sure.any() else "."
+        sections["How far to trust probabilities"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):
         sections["On these documents"] = report._repr_html_()
     if isinstance(report, ByClassReport):
         rows = []
         for label, words in word_weights(estimator, WORDS).items():
-            top = max(words.values(), default=0.0) or 1.0
-            marks = (
-                highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word")
-                for word, value in words.items()
-            )
+            top, marks = max(words.values(), default=0.0) or 1.0, list[str]()
+            for word, value in words.items():
+                marks.append(highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word"))
             rows.append((label, Html(" ".join(marks))))
-        note, table = (
-            f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document.",
-            "",
-        )
+        note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
         if rows:
             note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
-            table = Table(("class", "words"), rows, left=(0, 1)).html()
         if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
+            table = Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""
             sections[f"Words by {report.kind}"] = f'<p class="soft">{cell(note)}</p>{table}'
         sections["Examples of errors"] = _examples(estimator, report, corpus)
     if estimator.spec.topics is not None:
@@ -145,7 +136,7 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
 
 def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     """Return the worst errors of each of the most frequent kinds, explained; none of a model without explanations."""
-    errors = report.errors
+    errors, of_labels, articles = report.errors, isinstance(report, LabelReport), ""
     if isinstance(report, LabelReport):
         wrong = report.wrong_labels(errors)
         pairs = np.stack([wrong, report.predictions[errors, wrong]], axis=1)
@@ -157,17 +148,16 @@ def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]]
     documents = documents_at(corpus, report.positions[errors[chosen]])
     explanations = documents.explained(estimator, report, errors[chosen]) or []
-    articles = []
     for i, explanation, id_ in zip(chosen, explanations, documents.ids, strict=False):
         title = f"{report.names[kinds[i][0]]} taken for {explanation.label}"
-        if isinstance(report, LabelReport):
+        if of_labels:
             title = f"{explanation.label} is {'wrongly given' if kinds[i][1] else 'missing'}"
         if explanation.text is not None:
             marks = tuple(mark for mark in explanation.marks if mark[1] <= LETTERS)
             explanation = replace(explanation, text=_start(explanation.text), marks=marks)
         title = cell(f"{title}, probability {explanation.probability:.3f} (document {id_})")
-        articles.append(f"<article><h3>{title}</h3>{explanation._repr_html_()}</article>")
-    return "".join(articles)
+        articles += f"<article><h3>{title}</h3>{explanation._repr_html_()}</article>"
+    return articles
 
 
 def _start(text: str) -> str:
@@ -176,15 +166,114 @@ def _start(text: str) -> str:
 
 def _topics(report: TopicReport, corpus: Corpus) -> str:
     """Return topics with their words and shares, also by class, and documents with most of them."""
-    html = [table.html() for table in report.tables()]
+    html = "".join(table.html() for table in report.tables())
     if report.prevalence is not None:
         rows = [
             (label, *("" if np.isnan(p) else Html(highlight(f"{p:.0%}", FOR, 0.7 * p**0.5)) for p in shares))
             for label, shares in zip(report.classes.tolist(), report.prevalence, strict=True)
         ]
-        html += ["<h3>Topics by class</h3>", Table(("class", *report.names), rows).html()]
+        html += f"<h3>Topics by class</h3>{Table(('class', *report.names), rows).html()}"
     for k in np.argsort(-report.shares, kind="stable").tolist() if corpus.has_texts else ():
         texts = (f'<p class="text">{cell(_start(text))}</p>' for text in corpus.texts_at(report.examples(k)))
         title = f"Documents with most of topic {cell(report.names[k])}"
-        html.append(f"<details><summary>{title}</summary>{''.join(texts)}</details>")
-    return "".join(html)
+        html += f"<details><summary>{title}</summary>{''.join(texts)}</details>"
+    return html
+
+
+def model_facts(model: EngineEstimator) -> dict[str, str]:
+    """Return a fitted model's kind, settings, inputs and training, by name."""
+    defaults, params, entry, learner = type(model)().get_params(), model.get_params(), model.best_entry_, model.learner_
+    loss, predicts, w = getattr(model, "loss_", None) or params.get("loss"), model.spec.predicts, model.weighting_
+    hidden, facts = ("loss", *OF_THE_MACHINE), {"model": type(model).__name__ + (f", loss {loss}" if loss else "")}
+    changed = {k: v for k, v in params.items() if k not in hidden and not np.array_equal(v, defaults[k])}
+    facts["settings"] = ", ".join(f"{k} {v if str(v) else repr(v)}" for k, v in changed.items()) or "defaults"
+    if (n := getattr(learner, "n_documents", None)) is not None:
+        facts["trained on"] = f"{n:,.10g} documents"
+    if (weight := entry.get("unlabelled_weight")) is not None:
+        facts["without a label"] = (
+            f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"
+        )
+    if predicts == "class":
+        facts["classes"] = f"{len(model.classes_)}"
+    if model.spec.topics == "documents":
+        alpha, learned = model.alpha_, learner.model.inference.learned
+        facts |= {} if predicts == "class" else {"topics": f"{model.n_components}"}
+        if learned or np.ptp(alpha) > 0.0:  # more than one given number
+            facts["alpha of the topics"] = ", ".join([*(f"{a:.4g}" for a in alpha), *(["learned"] if learned else [])])
+    elif predicts == "cluster":
+        facts["clusters"] = f"{params.get('n_components', params.get('n_clusters'))}"
+    table, has_names = model._layout == "dense", model.vocabulary_ is not None
+    kind = ", columns of a table" + (" with names" if has_names else "") if table else ", with a vocabulary" * has_names
+    facts["features"] = f"{model.n_features_in_:,}{kind}"
+    if not table:
+        facts["raw text"] = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
+    if w is not None:
+        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
+        facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
+    if (temperature := float(getattr(learner, "temperature", 1.0))) != 1.0:
+        facts["temperature"] = f"{temperature:.3g}, which scores are divided by for probabilities"
+    states = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}
+    epoch, state = entry.get("epoch", model.n_iter_), states[getattr(model, "converged_", None)]
+    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
+    facts |= {f"on {name}": text for name, text in by_documents(entry, UNSHOWN, ".4g").items()}
+    return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
+
+
+def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
+    """Return the card of a fitted model, in Markdown.
+
+    `report`: how the model does on documents, which `documents` names.
+    """
+
+    def table(rows: Iterable[Sequence[object]], heads: Sequence[str] = ("", "")) -> str:
+        return Table(heads, list(rows)).markdown()
+
+    facts, predicts = model_facts(model), str(model.spec.predicts)
+    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
+    if model.vectorizer_ is not None:
+        used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
+        data["text to words"] = ", ".join(used)
+    settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
+    parts = [f"# {markdown(name)}", "## Model", table((k, v) for k, v in facts.items() if not k.startswith("on "))]
+    parts += ["Settings in full:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
+    prior = getattr(model, "class_log_prior_", None) if predicts == "class" else None
+    if prior is not None:
+        shares = ((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in np.argsort(-prior, kind="stable"))
+        parts.append("The model's own p(class), which discriminative training moves away from the shares of documents:")
+        parts.append(table(shares, ("class", "prior probability")))
+    parts.append("Where the documents come from, who labelled them, and under which licence: to be filled in.")
+    parts.append("## Quality")
+    figures = by_documents(model.best_entry_, UNSHOWN, ".4g")
+    parts += [f"On {of}: {markdown(text)}." for of, text in figures.items()]
+    if report is None:
+        command = "`sdem inspect MODEL --card --on CORPUS`"
+        parts.append(f"Figures by class are not known from training: {command} measures them.")
+    else:
+        parts.append(f"On the {report.n_documents:,} documents of {markdown(documents)}:")
+        parts.append(table(report.figure_table().rows, ("figure", "value")))
+    if isinstance(report, ByClassReport):
+        parts.append(report.table(np.argsort(report.columns["f1"], kind="stable")).markdown())
+    if words := word_weights(model):
+        rows = ((k, " ".join(of_class)) for k, of_class in words.items())
+        parts += [f"## Words that speak most for each {predicts}", table(rows, (predicts, "words"))]
+    limits = ["What the model is for, and what it must not decide alone: to be filled in."]
+    if model.several_labels:
+        limits.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
+    elif predicts == "class":
+        limits.append("Every document gets one of the classes above, also one that belongs to none.")
+        held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
+        limit = "were not calibrated on held-out documents: measure their calibration error before you rely on them"
+        if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:
+            limit = "were fitted by one temperature on held-out documents of the training data; on others they may be too sure"
+        limits.append(f"Probabilities {limit}.")
+        if getattr(model, "loss", "nll") != "nll":
+            limits.append("Training was discriminative: p(document) of this model means little.")
+    if model._layout == "sparse":
+        nameless = "Columns have no names, so nobody can read what a weight belongs to."
+        limits.append("Words that are not in the vocabulary count nothing." if model.vocabulary_ else nameless)
+    limits.append(
+        "Words that mark a person, a place or a source can decide as words of the subject do: read them above."
+    )
+    return "\n\n".join([*parts, "## Limits", "\n".join(f"- {line}" for line in limits)]) + "\n"

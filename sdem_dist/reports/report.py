@@ -51,11 +51,6 @@ class Report:
         """Documents that are reported on."""
         return len(self.positions)
 
-    @property
-    def heading(self) -> str:
-        """What the report is about, in a line."""
-        return counted(self.n_documents, "document")
-
     def to_frame(self) -> pd.DataFrame:
         """Return `columns` as a pandas table, with a row for each of `names`."""
         import pandas as pd
@@ -87,6 +82,7 @@ class Report:
         return [self.table(np.argsort(-shares, kind="stable"))]
 
     def figure_table(self) -> Table:
+        """Return `figures` by what people call them."""
         return Table((), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
 
     def details(self) -> str:
@@ -94,7 +90,8 @@ class Report:
         return "\n\n".join(table.text() for table in self.tables())
 
     def __repr__(self) -> str:
-        return "\n\n".join(part for part in (self.heading, self.figure_table().text(), self.details()) if part)
+        parts = counted(self.n_documents, "document"), self.figure_table().text(), self.details()
+        return "\n\n".join(filter(None, parts))
 
     def _repr_html_(self) -> str:
         tables = [self.figure_table()] if self.figures else []
@@ -174,14 +171,18 @@ class ClusterReport(Report):
     kind, kinds = "cluster", "clusters"
 
     def __init__(self, probabilities: np.ndarray, words: list[str], truth: Labels, positions: np.ndarray) -> None:
-        self.probabilities, self.words, (labels, classes) = probabilities, words, truth
-        self.labels, self.classes = labels, classes
+        self.probabilities, self.words, (self.labels, self.classes) = probabilities, words, truth
         clusters, n = probabilities.argmax(axis=1), probabilities.shape[1]
         self.sizes = np.bincount(clusters, minlength=n)
-        labelled = np.zeros(0, bool) if labels is None else labels >= 0
-        figures = cluster_scores(labels[labelled], clusters[labelled]) if labels is not None and labelled.any() else {}
         columns = {"words": words or [""] * n, "documents": self.sizes, "share": self.sizes / max(len(clusters), 1)}
-        super().__init__(positions, figures, range(n), columns)
+        super().__init__(positions, agreement_of(self.labels, clusters), range(n), columns)
+
+
+def agreement_of(labels: np.ndarray | None, clusters: np.ndarray) -> dict[str, float]:
+    """Return `cluster_scores` of the documents whose label is not -1; nothing where there are none."""
+    if labels is None or not (labels >= 0).any():
+        return {}
+    return cluster_scores(labels[labels >= 0], clusters[labels >= 0])
 
 
 def cluster_scores(y: object, labels: object) -> dict[str, float]:
@@ -235,11 +236,9 @@ class TopicReport(Report):
 
     def __init__(self, topics: Sequence[Topic], proportions: np.ndarray, truth: Labels, positions: np.ndarray) -> None:
         self.topics, self.proportions, (labels, classes) = topics, proportions, truth
-        self.labels, self.classes = labels, classes
-        self.shares = proportions.mean(axis=0)
+        self.labels, self.classes, self.shares, self.prevalence = labels, classes, proportions.mean(axis=0), None
         columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in topics]}
         columns["probable"] = [" ".join(t.words) for t in topics]
-        self.prevalence = None
         if labels is not None:
             self.prevalence = np.full((len(classes), len(topics)), np.nan)
             for k in np.unique(labels[labels >= 0]):

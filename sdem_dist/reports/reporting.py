@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import are_label_sets, array_of
-from sdem_dist.counted import counted, joined
+from sdem_dist.counted import joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.running import AnyCorpus, over_corpus, ranges_of
@@ -23,15 +23,15 @@ from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanation
-from sdem_dist.reports.report import ClusterReport, Labels, RegressionReport, Report, TopicReport, cluster_scores
-from sdem_dist.reports.top_words import top_words
+from sdem_dist.reports.report import ClusterReport, Labels, RegressionReport, Report, TopicReport, agreement_of
+from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.encoding import crc32c
 
 if TYPE_CHECKING:
     from distributed import Client
 
 BLOCK = 1000  # errors that are explained at a time
-GATHERED = 50_000  # errors that one pass over a corpus brings together
+GATHERED = 50 * BLOCK  # errors that one pass over a corpus brings together
 
 
 def report_of(estimator: Any, X: object, y: object = None) -> Report:
@@ -45,54 +45,36 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     raw: Any = text_column(X) if estimator._layout == "sparse" else X
     X = estimator.vectorize(raw) if estimator._layout == "sparse" and are_texts(raw) else raw
     predicts = estimator.spec.predicts
-    if predicts == "number":
-        predictions = np.asarray(estimator.predict(X), np.float64)
-        n, positions = len(predictions), _positions(X, len(predictions))
-        if isinstance(X, AnyCorpus):
-            source_of(estimator, X, use="score")  # says what is missing
-            # A dense corpus has its targets as the last column.
-            pieces = (X.read(*part) for part in ranges_of(X))
-            parts = [d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for d in pieces]
-            targets = np.concatenate(cast(Any, parts))[positions]
-        elif y is None:
-            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-        else:
-            targets = np.asarray(y, np.float64)
-            _check_length(targets, n)
-            if len(odd := np.argwhere(~np.isfinite(targets))):
-                value, document = targets[tuple(odd[0])], odd[0][0]
-                raise ValueError(f"y holds {value} for document {document} (from 0): leave such documents out")
-        return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1), positions)
     if predicts == "cluster":
-        words = [" ".join(of_cluster) for of_cluster in top_words(estimator).values()]
-        if hasattr(estimator, "predict_proba"):
-            probabilities = np.asarray(estimator.predict_proba(X))
-        else:
-            probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
+        words = [" ".join(of_cluster) for of_cluster in word_weights(estimator).values()]
+        hard = not hasattr(estimator, "predict_proba")
+        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)] if hard else estimator.predict_proba(X)
         n = len(probabilities)
         return ClusterReport(probabilities, words, _labels_of(X, y, n), _positions(X, n))
-    if predicts != "class":
+    if predicts not in ("class", "number"):
         if estimator.spec.topics is None:
             raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
         return of_topics(estimator, X, y)
-    source: Any = source_of(estimator, X, y, use="score")
-    corpus, labels = source.corpus, list[np.ndarray]()
-    report: ClassificationReport | LabelReport
+    source: Any = source_of(estimator, X, y, use="score")  # says what is missing
+    corpus, columns = source.corpus, list[Any]()
+    for part in ranges_of(corpus):
+        documents = corpus.read(*part)
+        column = documents.labels
+        if predicts == "number":  # a dense corpus has its targets as the last column
+            column = documents.values[:, -1] if isinstance(documents, DenseDocuments) else documents.targets
+        columns.append(column)
+    truth = np.concatenate(columns)
+    positions = _positions(corpus, len(truth))
+    truth, n = truth[positions], len(positions)
+    if predicts == "number":
+        predictions = np.asarray(estimator.predict(X), np.float64)
+        return RegressionReport(truth.reshape(n, -1), predictions.reshape(n, -1), positions)
+    scores, report = over_corpus(estimator, corpus, estimator._class_scores), cast(Any, None)
     if estimator.several_labels:
-        codes = [corpus.read(*part).labels for part in ranges_of(corpus)]
-        members = source.members[np.concatenate(codes)].toarray() > 0
-        positions = _positions(corpus, len(members))
-        scores = over_corpus(estimator, corpus, estimator._class_scores)
-        report = LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
+        members = source.members[truth].toarray() > 0
+        report = LabelReport(estimator.classes_, members, scores, estimator.thresholds_, positions)
     else:
-
-        def score(documents: Any) -> np.ndarray:
-            labels.append(np.full(documents.n_documents, -1) if documents.labels is None else documents.labels)
-            return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))
-
-        log_p = over_corpus(estimator, corpus, score)
-        positions = _positions(corpus, len(log_p))
-        report = ClassificationReport(estimator.classes_, np.concatenate(labels), log_p, positions)
+        report = ClassificationReport(estimator.classes_, truth, log_softmax(scores, axis=1), positions)
     if not isinstance(X, AnyCorpus):  # a corpus is read again; of documents in memory the errors alone are kept
         wrong = report.positions[report.errors]
         corpus = documents_at(corpus, wrong)
@@ -108,20 +90,11 @@ def _positions(X: Any, n_documents: int) -> np.ndarray:
     return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
-def _check_length(y: np.ndarray, n_documents: int) -> None:
-    if (n := len(y) if y.ndim else 1) != n_documents:
-        both = f"X has {counted(n_documents, 'document')}, and y has {counted(n, 'value')}"
-        raise ValueError(f"{both}: give one for each")
-
-
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
     """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no document has a label."""
     X = estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
     clusters = np.asarray(estimator.predict(X, client))
-    labels, _ = _labels_of(X, y, len(clusters))
-    if labels is None or not (labels >= 0).any():
-        return {}
-    return cluster_scores(labels[labels >= 0], clusters[labels >= 0])
+    return agreement_of(_labels_of(X, y, len(clusters))[0], clusters)
 
 
 def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
@@ -142,7 +115,7 @@ def _labels_of(X: object, y: object, n_documents: int) -> Labels:
         return None, np.empty(0)
     labels = np.asarray(y)
     labels = labels.ravel() if labels.ndim == 2 else labels  # one column
-    _check_length(labels, n_documents)
+    check_consistent_length(np.empty(n_documents), labels)
     is_labelled = np.array([label is not None and label == label and label != -1 for label in labels.tolist()], bool)
     if not is_labelled.any() or any(isinstance(v, float) and not v.is_integer() for v in labels[is_labelled].tolist()):
         return None, np.empty(0)
@@ -218,20 +191,20 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: An
     Words are those for and against the prediction, or of several labels the label that is most wrong. `documents`: a
     corpus that the report is of, or its errors alone, in their order.
     """
-    for begin in range(0, max(len(report.errors), 1), GATHERED):
-        part = slice(begin, begin + GATHERED)
+    for start in range(0, max(len(report.errors), 1), BLOCK):
+        errors = report.errors[start : start + BLOCK]
         if isinstance(documents, DocumentRows):
-            gathered = documents[part]
+            block = documents[start : start + BLOCK]
+        elif (first := start % GATHERED) == 0:
+            gathered = documents_at(documents, report.positions[report.errors[start : start + GATHERED]])
+            block = gathered[:BLOCK]
         else:
-            gathered = documents_at(documents, report.positions[report.errors[part]])
-        for start in range(0, max(len(gathered.ids), 1), BLOCK):
-            errors = report.errors[part][start : start + BLOCK]
-            block = gathered[start : start + BLOCK]
-            columns = {"id": block.ids} | report.error_columns(errors)
-            if (explained := block.explained(estimator, report, errors)) is not None:
-                columns["words_for"] = [" ".join(e.distinctive()) for e in explained]
-                columns["words_against"] = [" ".join(e.distinctive(of_the_prediction=False)) for e in explained]
-            yield columns | ({} if block.texts is None else {"text": block.texts})
+            block = gathered[first : first + BLOCK]
+        columns = {"id": block.ids} | report.error_columns(errors)
+        if (explained := block.explained(estimator, report, errors)) is not None:
+            columns["words_for"] = [" ".join(e.distinctive()) for e in explained]
+            columns["words_against"] = [" ".join(e.distinctive(of_the_prediction=False)) for e in explained]
+        yield columns | ({} if block.texts is None else {"text": block.texts})
 
 
 def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[dict[str, list[Any]]]:

@@ -16,21 +16,16 @@ if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
 
 
-def top_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
+def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
-    words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is
-    more frequent in the centre than in the mean of all documents.
+    words of a document of the class, to the evidence against the others, in nats per word. For `KMeans` it is by how
+    much the word is more frequent in the centre than in the mean of all documents.
 
     The largest weight comes first; a model without vocabulary names words by their numbers. Empty for models that are
     not of counts of words.
     """
-    return {c: list(words) for c, words in word_weights(estimator, n_words).items()}
-
-
-def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words of `top_words` with weights: nats per word of the document; of `KMeans` in its own unit."""
     if estimator.spec.words is None or estimator._layout == "dense":
         return {}
     p = np.exp(getattr(estimator, estimator.spec.words))
@@ -81,10 +76,7 @@ class Topics(list[Topic]):
 
 
 def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
-    """Return the topics of a fitted model; `labels` are of topics that no class owns. Words without names are numbered.
-
-    The words of topics of classes are told apart from those of the other classes, others from the other topics.
-    """
+    """Return the topics of a fitted model; `labels` are of topics that no class owns."""
     p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
@@ -101,11 +93,10 @@ def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
         rows += zip(labels, range(len(p)), estimator.topic_shares_, p, others, strict=True)
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
     topics = Topics()
-    for label, number, share, p_words, p_others in rows:
-        tops = (
-            np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p_words, rel_entr(p_words, p_others))
-        )
-        words = [[f"#{w}" if names is None else str(names[w]) for w in columns] for columns in tops]
+    for label, number, share, probable, p_others in rows:
+        orders = (np.argsort(-weights, kind="stable") for weights in (probable, rel_entr(probable, p_others)))
+        tops = (order[:n_words].tolist() for order in orders)
+        words = [[f"#{w}" if names is None else str(names[w]) for w in top] for top in tops]
         topics.append(Topic(label, number, float(share), *words))
     return topics
 
@@ -127,7 +118,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
-    joint, n_documents = np.zeros((len(words), len(words))), 0
+    joint, n_documents, coherences = np.zeros((len(words), len(words))), 0, list[float]()
     corpus: Any = X if isinstance(X, AnyCorpus) else None
     for part in [()] if corpus is None else ranges_of(corpus):
         block = sp.csr_matrix(corpus.read(*part).to_csr() if part else X)
@@ -138,7 +129,6 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
         present = (block[:, words] > 0).astype(np.float64)
         joint += (present.T @ present).toarray()
         n_documents += block.shape[0]
-    coherences = []
     for topic in places.reshape(tops.shape):
         p = joint[np.ix_(topic, topic)] / n_documents  # of documents with both words; on the diagonal with each
         occur = np.flatnonzero(np.diag(p))

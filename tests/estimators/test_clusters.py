@@ -20,8 +20,8 @@ from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.em import FORMS, Centres, EmForm, k_means, means, squared_distances, squared_lengths
-from sdem_dist.reports.model_card import model_facts
-from sdem_dist.reports.top_words import top_words
+from sdem_dist.reports.page import model_facts
+from sdem_dist.reports.top_words import word_weights
 from sdem_dist.testing import check_learner
 
 DIGITS = load_digits().data
@@ -62,9 +62,9 @@ def test_words_of_clusters_are_those_that_set_centres_apart(metric, tmp_path):
     goals, banks = (int(c) for c in model.predict([TEXTS[0], TEXTS[2]]))
     model.save(tmp_path / "model")
     for of in (model, load_model(tmp_path / "model")):
-        said = top_words(of, 2)
-        assert said[goals][0] == "goal" and set(said[banks]) == {"bank", "rates"}
-        assert said[banks][0] in model.report(rare).words[banks].split()[:2]
+        said = word_weights(of, 2)
+        assert next(iter(said[goals])) == "goal" and set(said[banks]) == {"bank", "rates"}
+        assert next(iter(said[banks])) in model.report(rare).words[banks].split()[:2]
 
 
 def test_spherical_clusters_do_not_depend_on_lengths():

@@ -10,7 +10,7 @@ import sdem_dist as sd
 from sdem_dist.errors import DocumentError
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.fitting.holdout import held_out_of
-from sdem_dist.reports.top_words import top_words
+from sdem_dist.reports.top_words import word_weights
 
 EM: dict = {"kind": sd.EMMixtureClassifier}
 SDEM = {"kind": sd.SdemMixtureClassifier, "n_epochs": 20}
@@ -97,7 +97,7 @@ def test_discriminative_losses_end_lower_than_em(loss):
 
 
 def test_the_posterior_alone_has_no_density_and_tables_have_no_words(fitted):
-    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and top_words(fitted["em gaussian"]) == {}
+    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and word_weights(fitted["em gaussian"]) == {}
     for name in ("score_samples", "sample", "predict_joint_log_proba"):
         assert not hasattr(fitted["multiplicative"], name)
     assert fitted["literal"].eta_ == pytest.approx(X.sum(axis=1).max())
@@ -125,7 +125,7 @@ def test_words_of_a_class_are_those_of_its_documents(kind):
     for k, name in enumerate(model.classes_):
         counts = np.asarray(drawn[classes == name].sum(axis=0)).ravel()
         np.testing.assert_allclose(counts / counts.sum(), p[k], atol=0.01)
-    said = top_words(model, 1)
+    said = word_weights(model, 1)
     assert list(said) == ["a", "b", "c"] and all(said.values())
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from cli.commands import ok, refused, run
 
 from sdem_dist import GaussianRegressor, MultinomialMixture, MultinomialNB, load_model, open_corpus, write_corpus
-from sdem_dist.reports.model_card import model_card
+from sdem_dist.reports.page import model_card
 from sdem_dist.reports.reporting import was_trained_on
 
 RNG = np.random.default_rng(0)
