@@ -68,7 +68,7 @@ def history(
     title, unit = glossary.metric(metric, prefix or "")
     colors = dict(zip(kinds.values(), COLORS, strict=False))
     if not several and prefix is None:
-        lines = {kind: line for start, kind in kinds.items() if (line := points(histories, start + metric))}
+        lines = {kind: line for start, kind in kinds.items() if (line := points(trainings[""], start + metric))}
     else:
         prefix = next((start for start in kinds if start + metric in names), "") if prefix is None else prefix
         title = f"{title}, {kinds.get(prefix, prefix)}"
