@@ -59,8 +59,8 @@ def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
         roles = {role: int(column) for role, column in reading.roles.items()}
         texts = [] if whole else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
-        problem = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
-        raise IngestError(f"{path}: {problem}; a file with a header is CSV, or read with --header") from None
+        rule = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
+        raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
     if whole and roles:
         advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
