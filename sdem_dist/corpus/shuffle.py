@@ -55,9 +55,11 @@ class Kind(NamedTuple):
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    for name in RAGGED.keys() & rows.keys():
-        rows[name] = offsets_of(np.concatenate([np.diff(part[name]) for part in parts]))
+    """Return parts as one, and empty them, so that only a column of them is in memory twice."""
+    rows: Rows = {}
+    for name in list(parts[0]):
+        columns = [np.diff(part.pop(name)) if name in RAGGED else part.pop(name) for part in parts]
+        rows[name] = offsets_of(np.concatenate(columns)) if name in RAGGED else np.concatenate(columns)
     return rows
 
 
