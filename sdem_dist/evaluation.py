@@ -200,27 +200,26 @@ def fitted_decisions(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[s
 def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     """Return the probability from which on each label is given, shape (n_labels,).
 
-    It lies, on the scale of log-odds, between those with the largest F1 of the label and of all labels together: the
-    more documents have the label, the nearer to its own.
+    Its log-odds lie between those of the largest F1 of the label and of all labels together: the more documents have
+    the label, the nearer to its own.
     """
+
+    def cut(histograms: np.ndarray) -> float:
+        """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
+        without, with_ = histograms
+        right, predicted = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
+        f1 = 2.0 * right[1:] / np.maximum(predicted[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
+        best = np.flatnonzero(f1 >= f1.max() - 1e-12)
+        first = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)[0]
+        return float(EDGES[first[0]] + EDGES[first[-1]]) / 2.0
+
     n_labels = len(temperatures)
     counts = sums[len(TEMPERATURES) * n_labels :].reshape(n_labels, 2, -1)
     with_label = counts[:, 1].sum(axis=1)
     of_all = MORE / max(float(with_label.sum()), 1.0)
-    own = np.array([_cut(one) for one in counts + of_all * counts.sum(axis=0)]) / temperatures
+    own = np.array([cut(one) for one in counts + of_all * counts.sum(axis=0)]) / temperatures
     middles = np.concatenate([EDGES[:1], (EDGES[1:] + EDGES[:-1]) / 2.0, EDGES[-1:]])
     bins = np.searchsorted(EDGES, middles / temperatures[:, None], side="right").ravel()
-    n_bins = counts.shape[2]
-    pooled = np.array([np.bincount(bins, column.ravel(), n_bins) for column in counts.transpose(1, 0, 2)])
+    pooled = np.array([np.bincount(bins, column.ravel(), counts.shape[2]) for column in counts.transpose(1, 0, 2)])
     weight = with_label / (with_label + SHARED_DOCUMENTS)
-    return probabilities(weight * own + (1.0 - weight) * _cut(pooled))
-
-
-def _cut(histograms: np.ndarray) -> float:
-    """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
-    without, with_ = histograms
-    right, predicted = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
-    f1 = 2.0 * right[1:] / np.maximum(predicted[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
-    best = np.flatnonzero(f1 >= f1.max() - 1e-12)
-    first = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)[0]
-    return float(EDGES[first[0]] + EDGES[first[-1]]) / 2.0
+    return probabilities(weight * own + (1.0 - weight) * cut(pooled))

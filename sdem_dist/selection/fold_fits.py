@@ -61,21 +61,17 @@ class FoldFits:
 
     def __post_init__(self) -> None:
         """Read the documents, unless they were read; raises as `source_of` and `Folds`."""
-        if self.folds is not None or self.held_out is not None:
-            return
-        self.template._look_at(self.X)
-        self.source = source_of(self.template, self.X, self.y, client=self.client)
-        if isinstance(self.cv, Corpus | tuple):
-            self.template._describe(self.source)
-            self.held_out = validation_source(self.template, self.cv, self.client)
-        else:
-            order = getattr(self.source.corpus, "order", None)
-            groups = self.groups if self.groups is None or order is None else np.asarray(self.groups)[order]
-            self.folds = Folds(self.source.corpus, self.cv, self.seed, groups=groups)
-
-    @property
-    def n_folds(self) -> int:
-        return 1 if self.folds is None else self.folds.k
+        if self.folds is None and self.held_out is None:
+            self.template._look_at(self.X)
+            self.source = source_of(self.template, self.X, self.y, client=self.client)
+            if isinstance(self.cv, Corpus | tuple):
+                self.template._describe(self.source)
+                self.held_out = validation_source(self.template, self.cv, self.client)
+            else:
+                order = getattr(self.source.corpus, "order", None)
+                groups = self.groups if self.groups is None or order is None else np.asarray(self.groups)[order]
+                self.folds = Folds(self.source.corpus, self.cv, self.seed, groups=groups)
+        self.n_folds = 1 if self.folds is None else self.folds.k
 
     @property
     def name(self) -> str:

@@ -33,7 +33,6 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     from distributed import Client
 
-SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 TABLE_ROWS = 20  # documents of the table of suspects
 
 
@@ -74,7 +73,7 @@ def learning_curve(
     X: object,
     y: object = None,
     *,
-    shares: Sequence[float] = SHARES,
+    shares: Sequence[float] = (0.1, 0.2, 0.4, 0.7, 1.0),
     cv: int = 5,
     n_folds: int | None = None,
     random_state: int = 0,
