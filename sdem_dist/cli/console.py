@@ -110,8 +110,8 @@ def warn_of_single_labels(corpus: Corpus) -> None:
     follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         single = f"no document has more than one label, such as {visible(max(sets)[0])!r}"
-        doubt = f"does {separator!r} stand between labels? --label-separator says what does"
-        click.echo(f"Warning: {single}: {doubt}", err=True)
+        question = f"does {separator!r} stand between labels? --label-separator says what does"
+        click.echo(f"Warning: {single}: {question}", err=True)
 
 
 def say(text: object) -> None:

@@ -94,8 +94,8 @@ def _facts(corpus: Corpus) -> str:
     from sdem_dist.text import VectorizerSettings
 
     def listed(facts: Mapping[str, object]) -> str:
-        known = {k: v for k, v in facts.items() if v not in (None, [], 0.0, False, "")}
-        texts = {k: " ".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in known.items()}
+        recorded = {k: v for k, v in facts.items() if v not in (None, [], 0.0, False, "")}
+        texts = {k: " ".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in recorded.items()}
         return ", ".join(f"{k}: {text}" for k, text in texts.items()) or "not recorded"
 
     header, n_bytes, settings = corpus.header, corpus.bytes_on_disk(), corpus.header.vectorizer or {}

@@ -209,10 +209,10 @@ def help_command(ctx: click.Context, topic: str | None) -> None:
         formatter.write_text(HELP)
         for title, options in (("Reading", _READING), ("Words", _WORDS)):
             with formatter.section(title):
-                shown = list(map(copy, options))
-                for each in shown:
+                copies = list(map(copy, options))
+                for each in copies:
                     each.hidden = False
-                formatter.write_dl([each.get_help_record(ctx) or ("", "") for each in shown])
+                formatter.write_dl([each.get_help_record(ctx) or ("", "") for each in copies])
         click.echo(formatter.getvalue(), nl=False)
     elif topic not in parent.command.list_commands(parent):
         raise click.UsageError(f"{topic!r} is neither a command nor reading")

@@ -280,7 +280,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         click.echo(f"wrote the predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
-        known = f"{share:.1%} of the words are unknown"
+        coverage = f"{share:.1%} of the words are unknown"
         if share is None:
-            known = "there is no vocabulary to look words up in"
-        click.echo(f"{known} to the model", err=True)
+            coverage = "there is no vocabulary to look words up in"
+        click.echo(f"{coverage} to the model", err=True)

@@ -244,8 +244,8 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     if loss is not None:
         name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"
     epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
-    shown = {k: v for k, v in entry.items() if "_unlabelled_" not in k}
-    figures = by_documents(shown, console.unshown_metrics(estimator), ".4f")
+    metrics = {k: v for k, v in entry.items() if "_unlabelled_" not in k}
+    figures = by_documents(metrics, console.unshown_metrics(estimator), ".4f")
     console.say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
     if not hidden:
         return
