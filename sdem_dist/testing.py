@@ -164,7 +164,7 @@ def check_learner(
     _close(of_parts, sums, "evaluation sums do not add up over batches")
     metrics, metrics_again = learner.metrics(sums), learner.metrics(sums)
     _equal(learner.evaluate(after, prepared), sums, "evaluate gives other bits for the same inputs")
-    _equal([*metrics_again.items()], [*metrics.items()], "metrics gives other names or bits for the same sums")
+    _equal([*metrics_again.items()], [*metrics.items()], "metrics gives other bits or names for the same sums")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
     if (parameters := getattr(learner, "parameters", None)) is not None:
         _equal(parameters(after), parameters(after), "parameters gives other bits for the same inputs")
