@@ -99,8 +99,8 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
     options = {str(name).replace("_", "-"): value for name, value in (sections[system] or {}).items()}
     names = sorted({name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")})
     if unknown := options.keys() - set(names):  # jobqueue would pass over them in silence
-        options_there = f"there is no option {unknown.pop()}; there are {', '.join(names)}"
-        raise ClusterError(f"{path}: jobqueue: {system}: {options_there}")
+        problem = f"there is no option {unknown.pop()}; there are {', '.join(names)}"
+        raise ClusterError(f"{path}: jobqueue: {system}: {problem}")
     for name, value in options.items():  # a line of a job's script could be an order to the batch system
         texts = value if isinstance(value, list) else [value]
         is_script = name in ("job-script-prologue", "job-script-epilogue")
@@ -165,7 +165,7 @@ def batch_jobs(
             """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
 
             refusal = ""
-            worker_seen: float | None = None  # when it last had a worker
+            worker_time: float | None = None  # when it last had a worker
 
             async def start(self) -> None:
                 try:
@@ -212,8 +212,8 @@ def batch_jobs(
                     texts[text] = None
                     if is_over and job.job_id is not None:
                         texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
-                said = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
-                raise ClusterError(f"{error}\nWhat {system} says:\n{said}") from error
+                statuses = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
+                raise ClusterError(f"{error}\nWhat {system} says:\n{statuses}") from error
             finally:
                 monitor.stopped = True
                 cluster.close()
@@ -281,9 +281,9 @@ class JobMonitor:
         return any(worker == str(name) or worker.startswith(f"{name}-") for worker in present)
 
     async def _is_lost(self, name: object, job: Any) -> bool:
-        now, first = time.monotonic(), job.worker_seen is None
+        now, first = time.monotonic(), job.worker_time is None
         if self._has_worker(name):
-            self._failures, job.worker_seen = 0 if first else self._failures, now
+            self._failures, job.worker_time = 0 if first else self._failures, now
             return False
         text, over = await asyncio.to_thread(self.status, job)
         if self._has_worker(name):
@@ -294,7 +294,7 @@ class JobMonitor:
                 return False
             self._failures += 1
             text += "" if job.refusal else ": it ended before it brought a worker"
-        again = self._failures < FAILURES if over and first else bool(over) or now - (job.worker_seen or now) > SILENT
+        again = self._failures < FAILURES if over and first else bool(over) or now - (job.worker_time or now) > SILENT
         if over or again:
             without = f"{FAILURES} failed in a row; going on without it"
             self._say(f"{text}: {'submitting another' if again else without}")

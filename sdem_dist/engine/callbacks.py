@@ -110,8 +110,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         elif isinstance(event, StageEnded):
             text = bar.description + (f"  stopped, {event.then}" if event.then else "")
             self._bars.update(bar.id, description=text, total=max(1, bar.completed))
-        is_due = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
-        if in_notebook() and (is_due or isinstance(event, StageStarted | StageEnded)):
+        draws = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
+        if in_notebook() and (draws or isinstance(event, StageStarted | StageEnded)):
             self._drawn, display, rows = time.monotonic(), import_module("IPython.display"), list[str]()
             for bar in self._bars.tasks:
                 progress = f'<progress value="{bar.completed:.0f}" max="{bar.total:.0f}"></progress>'

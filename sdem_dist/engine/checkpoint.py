@@ -46,17 +46,17 @@ class SavedState(NamedTuple):
 
     def block(self, number: int, n_blocks: int) -> Any:
         """Return one block of the state; raise OSError where the file cannot be read here, ModelError if damaged."""
-        seen = f"as {socket.gethostname()} sees it"
+        where = f"as {socket.gethostname()} sees it"
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
-                raise ModelError(f"{self.path} is not the checkpoint of this run, {seen}: {SHARED_FOLDER_HINT}")
+                raise ModelError(f"{self.path} is not the checkpoint of this run, {where}: {SHARED_FOLDER_HINT}")
             return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
             code = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
-            what = f"{cause.strerror or cause}, {seen} ({SHARED_FOLDER_HINT})"
+            what = f"{cause.strerror or cause}, {where} ({SHARED_FOLDER_HINT})"
             raise OSError(cause.errno or code, what, self.path) from None
 
 
@@ -191,7 +191,7 @@ def _read(
 ) -> tuple[Any, Any]:
     """Return a state, None where there is no best one, and of `run`, if given, what else the file tells."""
     names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
-    told, remedy = _KINDS[kind]
+    part, remedy = _KINDS[kind]
     try:
         arrays, metadata = read_archive(path, kind, names)
     except ModelError as error:
@@ -201,7 +201,7 @@ def _read(
     if run is not None:
         check_run(path, run, metadata)  # first: the state of another run may have other arrays
     try:
-        value = None if run is None else from_json(metadata[told])
+        value = None if run is None else from_json(metadata[part])
         if state_type is None or (prefix == "best" and not arrays):
             return None, value
         fields = [arrays[name] for name in names]

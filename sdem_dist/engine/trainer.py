@@ -135,8 +135,8 @@ class StageRun:
                 del latest  # a wide state must not be kept twice
         self._best_epoch, self._seconds, self._history = progress.best_epoch, progress.seconds, [*progress.history]
         last, monitoring = len(self._history) - 1, self._monitoring
-        due = last < 0 or last == self._best_epoch or monitoring.should_evaluate(last, plan.n_epochs)
-        if monitoring.every > 0 and not due:  # it was evaluated because it was the last
+        is_planned = last < 0 or last == self._best_epoch or monitoring.should_evaluate(last, plan.n_epochs)
+        if monitoring.every > 0 and not is_planned:  # it was evaluated because it was the last
             self._history[-1] = {name: self._history[-1][name] for name in ("epoch", "seconds")}
         metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
         sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
