@@ -99,7 +99,7 @@ def _facts(corpus: Corpus) -> str:
         return ", ".join(f"{k}: {text}" for k, text in texts.items()) or "not recorded"
 
     header, n_bytes, settings = corpus.header, corpus.bytes_on_disk(), corpus.header.vectorizer or {}
-    text, defaults = dict[str, object](), VectorizerSettings().to_json()
+    text, defaults = dict[str, object](), json.loads(json.dumps(VectorizerSettings().to_json()))
     if settings:
         text["values"] = KINDS.get(str(settings.get("kind")), "not known")
     text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
