@@ -61,6 +61,17 @@ class Tally:
     integral: bool = True  # all values are whole numbers
     scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
+    def add(self, records: Records, held_out: np.ndarray, trains: np.ndarray) -> None:
+        counts = len(held_out), int(held_out.sum()), int(trains.sum())
+        part, matrix = Tally(1, *counts, dict.fromkeys(records.labels, 0)), records.matrix
+        if matrix is None:
+            part.scripts = sample_scripts(records.texts).tolist()
+        else:
+            part.integral, part.n_columns = bool((matrix.data == np.floor(matrix.data)).all()), matrix.shape[1]
+            if matrix.nnz:
+                part.first_column = int(matrix.indices.min())
+        self.merge(part)
+
     def merge(self, part: Tally) -> None:
         for name in ("n_blocks", "n_documents", "n_held_out", "n_training"):
             setattr(self, name, getattr(self, name) + getattr(part, name))
@@ -151,15 +162,7 @@ def count_documents(
                         with spool.open("ab") as file:
                             file.writelines(some.texts.encoded())
                     path = folder / f"block-{tally.n_blocks:06d}"
-                    part = Tally(1, n, int(held_out.sum()), int(trains.sum()), dict.fromkeys(some.labels, 0))
-                    if (matrix := some.matrix) is None:
-                        part.scripts = sample_scripts(some.texts).tolist()
-                    else:
-                        part.integral = bool((matrix.data == np.floor(matrix.data)).all())
-                        part.n_columns = matrix.shape[1]
-                        if matrix.nnz:
-                            part.first_column = int(matrix.indices.min())
-                    tally.merge(part)
+                    tally.add(some, held_out, trains)
                     labels = np.fromiter(map(tally.classes.__getitem__, some.labels), np.int32, n)
                     yield path, some, {"labels": labels, "held_out": held_out}, trains
 

@@ -50,18 +50,18 @@ def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
     if split.form == LINES_OR_TSV:
         head = list(islice(blocks, 1))
         text_lines, blocks = has_text_lines(path, b"".join(head)), chain(head, blocks)
-    whole = text_lines and reading.text is None
+    of_lines = text_lines and reading.text is None
     n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
-    if isinstance(keep, tuple) and not whole:
+    if isinstance(keep, tuple) and not of_lines:
         n_columns = len(keep)
     reading = replace(reading, label=0) if reading.labelled and reading.label is None else reading
     try:
         roles = {role: int(column) for role, column in reading.roles.items()}
-        texts = [] if whole else [1] if reading.text is None else list(map(int, reading.texts(())))
+        texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
         rule = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
-    if whole and roles:
+    if of_lines and roles:
         advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
     needed = [*roles.values(), *texts]
@@ -86,41 +86,49 @@ def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
                 odd |= (widths == 1) | (widths < least) | (widths != (n_columns or widths))
             spelled = listed(lines, reading.errors) if odd.any() else []
             for row in np.flatnonzero(odd).tolist():
-                n = int(widths[row])
-                if needed and n == 1 and not spelled[row].strip():
-                    problems[row] = None
-                elif (problem := not_unicode(spelled[row])) is not None:
-                    problems[row] = f"the line has {problem}"
-                elif n_columns not in (None, n) and reading.labelled and n == 1:
-                    problems[row] = NoLabelError("there is no TAB between a label and a text")
-                elif n_columns not in (None, n):
-                    choose = "--label NUMBER " * reading.labelled + "--text NUMBER"
-                    choose += "" if reading.labelled else " (--format lines takes whole lines)"
-                    problems[row] = f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}"
-                elif n < least:
-                    missing = max(column for column in needed if not -n <= column < n)
-                    problems[row] = f"{counted(n, 'column')}, so there is no column {missing} (from 0)"
+                is_blank = bool(needed) and widths[row] == 1 and not spelled[row].strip()
+                problem = _problem_of(spelled[row], int(widths[row]), needed, n_columns, labelled=reading.labelled)
+                if is_blank or problem is not None:
+                    problems[row] = None if is_blank else problem
             passed, columns = np.ones(len(lines), bool), dict[int, Texts]()
             passed[list(problems)] = False
-            n_kept = (n_columns or 0) if keep and needed else 0
-            for column in {*needed, *range(n_kept)}:
+            n_beside = (n_columns or 0) if keep and needed else 0
+            for column in {*needed, *range(n_beside)}:
                 at = np.where(passed, first + column if column >= 0 else last + 1 + column, first)
                 columns[column] = Texts(data, starts[at], np.where(passed, stops[at], starts[at]))
             if n_before == 0 and (split.part or (0,))[0] == 0 and reading.labelled and passed[0]:
-                cells = [listed(columns[column].take(slice(1)))[0] for column in (roles["label"], texts[0])]
-                if _HEADINGS & {cell.strip().lower() for cell in cells}:
-                    problem = f"it looks like a header ({cells[0]!r:.40}, {cells[1]!r:.40}), and is read as a document"
-                    advice = "such files have none; remove the line, or say that there is one (--header)"
-                    warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=2)
-            beside = {}
-            for i in range(n_kept):
-                # as `sdem evaluate --errors` calls them
-                name = "text" if i == texts[0] % n_kept else "label" if n_kept == 2 and i == 0 else f"column_{i}"
-                beside[name] = pyarrow.array(columns[i].encoded(), pyarrow.binary()).cast(pyarrow.string())
+                _warn_of_header(path, *(listed(columns[i].take(slice(1)))[0] for i in (roles["label"], texts[0])))
+            names = ["label" if n_beside == 2 and i == 0 else f"column_{i}" for i in range(n_beside)]
+            if n_beside:  # as `sdem evaluate --errors` calls it
+                names[texts[0]] = "text"
+            encoded = (pyarrow.array(columns[i].encoded(), pyarrow.binary()) for i in range(n_beside))
+            beside = {name: column.cast(pyarrow.string()) for name, column in zip(names, encoded, strict=True)}
             of_text, of_role = [columns[i] for i in texts] or [lines], {role: columns[i] for role, i in roles.items()}
             numbers, how = n_before + 1 + np.arange(len(lines)), dict[str, Any](errors=reading.errors, are_valid=True)
             n_before += len(lines)
             yield RecordBatch(of_text, of_role, numbers, beside=beside, problems=problems, **how)
+
+
+def _problem_of(
+    line: str, n: int, needed: list[int], n_columns: int | None, *, labelled: bool
+) -> str | IngestError | None:
+    """Return why a line of `n` columns is no document, if so."""
+    if (problem := not_unicode(line)) is not None:
+        return f"the line has {problem}"
+    if n_columns not in (None, n):
+        if labelled and n == 1:
+            return NoLabelError("there is no TAB between a label and a text")
+        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines takes whole lines)"
+        return f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}"
+    absent = [column for column in needed if not -n <= column < n]
+    return f"{counted(n, 'column')}, so there is no column {max(absent)} (from 0)" if absent else None
+
+
+def _warn_of_header(path: Path, label: str, text: str) -> None:
+    if _HEADINGS & {label.strip().lower(), text.strip().lower()}:
+        problem = f"it looks like a header ({label!r:.40}, {text!r:.40}), and is read as a document"
+        advice = "such files have none; remove the line, or say that there is one (--header)"
+        warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=3)
 
 
 def has_text_lines(path: Path, block: bytes) -> bool:
