@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, cast, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,6 @@ from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.heads import Labels
 from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.models.topic_heads import SigmoidLabels
-from sdem_dist.reports.explaining import Row, table_rows, word_rows
 from sdem_dist.reports.report import Report
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model
@@ -44,14 +43,26 @@ if TYPE_CHECKING:
 
 @dataclass_transform(eq_default=False)
 class EngineEstimator(Estimator):
-    """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
+    """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit.
 
+    n_features_in_ : int --
+    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were
+        evaluated. Losses are means per document, or row. Those of validation documents have the prefix ``validation_``.
+    n_iter_ : int -- Epochs run.
+    damaged_shards_ : list of str -- What was wrong with each shard that `fit` left out, see its `skip_damaged`.
+    learner_, state_ : NamedTuple or dataclass -- What was trained: settings, and expectation parameters mu.
+    vocabulary_ : list of str or None -- The words, or names of columns, where the training corpus has them.
+    vectorizer_ : dict or None -- How the training corpus turned text into counts: the model predicts on raw text.
+    label_separator_ : str or None -- What stood between the labels of a document in the sources of the corpus.
+    weighting_ : Weighting or None -- What becomes of counts; None: nothing.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the training documents, for weighting.
+    """
+
+    patience: int | None = None
+    random_state: object = 0
     evaluate_every: int = 1
     n_jobs: int | None = None
     verbose: bool | int = False
-
-    _learned: ClassVar[dict[str, tuple[str, str]]]
-    """What fitting adds beside properties, as entries of `parameters.entries`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,10 +74,7 @@ class EngineEstimator(Estimator):
             # Whatever fitting adds says that there was no fit, so that no method has to ask.
             fitted_later = (name.endswith("_") and not name.startswith("_")) or name == "_lazy_parameters"
             if fitted_later and "state_" not in self.__dict__:
-                raise NotFittedError(
-                    f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                    "using this estimator."
-                )
+                raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' first.")
             return object.__getattribute__(self, name)  # raises anew what a property has raised
 
     @property
@@ -95,39 +103,30 @@ class EngineEstimator(Estimator):
             value is missing. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets of a
             regressor; None with a corpus. Mixtures and topic models without labels ignore it.
-        sample_weight : array-like of shape (n_samples,), default=None -- Weights of the documents in memory. A document
-            of weight 0 counts nowhere. With ``loss="nll"`` a weight is a number of documents; other losses of
-            classifiers divide them by their mean.
+        sample_weight : array-like of shape (n_samples,), default=None -- Weights of the documents in memory. With
+            ``loss="nll"`` a weight is a number of documents; other losses of classifiers divide them by their mean.
         client : distributed.Client, default=None -- Train on this Dask cluster. `X` is then a corpus that its workers
             can read, or a dask array of counts, which they write as a corpus for the time of the fit: into
             ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``.
-        validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, for the history and for
-            `patience`.
+        validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
-        checkpoint_rounds, checkpoint_seconds : float, default=None -- Write a checkpoint after this many rounds, or
-            seconds. Both None: after every epoch.
-        resume : bool, default=False -- Go on from the newest checkpoint in the folder; the result has the bits of an
-            uninterrupted run.
-        skip_damaged : bool, default=False -- Leave out shards that do not match their checksums, instead of ending with
-            an error: the corpus is read once to find them. A warning and `damaged_shards_` name them. A `validation`
-            corpus must have none.
-        callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. A method
-            `fitted` of a callback is called with this estimator at the end, a method `failed` when the fit fails, see
-            ``examples/mlflow_runs.py``.
-        Raises ValueError -- Settings contradict each other, the model cannot take a value, or labels are missing or all
-            of one class.
-        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a checkpoint that does
-            not fit.
+        checkpoint_rounds, checkpoint_seconds : float, default=None -- Write one after so many. Both None: each epoch.
+        resume : bool, default=False -- Go on from the newest checkpoint, to the bits of an uninterrupted run.
+        skip_damaged : bool, default=False -- Read the corpus once, and leave out shards that do not match their
+            checksums; a warning and `damaged_shards_` name them. A `validation` corpus must have none.
+        callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`; at the
+            end their methods `fitted` with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
+        Raises ValueError -- Settings contradict each other, or documents or labels do not suit the model.
+        Raises CorpusError, ClusterError, ModelError -- Of a damaged corpus, a lost cluster, a foreign checkpoint.
         """
         p.check(self)
         self._check()
         self._look_at(X)
-        documents, targets, weights = X, y, sample_weight
+        data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:
             if client is not None and is_dask(X):
-                documents = stack.enter_context(running.corpus_in_scratch(self, X, y, sample_weight, client))
-                targets = weights = None
-            source = source_of(self, documents, targets, weights, client=client)
+                data = (stack.enter_context(running.corpus_in_scratch(self, X, y, sample_weight, client)),)
+            source = source_of(self, *data, client=client)
             self.damaged_shards_ = []
             stack.enter_context(running.notifying(self, callbacks))
             with running.executor_for(client, self.n_jobs, source) as executor:
@@ -154,10 +153,10 @@ class EngineEstimator(Estimator):
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
             corpus = X.corpus if isinstance(X, Source) else X
             layout = corpus.header.layout if isinstance(corpus, BaseCorpus) else None
-            sparse = layout == "sparse" if layout else sp.issparse(rows) or are_texts(X)
-            self._trained_layout = "sparse" if sparse else "dense"
+            self._trained_layout = layout or ("sparse" if sp.issparse(rows) or are_texts(X) else "dense")
 
     def _describe(self, source: Source) -> None:
+        """Take note of what is trained on."""
         self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         self.weighting_, self.document_frequency_ = source.weighting, source.frequency
@@ -166,6 +165,7 @@ class EngineEstimator(Estimator):
             self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
+        """Take over what was trained, or what a file holds."""
         self.learner_: Any = learner
         self.state_, self._trained_params = state, self.get_params(deep=False)
         head = getattr(learner, "head", None)
@@ -186,9 +186,7 @@ class EngineEstimator(Estimator):
             return of_training | min(scored, key=lambda entry: entry[watched])
         return history[-1] if history else {}
 
-    @property
-    def _parameters(self) -> Any:
-        return self._lazy_parameters.value
+    _parameters = p.fitted("_lazy_parameters.value", "")
 
     @property
     def _log_words(self) -> np.ndarray:
@@ -205,17 +203,10 @@ class EngineEstimator(Estimator):
         variables = self.learner_.model.variables
         return np.asarray(variables.scores(self._parameters, variables.features(table_of(self, X))))
 
-    def _rows(self, X: object) -> Iterator[Row]:
-        """Return the words or columns of documents in memory, with ln p of each given the classes or components."""
-        if self._layout == "sparse":
-            return word_rows(self._parameters, documents_of(self, X))
-        return table_rows(partial(self.learner_.model.variables.log_densities, self._parameters), table_of(self, X))
-
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
-        """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
+        """Return the metrics of a history by name: for classifiers accuracy, mean losses in nats, and perplexity.
 
-        Returns : dict of str to float -- Names are those of the glossary; losses are in nats per document. Of clusters
-            purity, NMI and ARI, too, where labels are known.
+        Returns : dict of str to float -- Of clusters purity, NMI and ARI, too, where labels are known.
         """
         check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
@@ -232,8 +223,8 @@ class EngineEstimator(Estimator):
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
 
-        path : str or Path -- A model of that name is replaced, another file is not.
-        Raises ModelError -- The file cannot be written, or is something else than a model.
+        path : str or Path -- A model of that name is replaced.
+        Raises ModelError -- The file cannot be written, or is there and no model.
         """
         check_is_fitted(self)
         save_model(self, path)
@@ -241,8 +232,7 @@ class EngineEstimator(Estimator):
     def to_sklearn(self, *, from_counts: bool = False) -> Pipeline:
         """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
 
-        from_counts : bool, default=False -- Leave out the step from text to counts, where the model was trained on
-            text.
+        from_counts : bool, default=False -- Leave out the step from text to counts.
         Raises ModelError -- scikit-learn cannot express the model.
         """
         check_is_fitted(self)
@@ -254,19 +244,16 @@ class EngineEstimator(Estimator):
         Raises ModelError -- The model was not trained on text.
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
-            raise ModelError(
-                "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its predict takes "
-                "numbers"
-            )
+            problem = "this model was trained on numbers, not on text: it cannot turn text into counts"
+            raise ModelError(f"{problem}; in Python its predict takes numbers")
         from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
 
         # Held-out texts are counted before there are parameters.
         lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(None, None)
         settings, words = VectorizerSettings.from_json(self.vectorizer_), self.vocabulary_
         make = partial(TextTransformer, settings, words, owner=lazy.owner)  # which takes long of many words
-        return cast(
-            "sp.csr_matrix", lazy.cached("words", make, self.vectorizer_, words).counts(texts_of_strings(texts))
-        )
+        transformer = lazy.cached("words", make, self.vectorizer_, words)
+        return cast("sp.csr_matrix", transformer.counts(texts_of_strings(texts)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "state_" in self.__dict__

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import ClusterMixin
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.predictions import Transforming, WithDensity
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.running import over_blocks
@@ -21,7 +23,7 @@ from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, moments, refuse
+from sdem_dist.learners.starts import Kind, refuse
 from sdem_dist.learners.surveys import Columns
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
@@ -32,6 +34,33 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+class Clustering(ClusterMixin, EngineEstimator):
+    """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
+
+    init_documents -- Documents, drawn at random, that k-means of the start sees.
+    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; a corpus is passed to
+        `predict`. Not kept in files.
+    """
+
+    init_documents: int = 20_000
+    evaluate_every: int = 10
+
+    _number = "n_components"  # the parameter of how many clusters there are
+
+    def _check(self) -> None:
+        if self.init_documents < getattr(self, self._number):
+            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
+
+    def _weighed(self, source: Source) -> Source:
+        if source.n_documents < (n_clusters := getattr(self, self._number)):
+            raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
+        return source
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
+        return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
+
+
 class ClusterMixture(WithDensity, Clustering):
     """Base of mixtures without labels.
 
@@ -40,10 +69,15 @@ class ClusterMixture(WithDensity, Clustering):
     init -- Start: k-means of some (counts in tf-idf), or random ones.
     n_init -- Starts of `n_init_epochs` each; that of the best objective goes on.
     n_init_epochs -- Passes over the documents for each start.
-    init_documents -- Documents that k-means of the start sees.
     n_epochs -- Passes over the documents after that.
-    batch_size -- Of "online": documents of a step. None: 1,024.
+    batch_size : int | None with em=online -- Documents of a step. None: 1,024.
     lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
+
+    >>> from sdem_dist import ClusterMixture
+    >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
+    >>> first, second, third, _ = ClusterMixture(2).fit(X).predict(X[:4])
+    >>> bool(first == second != third)
+    True
     """
 
     alpha: p.Positive = 1.0
@@ -51,33 +85,19 @@ class ClusterMixture(WithDensity, Clustering):
     init: Literal["k-means", "examples"] = "k-means"
     n_init: int = 10
     n_init_epochs: int = 5
-    init_documents: int = 20_000
     n_epochs: int = 50
     em: str = "soft"
     em_step: float | None = None
     batch_size: int | None = None
     annealing: float = 1.0
-    patience: int | None = None
-    random_state: object = 0
-    evaluate_every: int = 10
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
-    _monitor, _saved_numbers = "nll", ("lower_bound",)
-
-    def _check(self) -> None:
-        plans.check_em(self)
-        if self.init == "k-means" and self.init_documents < self.n_components:
-            raise ValueError(
-                f"init_documents={self.init_documents} is below n_components={self.n_components}: raise it"
-            )
+    _monitor, _saved = "nll", {"lower_bound": ""}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
-        n, words, alpha = source.n_documents, self._layout == "sparse", float(self.alpha)
-        if n < self.n_components:
-            raise ValueError(f"n_samples={n} should be >= n_components={self.n_components}")
-        plan = plans.one_pass(self, source)
+        words, alpha, plan = self._layout == "sparse", float(self.alpha), plans.one_pass(self, source)
         form, long = plans.em_of(self, plan)
         kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
         learner: Any = plans.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
@@ -115,18 +135,11 @@ class ClusterMixture(WithDensity, Clustering):
 
     @property
     def converged_(self) -> bool | None:
-        """Whether a pass gained under 0.001 nats a document, in the mean of those between the last evaluations.
-
-        None where fewer than two passes were evaluated.
-        """
+        """Whether a pass gained under 0.001 nats a document between the last two evaluations; None with fewer."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
-    @property
-    def weights_(self) -> np.ndarray:
-        """Shares of the clusters, shape (n_components,)."""
-        return np.exp(self._parameters.log_prior)
-
+    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Shares of the clusters, (n_components,).")
     component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
@@ -143,9 +156,9 @@ class ClusterMixture(WithDensity, Clustering):
     def bic(self, X: object) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
-        parameters, n_parameters = self._parameters, self.n_components * self.n_features_in_ - 1
+        n_parameters = self.n_components * self.n_features_in_ - 1
         if self._layout == "dense":
-            n_parameters = len(parameters.log_prior) - 1 + parameters.theta.size
+            n_parameters = self.n_components - 1 + self._parameters.theta.size
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
 
 
@@ -155,12 +168,6 @@ class MultinomialMixture(ClusterMixture):
     alpha : float -- Pseudo-count of each word in each cluster; 0 stands for 1e-10.
     weight_alpha -- Pseudo-count of each cluster in their weights: 0 for maximum likelihood.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
-
-    >>> from sdem_dist import MultinomialMixture
-    >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
-    >>> first, second, third, _ = MultinomialMixture(2).fit(X).predict(X[:4])
-    >>> bool(first == second != third)
-    True
     """
 
     alpha: float = 0.1
@@ -183,49 +190,28 @@ class GaussianMixture(ClusterMixture):
 
     Missing values (NaN) are summed out.
 
-    References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood from Incomplete Data via the EM
-        Algorithm. JRSS B.
-
-    >>> from sdem_dist import GaussianMixture
-    >>> X = [[0.0, 0.1], [0.2, 0.0], [5.0, 5.1], [5.2, float("nan")]] * 20
-    >>> first, second, third, fourth = GaussianMixture(2).fit(X).predict(X[:4])
-    >>> bool(first == second != third == fourth)
-    True
+    References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood via the EM Algorithm. JRSS B.
     """
 
     _family = "gaussian"
 
-    @property
-    def means_(self) -> np.ndarray:
-        """Mean of each cluster and column, shape (n_components, n_features)."""
-        return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[0]
-
-    @property
-    def covariances_(self) -> np.ndarray:
-        """Variance of each cluster and column, shape (n_components, n_features)."""
-        return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
+    means_ = p.fitted(lambda m: m._moments[0], "Mean of each cluster and column, shape (n_components, n_features).")
+    covariances_ = p.fitted(lambda m: m._moments[1], "Variance of each, shape (n_components, n_features).")
 
 
 class ExponentialMixture(ClusterMixture):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
-
-    >>> from sdem_dist import ExponentialMixture
-    >>> X = [[1.0, 0.1], [2.0, 0.2], [0.1, 3.0], [0.2, 2.5]] * 20
-    >>> first, second, third, fourth = ExponentialMixture(2).fit(X).predict(X[:4])
-    >>> bool(first == second != third == fourth)
-    True
     """
 
     spec = replace(ClusterMixture.spec, positive=True)
     _family = "exponential"
 
-    @property
-    def means_(self) -> np.ndarray:
-        """Mean of each cluster and column, shape (n_components, n_features)."""
-        block = self.learner_.model.variables.blocks[0]
-        return np.asarray(-1.0 / self._parameters.theta * np.asarray(block.scale))
+    means_ = p.fitted(
+        lambda m: -1.0 / m._parameters.theta * np.asarray(m.learner_.model.variables.blocks[0].scale),
+        "Mean of each cluster and column, shape (n_components, n_features).",
+    )
 
 
 class KMeans(Clustering, Transforming):
@@ -235,40 +221,31 @@ class KMeans(Clustering, Transforming):
     metric -- "cosine": rows and centres have length 1.
     weighting -- What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
         tf-idf of whole numbers, nothing of others.
-    init_documents -- Documents, drawn at random, that k-means++ sees.
     n_init -- Starts of k-means on these; the best goes on with all documents.
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
-        Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine
-        Learning.
+        Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data. Machine Learning.
 
     >>> from sdem_dist import KMeans
     >>> texts = ["a goal in the match", "a late goal", "the bank raises rates", "rates of the bank"] * 5
-    >>> first, second, third, fourth = KMeans(2, metric="cosine").fit(texts).predict(texts[:4])
-    >>> bool(first == second != third == fourth)
+    >>> first, second, third, _ = KMeans(2, metric="cosine").fit(texts).predict(texts[:4])
+    >>> bool(first == second != third)
     True
     """
 
     n_clusters: int = p.positional(8)
     metric: Literal["euclidean", "cosine"] = "euclidean"
     weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = "auto"
-    init_documents: int = 20_000
     n_init: int = TRIES
     n_epochs: int = 30
     vectorizer: VectorizerSettings | None = None
-    patience: int | None = None
-    random_state: object = 0
-    evaluate_every: int = 10
 
     spec = Spec(
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
-    _monitor, _saved_numbers = "distance", ("inertia",)
-
-    def _check(self) -> None:
-        if self.init_documents < self.n_clusters:
-            raise ValueError(f"init_documents={self.init_documents} is below n_clusters={self.n_clusters}: raise it")
+    _number, _monitor, _saved = "n_clusters", "distance", {"inertia": ""}
+    _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in")
@@ -278,17 +255,13 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form == "counts":
-            return source
+            return super()._weighed(source)
         if not are_counts:
-            raise ValueError(
-                f"weighting={form!r} is for whole counts, and {source.name} has others: leave it at 'auto'"
-            )
-        return plans.with_frequencies(source, Weighting(form, 1.0))
+            raise ValueError(f"weighting={form!r} is for whole counts, which {source.name} lacks: leave it at 'auto'")
+        return plans.with_frequencies(super()._weighed(source), Weighting(form, 1.0))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
-        if source.n_documents < self.n_clusters:
-            raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
         once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
@@ -318,13 +291,13 @@ class KMeans(Clustering, Transforming):
         return np.sqrt(-self._joint_log_proba(X))
 
     def score(self, X: object, y: object = None) -> float:
-        """Return minus the sum of squared distances of documents to the nearest centre."""
+        """Return minus the sum of squared distances to the nearest centres."""
         return -float((np.asarray(self.transform(X)).min(axis=1) ** 2).sum())
 
-    @property
-    def cluster_centers_(self) -> np.ndarray:
-        """Centres, shape (n_clusters, n_features)."""
-        return np.asarray(self._parameters.centres + np.asarray(self.learner_.model.location or 0.0))
+    cluster_centers_ = p.fitted(
+        lambda m: m._parameters.centres + np.asarray(m.learner_.model.location or 0.0),
+        "Shape (n_clusters, n_features).",
+    )
 
     @property
     def center_log_prob_(self) -> np.ndarray:
@@ -336,7 +309,3 @@ class KMeans(Clustering, Transforming):
     def _word_weights(self) -> np.ndarray:
         centres, counts = self.cluster_centers_, self._parameters.counts
         return np.asarray(centres - np.average(centres, axis=0, weights=counts if counts.any() else None))
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.learner_.model.n_clusters)

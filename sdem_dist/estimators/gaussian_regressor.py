@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.linalg import solve
 
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineRegressor
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
@@ -34,22 +37,20 @@ if TYPE_CHECKING:
 class GaussianRegressor(EngineRegressor):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
-    In memory the target is `y`; a dense corpus without labels has it as its last column.
-    The target may not be missing. Missing features are summed out in training too.
+    In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
+    summed out in training too.
 
     loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
         runs EM, and "ncll" goes on from there down the conditional loss.
     alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
-        "evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features
-        have a unit each or one for all. It costs one more pass, or 10 with features missing.
+        "evidence" takes that under which the targets are most probable (empirical Bayes), with a unit for each feature
+        or one for all. It costs one more pass, or 10 with features missing.
     n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
-    history_ : list of dict -- One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means
-        per row, of standardised columns).
+    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardised columns, in the last stage.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor
-    >>> X, y = [[1.0, 2.0], [2.0, 1.0], [3.0, 4.0], [4.0, 3.0], [5.0, 6.0]], [3.0, 3.0, 7.0, 7.0, 11.0]
-    >>> model = GaussianRegressor().fit(X, y)
+    >>> model = GaussianRegressor().fit([[1, 2], [2, 1], [3, 4], [4, 3], [5, 6]], [3, 3, 7, 7, 11])
     >>> model.predict([[6.0, 5.0], [6.0, np.nan]]).round().tolist()
     [11.0, 12.0]
     """
@@ -72,15 +73,13 @@ class GaussianRegressor(EngineRegressor):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            raise CorpusError(
-                f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}, with or "
-                "without a target after them"
-            )
+            problem = f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}"
+            raise CorpusError(f"{problem}, with or without a target after them")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
-        n, d = source.n_documents, source.n_features
-        once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), 0)
+        n, d, seed = source.n_documents, source.n_features, seed_of(self.random_state)
+        once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         summary = trainer.run(Stage("columns", Columns(d, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         refuse_beyond_squares(summary, np.arange(d), target=d - 1)
@@ -112,36 +111,30 @@ class GaussianRegressor(EngineRegressor):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
-    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean and covariance of features and target, standardised; their location and scale."""
+    @property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of features and target."""
         block = self.learner_.model.variables.blocks[0]
         mean, covariance = self.learner_.model.family.to_moments(self.state_.best[1][0])
-        return mean, covariance, np.asarray(block.location), np.asarray(block.scale)
-
-    @property
-    def alpha_(self) -> float:
-        """Observations that the prior counts for."""
-        return float(self.learner_.model.family.alpha)
+        scale = np.asarray(block.scale)
+        return np.asarray(block.location) + scale * mean, covariance * scale[:, None] * scale
 
     @property
     def coef_(self) -> np.ndarray:
         """What a unit of each feature adds, shape (n_features,)."""
-        _, covariance, _, scale = self._moments()
-        return np.asarray(np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1]) * scale[-1] / scale[:-1])
-
-    @property
-    def intercept_(self) -> float:
-        """The target where all features are 0."""
-        mean, _, location, scale = self._moments()
-        means = location + scale * mean
-        return float(means[-1] - self.coef_ @ means[:-1])
+        covariance = self._moments[1]
+        return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
 
     @property
     def variance_(self) -> float:
         """Variance of the target around its mean given all features, with the coefficients as they were learned."""
-        _, covariance, _, scale = self._moments()
-        slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
-        return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
+        covariance = self._moments[1]
+        return float(covariance[-1, -1] - self.coef_ @ covariance[:-1, -1])
+
+    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
+    intercept_ = p.fitted(
+        lambda m: float(m._moments[0] @ np.append(-m.coef_, 1.0)), "The target where all features are 0.", "float"
+    )
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).
@@ -149,26 +142,22 @@ class GaussianRegressor(EngineRegressor):
         X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
             have the target as its last column, which is passed over.
         return_std : bool, default=False -- Return the standard deviations of new targets too. They grow with what is
-            missing in a row, and with what the training rows leave open about the coefficients: far from these rows,
-            and where columns are many.
-        client : distributed.Client, optional -- Its workers read a corpus.
-        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two of them: means and standard
-            deviations.
+            missing in a row, far from the training rows, and where columns are many.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
-        _, _, location, scale = self._moments()
+        block = self.learner_.model.variables.blocks[0]
+        location, scale = np.asarray(block.location), np.asarray(block.scale)
+        learned = self.learner_.model.family, self.state_.best[1][0]
 
         def predicted(rows: object) -> np.ndarray:
             standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
-            mean, variance = predicted_target(
-                self.learner_.model.family, self.state_.best[1][0], standardised, self.learner_.n_documents
-            )
+            mean, variance = predicted_target(*learned, standardised, self.learner_.n_documents)
             return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
 
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
-        mean, covariance, location, scale = self._moments()
-        means = location + scale * mean
-        result = list(of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents)))
+        means, covariance = self._moments
+        result = list(of_regression(means, covariance, table_of(self, documents)))
         return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result

@@ -1,33 +1,38 @@
-"""Classifiers whose classes are mixtures: by EM, by sdEM from where EM ends, and by multiplicative updates."""
+"""Classifiers whose classes have hidden variables: mixtures, by EM, sdEM and multiplicative updates, and LDA models."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import softmax
 
 from sdem_dist.corpus.base import OfValues
+from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import train_with_temperature
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
-from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, Multiplicative, margin_steps
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, Multiplicative, StepSizes, margin_steps, paper_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, rows_at, weights_of_features
+from sdem_dist.learners.starts import Kind, refuse, rows_at, weights_of_features
 from sdem_dist.learners.surveys import examples_of
-from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
+from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind, named
+from sdem_dist.models import lda
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import started
-from sdem_dist.models.heads import by_class, unit_of
+from sdem_dist.models.heads import Classes, by_class, unit_of
 from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
+from sdem_dist.reports.explaining import Parts, of_lda
+from sdem_dist.reports.top_words import named as named_topics
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -36,23 +41,22 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Components of each class.
     validation_fraction : float in [0, 0.5] -- Share of the documents, 20,000 at most, without which a model is trained
-        first. They give the temperature that scores are divided by for probabilities, and the curve of a report. The
-        model itself is trained with all documents. 0, or where it would be under 20 documents: none, and half the time.
-        With `patience` the history is of scores that no temperature divides.
+        first. They give the temperature that scores are divided by for probabilities, and the curve of a report. 0, or
+        under 20 documents: none, and half the time. With `patience` the history is without a temperature.
+
+    >>> from sdem_dist import Components
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> Components(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
     """
 
     n_components: Any = p.positional(4)
     class_weight: object = None
     validation_fraction: float = 0.1
     vectorizer: VectorizerSettings | None = None
-    patience: int | None = None
-    random_state: object = 0
     evaluate_every: int = 50
 
-    @abstractmethod
-    def _train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a training with a source's documents."""
-
+    _train: ClassVar[Any]  # runs the stages of a training with a source's documents
     train = train_with_temperature
 
 
@@ -62,7 +66,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
     components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
     alpha -- Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial
         component counts one document more than it has, so that none dies out.
-    offset -- Of exponentials: added to values, in means of all; exact zeros need one.
+    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need one.
     """
 
     components: Literal["gaussian", "exponential", "multinomial"] = "gaussian"
@@ -77,10 +81,6 @@ class JointMixture(Components, WithDensity, JointClassifier):
     def _layout(self) -> Layout:
         return "sparse" if self.components == "multinomial" else "dense"
 
-    def _check(self) -> None:
-        if self.offset != 0 and self.components != "exponential":
-            raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
-
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
         """Run the stages that find a start; return EM's learner, and the start."""
         kind = Kind(self.components, float(self.alpha), float(self.offset))
@@ -92,15 +92,14 @@ class JointMixture(Components, WithDensity, JointClassifier):
     @property
     def log_weights_(self) -> np.ndarray:
         """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
-        class_of = np.asarray(self.learner_.head.component_class)
-        log_weights = np.full((len(self.classes_), len(class_of)), -np.inf)
-        log_weights[class_of, np.arange(len(class_of))] = self._parameters.log_prior
-        return log_weights
+        is_own = np.arange(len(self.classes_))[:, None] == np.asarray(self.learner_.head.component_class)
+        return np.where(is_own, self._parameters.log_prior, -np.inf)
 
     theta_ = p.fitted(
         lambda model: model._log_words if model.components == "multinomial" else model._parameters.theta,
         "Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component).",
     )
+    class_log_prior_ = p.fitted(lambda model: np.logaddexp.reduce(model.log_weights_, axis=1), "Logarithm of p(class).")
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -110,10 +109,6 @@ class JointMixture(Components, WithDensity, JointClassifier):
         shares = np.exp(self.log_weights_ - self.class_log_prior_[:, None])
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
-    class_log_prior_ = p.fitted(
-        lambda model: np.logaddexp.reduce(model.log_weights_, axis=1), "Logarithm of p(class), shape (n_classes,)."
-    )
-
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
 
@@ -122,11 +117,9 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class; ValueError where they are not positive, one or for each class."""
     numbers = list(n_components) if np.iterable(n_components) else [n_components] * len(classes)
     if isinstance(n_components, Mapping):
-        present = set(classes.tolist())
-        odd = {"unknown": set(n_components) - present, "missing": present - set(n_components)}
-        if any(odd.values()):
-            named = "; ".join(f"{what}: {', '.join(sorted(map(repr, some)))}" for what, some in odd.items() if some)
-            raise ValueError(f"n_components does not name the classes of the documents ({named})")
+        if odd := set(n_components) ^ set(classes.tolist()):
+            names = ", ".join(sorted(map(repr, odd)))
+            raise ValueError(f"n_components does not name the classes of the documents (unknown or missing: {names})")
         numbers = [n_components[c] for c in classes.tolist()]
     if len(numbers) != len(classes) or not all(isinstance(n, int | np.integer) and n >= 1 for n in numbers):
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
@@ -137,14 +130,8 @@ class EMMixtureClassifier(JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
 
     n_epochs -- Iterations of EM.
-    batch_size -- Of "online": documents of a step. None: 1,024.
-    References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The
-        baseline.)
-
-    >>> from sdem_dist import EMMixtureClassifier
-    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
-    >>> EMMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
-    [0, 1]
+    batch_size : int | None with em=online -- Documents of a step. None: 1,024.
+    References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
     n_epochs: int = 64
@@ -155,10 +142,6 @@ class EMMixtureClassifier(JointMixture):
 
     _monitor = "nll"
     _weights_are_relative = False
-
-    def _check(self) -> None:
-        plans.check_em(self)
-        super()._check()
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
@@ -177,11 +160,6 @@ class SdemMixtureClassifier(JointMixture):
     n_epochs -- Passes. None: 60; 15 of multinomials.
     n_em_epochs -- Iterations of EM before them.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
-
-    >>> from sdem_dist import SdemMixtureClassifier
-    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
-    >>> SdemMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
-    [0, 1]
     """
 
     loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
@@ -190,7 +168,6 @@ class SdemMixtureClassifier(JointMixture):
     validation_fraction: float = 0.0  # training lowers the log-loss itself
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages that find a start, EM, and sdEM from where it ends."""
         once = plans.one_pass(self, source)
         em, start = self._em(trainer, source, once)
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
@@ -224,22 +201,17 @@ class MultiplicativeMixtureClassifier(Components):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
-    sparse matrices that are not negative, without missing values. The model has no p(x).
+    sparse matrices without missing or negative values. The model has no p(x).
 
     n_epochs -- Updates, each a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
-    init -- Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.
+    init -- Start at random examples with W = 1, or at a mixture after 10 iterations of EM.
     scaling -- "rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.
     expand -- Expand a table quadratically.
     schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
     accelerate -- Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken.
     dtype -- Of posteriors of tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
-
-    >>> from sdem_dist import MultiplicativeMixtureClassifier
-    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
-    >>> MultiplicativeMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
-    [0, 1]
     """
 
     n_epochs: int = 200
@@ -260,23 +232,14 @@ class MultiplicativeMixtureClassifier(Components):
             raise ValueError("init='em' fits components to classes: it needs shared=False")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        for unfit, what, advice in (
-            (np.isnan(X), "Input X contains NaN", NO_GAPS),
-            (X < 0, f"Negative values in data passed to {type(self).__name__} (input X)", NOT_NEGATIVE),
-        ):
-            if unfit.any():
-                raise ValueError(f"{what}: row {int(unfit.any(axis=1).argmax())} (from 0). {advice}")
+        refuse(X, np.isnan(X), "Input X contains NaN", type(self).__name__, NO_GAPS)
+        refuse(X, X < 0, "Negative values", type(self).__name__, NOT_NEGATIVE)
         return X
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the survey of the documents, the start, and the updates."""
         sparse = self._layout == "sparse"
-        if sparse and self.expand:
-            raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
-        if sparse and self.init == "em":
-            raise ValueError("init='em' needs a table: pass X dense, or start at examples")
-        if sparse and self.dtype != "float64":
-            raise ValueError(f"dtype={self.dtype!r} is for tables, and X is sparse: take 'float64', or pass X dense")
+        if sparse and (self.expand or self.init == "em" or self.dtype != "float64"):
+            raise ValueError("expand, init='em' and dtype='float32' are for tables, and X is sparse: pass it dense")
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
@@ -310,9 +273,7 @@ class MultiplicativeMixtureClassifier(Components):
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
     theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")
     eta_ = p.fitted("learner_.rule.eta", "Largest sum of a row of transformed features.", "float")
-    log_likelihood_path_ = p.fitted(
-        "state_.path", "The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."
-    )
+    log_likelihood_path_ = p.fitted("state_.path", "Highest conditional log-likelihood per document after each pass.")
 
     def _class_scores(self, X: object) -> np.ndarray:
         model: PosteriorMixture = self.learner_.model
@@ -321,3 +282,128 @@ class MultiplicativeMixtureClassifier(Components):
         else:  # in C order as in training: sums along a row would round otherwise
             rows = model.transform.dense(np.ascontiguousarray(table_of(self, X), model.dtype))
         return model.scores(self._parameters, rows) / self.temperature_
+
+
+class LDAClassifier(WithTopics, JointClassifier):
+    """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
+
+    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
+    With one topic per class this is `MultinomialNB`. For topics that say what a class is about take ``loss="nll"``:
+    other losses give them little reason to differ. `transform` returns p(class, topic | document): the posterior of the
+    class times the document's topic proportions under it.
+
+    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of what `predict_joint_log_proba`
+    returns. `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
+
+    loss -- As in `MultinomialNB`; "nll" adds expected counts.
+    n_components -- Topics of each class.
+    topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
+    doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
+    inference -- Of topics: most probable, fast; or sampled (equation 18).
+    occurrences -- For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18
+        literally, or each has its own, which needs whole counts.
+    n_sweeps -- Sweeps over a document.
+    burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps, not kept. None: 3, or all but one.
+    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009):
+        consistent, slow. 0: what inference gives, with sampling the plug-in estimate.
+    init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
+    step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
+
+    >>> from sdem_dist import LDAClassifier
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
+    >>> LDAClassifier(loss="nll", n_components=2).fit(X, y).transform(X).shape
+    (20, 4)
+    """
+
+    loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
+    n_components: int = 2
+    topic_word_prior: p.Positive = 1.0
+    doc_topic_prior: float | None = None
+    inference: Literal["map", "gibbs"] = "map"
+    occurrences: Literal["shared", "paper", "each"] = "shared"
+    n_sweeps: int = 10
+    burn_in: int | None = None
+    n_particles: int = 0
+    init_noise: float = 0.1
+    n_epochs: int = 10
+    steps: str = "margin"
+    step: float | None = None
+    step_decay: float = 1e-5
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    class_prior: object = None
+    fit_prior: bool = True
+    class_weight: object = None
+    vectorizer: VectorizerSettings | None = None
+
+    spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
+
+    def _check(self) -> None:
+        if self.burn_in is not None and self.burn_in >= self.n_sweeps:
+            raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
+        if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
+            raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
+
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
+        nll, lanes_step, of_margin = self.loss == "nll", self.merge == "mean", self.steps == "margin"
+        burn_in = min(defaults.LDA_BURN_IN, self.n_sweeps - 1) if self.burn_in is None else self.burn_in
+        alpha = 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
+        sampled = int(self.n_sweeps), int(burn_in), int(self.n_particles)
+        inference = lda.Inference(self.inference, self.occurrences, alpha, *sampled)
+        n_topics, eta = int(self.n_components), float(self.topic_word_prior) / self.n_components
+        log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        model = lda.LdaClasses(source.n_features, Classes(n_classes), eta, 0.0 if nll and of_margin else 1.0, log_prior)
+        model = replace(model, n_topics=n_topics, inference=inference, noise=float(self.init_noise))
+        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
+        weights, weight = plans.weights_of_classes(self, source), source.weight
+        if nll and weights is not None:
+            weight = float(np.dot(weights, source.class_counts))
+        sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
+        if nll and of_margin:
+            # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
+            sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
+            unused = p.unused_steps(self, ("step", "step_decay"))
+        elif of_margin:
+            prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
+            step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
+            unit = unit_of(plans.sample(source), prior)
+            sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
+        learner = SdEM(model, weight, Merge(sizes, local=not nll and lanes_step), self.loss, weights, seed=seed)
+        least = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES) if of_margin else 1
+        plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed, least)
+        if nll and lanes_step:  # a step per round, of an eighth of the documents
+            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
+            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
+        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, model.n_columns))
+        return final_stage(trainer, learner, plan)._replace(warnings=unused)
+
+    components_ = p.fitted(
+        lambda model: np.exp(lda.log_word_probabilities(model._parameters)).reshape(-1, model.n_features_in_),
+        "p(word | topic, class), shape (n_classes * n_components, n_features).",
+    )
+    _n_features_out = p.fitted("learner_.model.n_columns", "")
+
+    def _scored(self, X: object) -> tuple[Documents, np.ndarray, np.ndarray]:
+        """Return documents, what decides between their classes, and their topics' proportions under each class."""
+        documents, how = documents_of(self, X), (self.learner_.model.inference, self.learner_.seed)
+        return documents, *lda.joint_scores(self._parameters, documents, np.arange(documents.n_features), *how)
+
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._scored(X)[1]
+
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
+        rows, _, proportions = self._scored(documents)
+        return of_lda(self._parameters, rows, pairs, proportions, named_topics(self.topics(3)))
+
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        documents, scores, proportions = self._scored(X)
+        return lda.log_joint(self._parameters, documents, self.learner_.model.inference, scores, proportions)
+
+    def _transformed(self, X: object) -> np.ndarray:
+        _, scores, proportions = self._scored(X)
+        joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
+        return joint.reshape(len(scores), -1)

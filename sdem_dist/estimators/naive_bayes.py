@@ -1,116 +1,64 @@
-"""Multinomial naive Bayes trained by sdEM, as a scikit-learn classifier."""
+"""Naive Bayes of words trained by sdEM: of classes, of several labels a document, and of very many classes."""
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.counted import counted
 from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, LabelSets, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult
 from sdem_dist.fitting.running import executor_for
-from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
-from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, ClosedForm, Merge, StepSizes, margin_steps, paper_steps
+from sdem_dist.learners import rules
+from sdem_dist.learners.rules import ClosedForm, StepSizes, margin_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form, loss_kind
+from sdem_dist.models import many_classes
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
+from sdem_dist.reports.explaining import Parts, of_many_classes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-FROZEN_PARAMS = (
-    *("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight", "step", "steps", "step_decay", "merge"),
-    *("weighting", "norm", "min_df", "ngram_range", "vectorizer"),
-)
-"""Parameters that later batches cannot change."""
 
-
-class WordNB(EngineClassifier):
-    """What becomes of counts before naive Bayes learns them, and how far its steps go.
-
-    alpha : Literal["laplace", "log"] | float in [0, 3e38] -- Pseudo-count of a word: 1 (the paper's P1), ln of the
-        vocabulary's size (P2), or a number. With steps of the margin it grows with the documents that hold the word, to
-        the power 1/8, or 3/8 with logarithms and ones. Its size hardly matters: steps are in its unit.
-    """
-
-    weighting: str = "auto"
-    norm: str | float | None = "auto"
-    min_df: int = 1
-    ngram_range: tuple[int, int] | None = None
-    alpha: str | float = "laplace"
-    step_decay: float = 1e-5
-    vectorizer: VectorizerSettings | None = None
-    patience: int | None = None
-    random_state: object = 0
-    evaluate_every: int = 0
-
-    steps = "margin"
-
-    if TYPE_CHECKING:
-        loss: str | Loss = ""
-        step: float | None = None
-
-    def _check(self) -> None:
-        if self.alpha == 0 and self.loss != "nll":
-            raise ValueError(
-                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
-            )
-
-    def _weighed(self, source: Source) -> Source:
-        """Return training documents as the parameters ask for them to be weighed.
-
-        Raises ValueError: numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
-        """
-        form, norm, orders = self.weighting, self.norm, self.ngram_range
-        if form == "auto":
-            form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
-        if source.weighted and form != "counts":
-            raise ValueError(
-                f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}: leave it at 'auto', "
-                "which takes them as they are"
-            )
-        if norm == "auto":
-            norm = None if form == "counts" else defaults.NORM
-        if orders is not None and source.vocabulary is None:
-            raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
-        if (self.loss == "nll" or self.steps == "paper") and (form, norm, self.min_df, orders) == (
-            "counts",
-            None,
-            1,
-            None,
-        ):
-            return source
-        characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
-        orders = None if orders is None else (int(orders[0]), int(orders[1]))
-        weighting = Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
-        source = plans.with_frequencies(source, weighting)
-        if weighting.norm or self.steps != "margin":
-            return source
-        # One factor gives documents a mean squared length of `NORM` squared.
-        documents = plans.sample(source)
-        mean = unit_of(documents, np.ones(documents.n_features)).mean_square
-        return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
-
-    def _step(self, source: Source, loss: str | Loss) -> float:
-        """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
-        return float(self.step or (STEP_OF_COUNTS if is_unnormalised(source) else STEPS[loss_kind(loss)]))
-
-    def _margin_steps(self, source: Source, model: NaiveBayes, loss: str | Loss) -> tuple[StepSizes, plans.PriorStart]:
-        on_disk = isinstance(source.corpus, Corpus)
-        start = plans.PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
-        unit, step = unit_of(plans.sample(source), start.prior), self._step(source, loss)
-        return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay)), start
+def weighed_counts(nb: Any, source: Source) -> Source:
+    """Return training documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
+    if nb.alpha == 0 and nb.loss != "nll":
+        raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S")
+    form, norm, orders = nb.weighting, nb.norm, nb.ngram_range
+    if form == "auto":
+        form = "counts" if source.weighted or nb.loss == "nll" else "tfidf"
+    if source.weighted and form != "counts":
+        raise ValueError(f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}")
+    if norm == "auto":
+        norm = None if form == "counts" else defaults.NORM
+    if orders is not None and source.vocabulary is None:
+        raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+    unchanged = (form, norm, nb.min_df, orders) == ("counts", None, 1, None)
+    if unchanged and (nb.loss == "nll" or nb.steps == "paper"):
+        return source
+    characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
+    orders = None if orders is None else (int(orders[0]), int(orders[1]))
+    weighting = Weighting(form, float(norm or 0.0), 1.0, int(nb.min_df), orders, characters)
+    source = plans.with_frequencies(source, weighting)
+    if weighting.norm or nb.steps != "margin":
+        return source
+    # One factor gives documents a mean squared length of `NORM` squared.
+    documents = plans.sample(source)
+    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+    return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
 
 
 def is_unnormalised(source: Source) -> bool:
@@ -118,17 +66,29 @@ def is_unnormalised(source: Source) -> bool:
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
-class LaneNB(WordNB):
-    """What naive Bayes has whose lanes run through their documents, and that holds documents out.
+def first_step(nb: Any, source: Source, loss: str | Loss) -> float:
+    """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
+    return float(nb.step or (rules.STEP_OF_COUNTS if is_unnormalised(source) else rules.STEPS[loss_kind(loss)]))
+
+
+def margin_start(nb: Any, source: Source, model: NaiveBayes, loss: str | Loss) -> tuple[StepSizes, plans.PriorStart]:
+    on_disk = isinstance(source.corpus, Corpus)
+    start = plans.PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
+    unit, step = unit_of(plans.sample(source), start.prior), first_step(nb, source, loss)
+    return margin_steps(step, unit, model.alpha, model.class_alpha, float(nb.step_decay)), start
+
+
+class LaneNB(EngineClassifier):
+    """What naive Bayes of words has whose lanes run through their documents, and that holds documents out.
 
     n_epochs -- Passes over the documents. "auto": held-out documents choose, 20 at most.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of the held-out documents, by the training without them. Where
-        folds or documents without labels were tried first, the last entry alone has their figures; all have
-        ``unlabelled_weight``. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and
-        ``perplexity`` (per word); for `validation` documents with the prefix ``validation_``.
+        ``held_out_log_loss`` (at the best temperature) by the training without held-out documents; of folds, or of
+        documents without labels, in the last entry alone. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``perplexity`` (per word), and those of `validation` documents with the prefix ``validation_``.
     """
 
+    loss: str | Loss = "hinge"
     n_epochs: Literal["auto"] | int = "auto"
     merge: str = "mean"
     n_lanes: int | None = None
@@ -137,10 +97,17 @@ class LaneNB(WordNB):
     n_blocks: int | None = None
     validation_fraction: float = 0.1
     calibrate: bool = True
+    weighting: str = "auto"
+    norm: str | float | None = "auto"
+    min_df: int = 1
+    ngram_range: tuple[int, int] | None = None
+    alpha: str | float = "laplace"
+    step_decay: float = 1e-5
+    vectorizer: VectorizerSettings | None = None
+    evaluate_every: int = 0
 
-    def _check(self) -> None:
-        p.check_steps(self, closed_form=self.loss == "nll")
-        super()._check()
+    steps = "margin"
+    _weighed = weighed_counts
 
     @property
     def holds_out(self) -> bool:
@@ -191,11 +158,11 @@ class LaneNB(WordNB):
         else:
             if local:  # says what is wrong with a loss that has no kernel
                 kernel_form(loss, 2 if self.spec.label_sets else n_classes)
-            sizes = paper_steps(float(self.step_decay))
+            sizes = rules.paper_steps(float(self.step_decay))
             if self.steps == "margin":
-                sizes, start = self._margin_steps(source, model, loss)
+                sizes, start = margin_start(self, source, model, loss)
                 initial, tolerance = MadeByWorkers(start.block), defaults.STEP_TOLERANCE
-            rule = Merge(sizes, local, tolerance)
+            rule = rules.Merge(sizes, local, tolerance)
         weights, seed = self._class_weights(source), seed_of(self.random_state)
         return SdEM(model, source.weight, rule, loss, weights, share, seed=seed), initial
 
@@ -238,32 +205,26 @@ class LaneNB(WordNB):
 class MultinomialNB(LaneNB, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
-    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
-    are found.
+    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
 
     loss -- What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
         ``-ln p(y, d)``: scikit-learn's ``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss.
         If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is tried, too, and the
-        lower log-loss decides. With fewer than 30 documents per class, on average, nothing is tried: it is NCLL where
-        three or more classes are of about the same size, the largest at most 1.25 times the median. Where it learns
-        from documents without labels: the hinge loss. Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of
-        `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
-    n_epochs -- Passes over documents; with hidden classes, iterations of EM. "auto": held-out documents choose up to
-        20, or it is 6.
-    step -- c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their
-        length.
+        lower log-loss decides. With fewer than 30 documents per class it is NCLL where three or more classes are of
+        about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
+        or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
+    n_epochs -- Passes; with hidden classes, iterations of EM. "auto": held-out documents choose up to 20, or it is 6.
+    step : float | None with steps=margin -- c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where
+        documents are counts that keep their length.
     unlabelled_weight -- Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1.
-        With another loss training starts at the log-odds of naive Bayes of all documents, found by EM, times this
-        weight. "auto": the weight at which the classes of the median document are a fifth of the margin apart, or 0
-        (labelled documents alone) where held-out documents are clearly better that way. Training takes 6 epochs unless
-        `n_epochs` is given.
+        With another loss training, of 6 epochs by default, starts at the log-odds of naive Bayes of all documents,
+        found by EM, times this weight. "auto": that at which the classes of the median document are a fifth of the
+        margin apart, or 0 (labelled documents alone) where held-out documents are clearly better that way.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB
-    >>> texts = ["goal in the last minute", "the bank raises its rate"]
-    >>> texts = (texts + ["a late goal wins", "rates fall, shares rise"]) * 5
-    >>> labels = ["sport", "money", "sport", "money"] * 5
-    >>> clf = MultinomialNB().fit(texts, labels)
+    >>> texts = ["goal in the last minute", "the bank raises its rate", "a late goal wins", "rates fall, shares rise"]
+    >>> clf = MultinomialNB().fit(texts * 5, ["sport", "money"] * 10)
     >>> clf.predict(["the goal of the match", "a new rate"]).tolist()
     ['sport', 'money']
     >>> clf.explain(["a late goal"])[0].distinctive(2)
@@ -284,37 +245,30 @@ class MultinomialNB(LaneNB, JointClassifier):
     sample = WithDensity.sample
 
     def _check(self) -> None:
-        super()._check()
+        if self.loss == "nll" and self.steps == "paper":
+            raise ValueError("loss='nll' is fitted in closed form, without the paper's steps: leave steps at 'margin'")
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
 
-    def _weighed(self, source: Source) -> Source:
-        if self.loss != "nll" and (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
-            warnings.warn(
-                f"there are {n_classes:,} classes, and MultinomialNB keeps a number for each of them and each of the "
-                f"{source.n_features:,} words: ManyClassNB is as accurate, and takes a fraction of the time and memory",
-                stacklevel=3,
-            )
-        return super()._weighed(source)
-
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a fit, with those of documents without a label where there are any."""
         if self.loss == "nll":
             return super().train(trainer, source)
+        if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
+            problem = f"MultinomialNB keeps a number for each of {n_classes:,} classes and {source.n_features:,} words"
+            message = f"{problem}: ManyClassNB is as accurate, and takes a fraction of the time and memory"
+            warnings.warn(message, stacklevel=4)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not is_unnormalised(source)
         if lanes_matter and of_a_lane < defaults.SHORT_LANE:
-            length = counted(of_a_lane, "document") if of_a_lane else "at most one document"
-            message = (
-                f"n_lanes={plan.n_lanes:,} leaves {length} to a lane in a round. Lanes of fewer than {defaults.SHORT_LANE} may "
-                "lose accuracy: leave n_lanes at None, or take fewer"
-            )
+            message = f"n_lanes={plan.n_lanes:,} leaves {of_a_lane or 1} documents to a lane in a round. Fewer than "
+            message += f"{defaults.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer"
         if source.n_labelled:
-            end, weighed_source = holdout.train_with_unlabelled(self, trainer, source)
-            self._describe(weighed_source)
+            end, source = holdout.train_with_unlabelled(self, trainer, source)
+            self._describe(source)
         else:
             end = super().train(trainer, source)
         return end._replace(warnings=(message,) if message else ())
@@ -322,25 +276,22 @@ class MultinomialNB(LaneNB, JointClassifier):
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. What steps and
-        the model are made of, such as `loss`, `alpha`, `step` and `weighting`, stays as it was at the first call. Other
-        parameters, such as `class_weight`, may be set anew.
+        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. Parameters of
+        these and of the model stay as at the first call; others, such as `class_weight`, may be set anew.
 
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) --
-        y : array-like of shape (n_samples,) --
         classes : array-like of shape (n_classes,), default=None -- All classes; needed at the first call.
         Raises ValueError -- Documents or parameters do not go with the model.
         """
         p.check(self)
         self._check()
+        frozen = [*("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight", "step", "steps", "step_decay")]
+        frozen += ["merge", "weighting", "norm", "min_df", "ngram_range", "vectorizer"]
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
-        for name in () if first else FROZEN_PARAMS:
+        for name in () if first else frozen:
             value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
-                raise ValueError(
-                    f"{name} is {value!r}, and was {before!r} when training began: partial_fit cannot change it; set it back, "
-                    "or begin again with fit, or with a new estimator"
-                )
+                problem = f"{name} is {value!r}, and was {before!r} when training began"
+                raise ValueError(f"{problem}: partial_fit cannot change it; set it back, or begin again with fit")
         all_classes = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
         if first:
@@ -349,36 +300,150 @@ class MultinomialNB(LaneNB, JointClassifier):
             self._describe(source)
         if self.loss != "nll" and source.n_labelled:
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
-        initial: Any = None
+        plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         if first:
             learner, initial = self._learner(source, "hinge" if self.loss == "auto" else self.loss)
         else:
             weights, n_documents = self._class_weights(source), self.state_.t + source.weight
             learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
-        plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
-        stage = Stage("train", learner, plan if first else replace(plan, growth=0), initial=initial)
+            plan = replace(plan, growth=0)
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
-            self._take(learner, trainer.run(stage).state)
+            self._take(learner, trainer.run(Stage("train", learner, plan, initial)).state)
         self.n_iter_ += 1
         return self
 
     feature_log_prob_ = p.fitted("_log_words", "Logarithm of p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "What training lowered.", "str or Loss")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class, of 'nll'.")
+    class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
 
     @property
-    def feature_count_(self) -> np.ndarray:
-        """Words of each class, shape (n_classes, n_features), of "nll" alone; documents count as for `class_count_`."""
-        return np.asarray(self._counted().words.T - self.learner_.model.alpha)
-
-    @property
-    def class_count_(self) -> np.ndarray:
-        """Documents of each class, shape (n_classes,), of "nll" alone: by weight and class weight.
-
-        Documents of a hidden class count for each class by its probability, times `unlabelled_weight`.
-        """
-        return np.asarray(self._counted().class_counts)
-
     def _counted(self) -> SdemState:
         if not isinstance(self.learner_.rule, ClosedForm):
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         return cast(SdemState, self.state_)
+
+
+class MultiLabelNB(LaneNB, LabelSets):
+    """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
+
+    For each label there are two classes, the documents with it and the rest, trained by stochastic discriminative EM
+    (sdEM) as by `MultinomialNB`. With one label for each document the strongest is predicted ("one-vs-rest").
+
+    loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or another as in
+        `MultinomialNB`, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``.
+    step -- How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None:
+        0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+        Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
+
+    >>> from sdem_dist import MultiLabelNB
+    >>> texts = ["a late goal", "rates fall", "the club buys shares", "the weather is fine"] * 5
+    >>> clf = MultiLabelNB(n_epochs=10).fit(texts, [["sport"], ["money"], ["money", "sport"], []] * 5)
+    >>> clf.labels_of(["a goal", "shares of the club"])
+    [('sport',), ('sport', 'money')]
+    """
+
+    loss: Literal["hinge", "ncll"] | Loss = "hinge"
+    step: float | None = None
+
+    spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
+    _several = True
+
+    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Of each label's log-odds, shape (n_labels,).")
+    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Least probability that gives a label, (n_labels,).")
+    feature_log_prob_ = p.fitted(
+        lambda model: (np.log(model.state_.words[:, 1::2]) - np.log(model.state_.totals[1::2])).T,
+        "Logarithm of p(word | label), shape (n_labels, n_features).",
+    )
+
+
+class ManyClassNB(JointClassifier):
+    """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
+
+    The model is that of `MultinomialNB`, but for its table of all words and classes: kept are the counts that training
+    has moved, and time and memory follow these. All is exact but training with "hinge": where a document's words are
+    known to many classes, its strongest rival is sought among those that share its rarer words.
+
+    loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
+    n_epochs -- Passes over the documents; "nll" needs one.
+    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
+        documents are counts that keep their length.
+    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
+        scores are divided by for probabilities; one more pass takes them in, the only one that is evaluated. With fewer
+        than 20 whose class has other documents, the temperature is a guess, and a warning says so.
+    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+
+    >>> from sdem_dist import ManyClassNB
+    >>> texts = [f"item{i} of shelf{i % 7} with part{i % 11}" for i in range(77)] * 3
+    >>> clf = ManyClassNB().fit(texts, [f"number {i}" for i in range(77)] * 3)
+    >>> clf.predict(["shelf3 part5 item38", "part10 of item76"]).tolist()
+    ['number 38', 'number 76']
+    """
+
+    loss: Literal["hinge", "nll"] = "hinge"
+    n_epochs: int = 3
+    step: float | None = None
+    calibrate: bool = True
+    weighting: str = "auto"
+    norm: str | float | None = "auto"
+    min_df: int = 1
+    ngram_range: tuple[int, int] | None = None
+    alpha: str | float = "laplace"
+    step_decay: float = 1e-5
+    vectorizer: VectorizerSettings | None = None
+    evaluate_every: int = 0
+
+    spec = Spec("sparse", "labels", "class", poor_score=True)
+    steps = "margin"
+    _weighed = weighed_counts
+
+    def _check(self) -> None:
+        if self.patience is not None and self.loss != "nll" and self.calibrate:
+            raise ValueError(
+                "patience needs calibrate=False: otherwise only a last pass over all documents is evaluated"
+            )
+
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stage that finds the temperature, and the one that takes all documents in."""
+        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
+        alpha, head = pseudo_count(self.alpha, source.n_features), many_classes.VeryManyClasses(n_classes)
+        model = many_classes.SparseCounts(source.n_features, head, alpha, float(self.loss != "nll"))
+        if self.loss == "nll":
+            learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
+            end = final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
+            return end._replace(warnings=p.unused_steps(self))
+        sizes, start = margin_start(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
+        learner, initial = (
+            SdEM(model, source.weight, rules.AddSteps(sizes), "hinge", seed=seed),
+            model.start(start.prior),
+        )
+        rounds = min(n, -(-source.corpus.header.n_nonzeros // defaults.SPARSE_ROUND_ENTRIES))
+        plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
+        share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
+        if not self.calibrate or share * n < many_classes.FEWEST:
+            return final_stage(trainer, learner, plan, initial)
+        of_step = defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
+        guess = of_step * first_step(self, source, self.loss)
+        policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
+        result = policy.choose(iter([Candidate(replace(learner, temperature=guess), plan, initial)]))
+        if not result.known:
+            message = "the temperature is a guess, %.3g: too few held-out documents are of classes with others"
+            logging.getLogger(__name__).warning(message, guess)
+        learner = replace(learner, temperature=result.temperature if result.known else guess)
+        end = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), result.state)
+        last = {**result.history[-1], **end.history[-1], "epoch": self.n_epochs + 1}
+        return end._replace(history=[*result.history, last])
+
+    def _predicted(self, X: object) -> np.ndarray:
+        """Return the classes of documents in memory, scored a few at a time: scores take room."""
+        documents = documents_of(self, X)
+        parts = many_classes.few_at_a_time(documents, len(self.classes_))
+        best = [many_classes.joint_scores(self._parameters, part).argmax(axis=1) for part in parts]
+        return np.asarray(self.classes_[np.concatenate(best)])
+
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        return many_classes.joint_scores(self._parameters, documents_of(self, X))
+
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
+        return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)

@@ -17,7 +17,6 @@ from sdem_dist.models.em import COOLING, FORMS
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 _Documented = TypeVar("_Documented", bound=Callable[..., Any])  # a class or a function
-_Value = TypeVar("_Value")
 Positive: TypeAlias = float  # above 0
 
 
@@ -27,12 +26,12 @@ class Constraint(NamedTuple):
     kind: str  # for the docstring, as numpydoc writes it: "int", "float or str"
     words: str  # for messages: "a positive integer"
     allows: Callable[[Any], bool]
+    only_with: tuple[str, str] | None = None  # another parameter, and the value without which this one means nothing
 
 
-def positional(default: _Value) -> _Value:
+def positional(default: Any) -> Any:
     """Declare the default of a parameter that may be passed without its name."""
-    declared: _Value = field(default=default, kw_only=False)
-    return declared
+    return field(default=default, kw_only=False)
 
 
 TYPES = {
@@ -41,9 +40,7 @@ TYPES = {
     "Loss": Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")),
     "mapping": Constraint("mapping", "a mapping", lambda v: isinstance(v, Mapping)),
     "p.Positives": Constraint("sequence of float", "a sequence of positive numbers", lambda v: _are(v, "p.Positive")),
-    "orders": Constraint(
-        "(int, int)", "(shortest, longest), such as (1, 2)", lambda v: _are(v, "int", 2) and v[0] <= v[1]
-    ),
+    "orders": Constraint("(int, int)", "(shortest, longest)", lambda v: _are(v, "int", 2) and v[0] <= v[1]),
     "VectorizerSettings": Constraint(
         "VectorizerSettings", "a sdem_dist.text.VectorizerSettings", lambda v: isinstance(v, VectorizerSettings)
     ),
@@ -65,26 +62,30 @@ def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
 def of_type(text: str) -> Constraint:
     """Return what values a type allows, as an annotation writes it, or as a range of numbers: ``float in (0, 1]``.
 
-    What else a text says is for people: the value is checked with the documents.
+    ``with merge=sum`` at its end: all values but the default need that of another parameter. What else a text says is
+    for people: the value is checked with the documents.
     """
+    text, _, condition = text.partition(" with ")
+    if condition:
+        other, _, value = condition.partition("=")
+        return of_type(text)._replace(only_with=(other, value))
     text = RANGES.get(text, text)
     if " | " in text:
-        parts = [of_type(part) for part in text.split(" | ")]
-        kinds, words, _ = zip(*parts, strict=True)
-        return Constraint(" or ".join(kinds), " or ".join(words), lambda v: any(part.allows(v) for part in parts))
+        kinds, words, checks, _ = zip(*map(of_type, text.split(" | ")), strict=True)
+        return Constraint(" or ".join(kinds), " or ".join(words), lambda v: any(allows(v) for allows in checks))
     if literal := re.fullmatch(r"Literal(\[.*\])", text):
         choices = tuple(literal_eval(literal[1]))
-        shown = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
-        return Constraint(
-            f"{{{shown}}}", f"one of {choices}", lambda v: any(type(v) is type(a) and v == a for a in choices)
-        )
+        kind = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
+        is_choice = lambda v: any(type(v) is type(a) and v == a for a in choices)  # noqa: E731
+        return Constraint(f"{{{kind}}}", f"one of {choices}", is_choice)
     if interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", text):
         kind, bracket, *ends = interval.groups()
         low, high = map(float, ends)
+        number: Any = Integral if kind == "int" else Real
 
         def allows(v: Any) -> bool:
-            is_number = isinstance(v, Integral if kind == "int" else Real) and not isinstance(v, bool)
-            return is_number and bool(low <= v <= high and v < np.inf and (v > low or bracket == "["))
+            inside = isinstance(v, number) and not isinstance(v, bool) and low <= v <= high and v < np.inf
+            return bool(inside and (v > low or bracket == "["))
 
         return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {text}", allows)
     return TYPES.get(text, Constraint(text, text, lambda v: True))
@@ -102,18 +103,14 @@ def numpydoc(sections: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
     """Return sections of a docstring: meanings and types by name, by heading."""
     sections_of = list[str]()
     for title, described in sections.items():
-        lines = [
-            f"{' : '.join(filter(None, (name, kind)))}\n{indent(text, '    ')}"
-            for name, (text, kind) in described.items()
-        ]
-        body = "\n".join(map(str.rstrip, lines))
+        heads = [(" : ".join(filter(None, (name, kind))), text) for name, (text, kind) in described.items()]
+        body = "\n".join(f"{head}\n{indent(text, '    ')}".rstrip() for head, text in heads)
         sections_of += [f"{title}\n{'-' * len(title)}\n{body}"] if body else []
     return "\n\n".join(sections_of)
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics whenever this many epochs have passed, and after the last; 0: of
-    `validation` documents alone, after each.
+evaluate_every : int in [0, inf) -- Record metrics after so many epochs each, and at the end; 0: of `validation` alone.
 n_jobs -- Threads where there is no client; None: all cores. No bit depends on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error; a number as scikit-learn has it.
 patience -- Stop after this many evaluations without a new best on `validation`; keep the best.
@@ -121,21 +118,24 @@ random_state : int, RandomState instance or None -- Seed of every random choice,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False takes a uniform one.
 class_weight : dict, "balanced" or None -- Weights of the classes; relative but for loss='nll'.
-vectorizer -- How raw text becomes counts, where `fit` is given texts; see `sdem_dist.text.VectorizerSettings`. None:
-    words, in lower case, as scikit-learn's ``CountVectorizer`` has them.
-unlabelled : label -- The label, such as -1, of documents whose class is hidden. Once it is set, None and NaN are such
-    labels, too.
+vectorizer -- How raw text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: words, in lower case, as
+    scikit-learn's ``CountVectorizer`` has them.
+unlabelled : label -- That of documents whose class is hidden, such as -1. Once set, None and NaN are such labels, too.
 unlabelled_weight -- Weight of each of them; they count through ``-ln p(x)``.
 n_epochs -- Passes over the documents.
 n_lanes -- Lanes of a round. None: by the number of documents, never by the cluster.
-rounds_per_epoch -- Merges per epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean"; the first epoch has some short ones
+    besides. None: 4, with one lane 1.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM side by side, and what they learned is merged. "sum": a round
     is one step, with the statistics of all its documents at one theta.
-batch_size -- Documents of a round for ``merge="sum"``. None: 128.
+batch_size : int | None with merge=sum -- Documents of a round for ``merge="sum"``. None: 128.
 steps : Literal["margin", "paper"] -- "margin": rho_0 is such that a first step moves a mean document's label against a
     rival by `step`, by twice that with the hinge loss. "paper": rho_0 = 1, and the prior's running correction (Masegosa
     2014, section 4.1). Both fall with the documents seen, see `step_decay`.
 step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``.
+alpha : Literal["laplace", "log"] | float in [0, 3e38] -- Pseudo-count of a word: 1 (the paper's P1), ln of the
+    vocabulary's size (P2), or a number. With steps of the margin it grows with the documents that hold the word, to the
+    power 1/8, or 3/8 with logarithms and ones. Its size hardly matters: steps are in its unit.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: as they are, ln(1 + x), 1,
     or sublinear tf-idf with scikit-learn's smooth idf. "auto": whole numbers by tf-idf; others, and all with
     ``loss="nll"``, as they are.
@@ -155,33 +155,11 @@ em : Literal{list(FORMS)} -- How components are assigned. "soft": by their poste
     probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step goes only
     part of the way. "online": mini-batches, stepwise EM. "variational": parameters have posteriors too.
 output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
-em_step : float in (0, 1] | None -- Of "generalised": the share of the way. None: {defaults.GENERALISED_EM_STEP}.
-annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch. Posteriors are raised to
-    one over it, and it is multiplied by {COOLING} an epoch until it is 1. 1: no annealing.
+em_step : float in (0, 1] | None with em=generalised -- Share of the way. None: {defaults.GENERALISED_EM_STEP}.
+annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch, which is multiplied by
+    {COOLING} an epoch until it is 1. Posteriors are raised to one over it. 1: no annealing.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
-
-ATTRIBUTES = {
-    "": """
-n_features_in_ : int --
-history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were evaluated.
-    Losses are means per document, or row. Those of validation documents have the prefix ``validation_``.
-n_iter_ : int -- Epochs run.
-damaged_shards_ : list of str -- What was wrong with each shard that `fit` left out, see its `skip_damaged`.
-learner_, state_ : NamedTuple or dataclass -- What was trained: settings, and expectation parameters mu.
-""",
-    "vectorizer": """
-vocabulary_ : list of str or None -- The words, where the training corpus names them.
-vectorizer_ : dict or None -- How the training corpus turned text into counts, so that the model predicts on raw text.
-label_separator_ : str or None -- What stood between the labels of a document in the training corpus's sources, where it
-    may have several.
-""",
-    "weighting": """
-weighting_ : Weighting or None -- What becomes of counts; None: nothing.
-document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the training documents, for the weighting.
-""",
-}
-"""What fitting adds, beside properties, where there is a parameter of a name."""
 
 
 @dataclass_transform(eq_default=False)
@@ -189,8 +167,8 @@ def declare(cls: Any) -> Any:
     """Make the constructor of a class with parameters, and its docstring in numpydoc's form; return the class.
 
     A parameter is an annotated default that has an entry, see `entries`, in the docstring, in `SHARED` or in a base,
-    whose type goes before the annotation. Other entries, properties and `ATTRIBUTES` are what fitting adds.
-    Positional parameters come first, and a class's own before what it inherits.
+    whose type goes before the annotation. Other entries and properties are what fitting adds. Positional parameters
+    come first, and a class's own before what it inherits. Examples of a base are those of classes without, too.
     """
     text, arrows, examples = cleandoc(vars(cls).get("__doc__") or "").partition(">>> ")
     cls._learned, inherited = entries(text), dict[str, Field[Any]]()
@@ -210,6 +188,8 @@ def declare(cls: Any) -> Any:
         declared.default = default.default if isinstance(default, Field) else default
         setattr(cls, name, declared)
     dataclass(eq=False, repr=False)(cls)
+    if arrows:
+        cls._examples = arrows + examples, cls.__name__
     of_name = {declared.name: declared for declared in fields(cls)}
     names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base) if name in of_name)
     parameters, attributes = {}, dict[str, tuple[str, str]]()
@@ -218,17 +198,15 @@ def declare(cls: Any) -> Any:
         meaning, allowed = of_name[name].metadata.values()
         shown = f'"{default}"' if isinstance(default, str) else default
         parameters[name] = meaning, allowed.kind + ("" if default is MISSING else f", default={shown}")
-    for name, described in ATTRIBUTES.items() if hasattr(cls, "spec") else ():
-        attributes |= entries(described) if not name or name in of_name else {}
-    for base in reversed(cls.__mro__):
-        learned = dict(vars(base).get("_learned", {}))
+    for base in cls.__mro__:
+        attributes = vars(base).get("_learned", {}) | attributes
         for name, value in vars(base).items():
             if isinstance(value, property) and name.endswith("_") and base.__module__.startswith("sdem_dist."):
                 kind = str(get_annotations(cast(Any, value.fget))["return"]).removeprefix("np.")
-                learned[name] = cleandoc(value.__doc__ or ""), kind
-        attributes = learned | attributes | learned
+                attributes.setdefault(name, (cleandoc(value.__doc__ or ""), kind))
+    example, of_class = getattr(cls, "_examples", ("", "?"))
     sections = {"Parameters": parameters, "Attributes": attributes, "References": {references: ("", "")}}
-    sections["Examples"] = {arrows + examples: ("", "")}
+    sections["Examples"] = {example.replace(of_class, cls.__name__): ("", "")}
     text = f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}"
     cls.__doc__ = indent(text, "    ").strip()
     return cls
@@ -247,10 +225,10 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    For a Dask collection the result is one too, computed block by block, with the index of a DataFrame. A corpus is
-    read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+    The result for a Dask collection is one too, lazily, with the index of a DataFrame. A corpus is read piece by piece;
+    rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None with a corpus,
-    which has its own. Clusterers and topic models do without.
+    which has its own, for clusterers and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --
 client : distributed.Client, default=None -- Its workers read a corpus and score it; the result is gathered here.
 """)
@@ -287,21 +265,15 @@ def _with_sections(method: Callable[..., object], text: str) -> str:
 def check(estimator: object) -> None:
     """Raise ValueError with the name of a parameter that is wrong, its value, and what it may be."""
     for declared in fields(estimator):  # type: ignore[arg-type]
-        value, allowed = getattr(estimator, declared.name), declared.metadata["type"]
+        name, value, allowed = declared.name, getattr(estimator, declared.name), declared.metadata["type"]
         if not allowed.allows(value):
-            raise ValueError(f"{declared.name} must be {allowed.words}, got {value!r}")
+            raise ValueError(f"{name} must be {allowed.words}, got {value!r}")
+        other, needed = allowed.only_with or ("", "")
+        if other and value != declared.default and getattr(estimator, other) != needed:
+            raise ValueError(f"{name} is for {other}={needed!r}: leave it at {declared.default!r}")
 
 
-OF_STEPS = (
-    "n_epochs",
-    "step",
-    "step_decay",
-    "merge",
-    "rounds_per_epoch",
-    "calibrate",
-    "validation_fraction",
-    "patience",
-)
+OF_STEPS = ("n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction")
 """Parameters that mean nothing where a loss is fitted in closed form."""
 
 
@@ -310,15 +282,3 @@ def unused_steps(estimator: object, names: Collection[str] = OF_STEPS) -> tuple[
     values = [(declared, getattr(estimator, declared.name)) for declared in fields(estimator)]  # type: ignore[arg-type]
     changed = [f"{d.name}={value!r}" for d, value in values if d.name in names and value != d.default]
     return (f"loss='nll' has no use for {', '.join(changed)}",) if changed else ()
-
-
-def check_steps(estimator: Any, *, closed_form: bool = False) -> None:
-    """Raise ValueError where settings of lanes or steps mean nothing; with `closed_form` there are no steps."""
-    if estimator.merge == "mean" and estimator.batch_size is not None:
-        raise ValueError("batch_size is for merge='sum': leave it at None, or set rounds_per_epoch")
-    if estimator.merge == "sum" and estimator.rounds_per_epoch is not None:
-        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
-    if estimator.steps == "paper" and estimator.step is not None:
-        raise ValueError("step is for steps='margin': the paper's steps start at 1. Leave step at None")
-    if estimator.steps == "paper" and closed_form:
-        raise ValueError("loss='nll' is fitted in closed form, without the paper's steps: leave steps at 'margin'")

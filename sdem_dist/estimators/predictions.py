@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_expit, log_softmax, softmax
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    RegressorMixin,
-    TransformerMixin,
-)
+from sklearn import base as sklearn_base
 from sklearn.utils import Tags
 
 from sdem_dist.calibration import conformal_scores, conformal_thresholds, possible
@@ -24,11 +18,12 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.evaluation import probabilities
-from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus, ranges_of
-from sdem_dist.inputs.source import source_of
+from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
+from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
+from sdem_dist.learners.starts import moments
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.reports.explaining import Parts, explanations, number_explanations, of_classes, of_labels, refused
+from sdem_dist.reports import explaining
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 from sdem_dist.reports.top_words import Topics, topics_of
@@ -41,24 +36,24 @@ FAR = -float(np.log(np.finfo(float).eps))
 """Log-odds beyond which a probability is 1 in float64: from there on decision functions grow logarithmically."""
 
 
-class EngineClassifier(ClassifierMixin, EngineEstimator):
+class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     """What classifiers answer; they define how documents are scored.
 
     classes_ : ndarray of shape (n_classes,) --
     """
 
+    thresholds_: ClassVar[Any]  # lowest probability with which a document gets each of several labels
+    temperatures_: ClassVar[Any]  # of each of several labels
+
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
-        temperature: Any = self.temperature_
-        if self.several_labels:  # each with one of its own
-            temperature = self.temperatures_  # type: ignore[attr-defined]
-        return np.asarray(self._joint_log_proba(X) / temperature)
+        return np.asarray(self._joint_log_proba(X) / (self.temperatures_ if self.several_labels else self.temperature_))
 
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory; of several labels which of them a document gets."""
         scores = self._class_scores(X)
         if self.several_labels:
-            return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)  # type: ignore[attr-defined]
+            return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     @property
@@ -79,21 +74,13 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes)."""
-
-        def predicted(rows: object) -> np.ndarray:
-            scores = self._class_scores(rows)
-            return np.asarray(log_expit(scores) if self.several_labels else log_softmax(scores, axis=1))
-
-        return over_blocks(self, X, predicted, len(self.classes_), client)
+        of_scores: Any = log_expit if self.several_labels else partial(log_softmax, axis=1)
+        return over_blocks(self, X, lambda b: of_scores(self._class_scores(b)), len(self.classes_), client)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(y | d), shape (n_samples, n_classes); rows sum to 1, except where documents have several labels."""
-
-        def predicted(rows: object) -> np.ndarray:
-            scores = self._class_scores(rows)
-            return probabilities(scores) if self.several_labels else np.asarray(softmax(scores, axis=1))
-
-        return over_blocks(self, X, predicted, len(self.classes_), client)
+        of_scores: Any = probabilities if self.several_labels else partial(softmax, axis=1)
+        return over_blocks(self, X, lambda b: of_scores(self._class_scores(b)), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return each document's most probable class, shape (n_samples,), with the dtype of `classes_`.
@@ -107,34 +94,29 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents; they are saved with the model.
 
-        These must not have taken part in training, nor, as `validation`, in choosing training time or a temperature; a
-        warning says so where a model that weighs words can tell. Another fit forgets the thresholds.
+        These must have had no part in training, nor in choosing training time or a temperature; a warning says so where
+        a model that weighs words can tell. Another fit forgets the thresholds.
 
-        Raises ValueError, CorpusError -- A label is not among the classes, or the documents have none.
-        Raises ModelError -- The model gives documents several labels.
+        Raises ValueError, CorpusError, ModelError -- Labels are missing, not those of the model, or several a document.
         """
         if self.several_labels:
-            raise ModelError(
-                "sets of classes are for documents of one label; these have several, and predict gives them"
+            raise ModelError("sets of classes are for documents of one label; predict gives several where these have")
+        corpus: Any = source_of(self, X, y, use="score").corpus
+        if was_trained_on(self, corpus):
+            problem = (
+                "the model was trained on these documents: sets of new ones will hold the right class less often than"
             )
-        source = source_of(self, X, y, use="score")
-        if was_trained_on(self, source.corpus):
-            warnings.warn(
-                "the model was trained on these documents: sets of new ones will hold the right class less often than their "
-                "coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
-                stacklevel=2,
-            )
-        labels = np.concatenate([cast(Any, source.corpus.read(*ends)).labels for ends in ranges_of(source.corpus)])
-        labels = labels if source.corpus.mask is None else labels[source.corpus.mask]
-        self.set_scores_ = conformal_scores(self.predict_proba(source.corpus), labels)
+            advice = "take documents that had no part in it, such as what sdem ingest --held-out puts aside"
+            warnings.warn(f"{problem} their coverage says; {advice}", stacklevel=2)
+        labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
+        self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a set of possible classes, maybe none, for each document, bool of shape (n_samples, n_classes).
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
-        with the documents of `calibrate_sets`. Classes of few such documents are taken together, see
-        `sdem_dist.calibration`.
+        with those of `calibrate_sets`. Classes of few such documents are taken together, see `sdem_dist.calibration`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -144,79 +126,70 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
-            raise ModelError(
-                "sets of classes need labelled documents that had no part in the training: show them to calibrate_sets(X, y), "
-                "or to sdem calibrate MODEL CORPUS"
-            )
+            problem = "sets of classes need labelled documents that had no part in the training"
+            raise ModelError(f"{problem}: show them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
         return conformal_thresholds(self.set_scores_, coverage)
 
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes); with two classes the log-odds of the second, (n_samples,).
 
-        What lies beyond 36 (a probability under 2**-52) grows as the logarithm of its distance from there: tools that
-        calibrate or combine columns compare documents, and a few values of -1e9 would outweigh all others. Where
-        documents have several labels the log-odds of each, over its temperature.
+        What lies beyond 36 (a probability under 2**-52) grows as the logarithm of its distance from there: a few
+        documents do not outweigh all others in tools that calibrate or combine columns. Of several labels the log-odds
+        of each, over its temperature.
         """
-        two = len(self.classes_) == 2
+        two = len(self.classes_) == 2 and not self.several_labels
 
         def decisions(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
             if self.several_labels:
                 return scores
             scores = possible(scores)
-            odds = scores[:, 1] - scores[:, 0] if two else np.asarray(log_softmax(scores, axis=1))
+            odds = scores[:, 1:] - scores[:, :1] if two else np.asarray(log_softmax(scores, axis=1))
             beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - FAR, 0.0)
-            odds = np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), odds), odds)
-            return np.column_stack([-odds / 2.0, odds / 2.0]) if two else odds
+            return np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), odds), odds)
 
-        scores = over_blocks(self, X, decisions, len(self.classes_), client)
-        return scores[:, 1] - scores[:, 0] if two and not self.several_labels else scores
+        scores = over_blocks(self, X, decisions, 1 if two else len(self.classes_), client)
+        return scores[:, 0] if two else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
 
         X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
-        against : class label, or list of one for each document, default=None -- The other class. None, or the class
-            that is predicted itself: the runner-up.
+        against : class label, or list of one for each document, default=None -- The other class; None: the runner-up.
         Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
-        Raises ValueError, ModelError -- `against` is not a class, the documents do not fit the model, or its scores are
-            not a sum over words.
+        Raises ValueError, ModelError -- `against` is no class, or the scores are no sum over words.
         """
-        return explanations(self, X, against)
+        return explaining.explanations(self, X, against)
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        log_prior = getattr(self._parameters, "log_prior", None)
-        if log_prior is None:
-            raise refused(self)
-        rows = self._rows(documents)
+        if (log_prior := getattr(self._parameters, "log_prior", None)) is None:
+            raise explaining.refused(self)
+        if self._layout == "sparse":
+            rows = explaining.word_rows(self._parameters, documents_of(self, documents))
+        else:
+            log_densities = partial(self.learner_.model.variables.log_densities, self._parameters)
+            rows = explaining.table_rows(log_densities, table_of(self, documents))
         if self.several_labels:
-            return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)  # type: ignore[attr-defined]
-        return of_classes(rows, pairs, log_prior, self.learner_.head.component_class, self.temperature_)
+            return explaining.of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
+        return explaining.of_classes(rows, pairs, log_prior, self.learner_.head.component_class, self.temperature_)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy on documents, or on a corpus with its own labels.
-
-        Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share
-        of documents all of whose labels are right.
-        """
-        if isinstance(X, Corpus) or self.several_labels:
+        """Return the accuracy on documents that have a label; of several all must be right."""
+        if isinstance(X, Corpus) or y is None or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
-        labels: Any = None if y is None else checked_labels(self, y)
-        if y is None or self.unlabelled is None:
-            return float(super().score(X, labels, sample_weight))
-        labels = np.asarray(labels).ravel()
+        labels = np.asarray(checked_labels(self, y)).ravel()
         labelled = has_label(self, labels)
         if not labelled.any():
             raise ValueError("none of the documents to be scored has a label: accuracy needs some that have")
+        from sklearn.metrics import accuracy_score
+
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
-        return float(np.average((np.asarray(self.predict(X)) == labels)[labelled], weights=weights))
+        return float(accuracy_score(labels[labelled], np.asarray(self.predict(X))[labelled], sample_weight=weights))
 
 
 class LabelSets(EngineClassifier):
     """What classifiers answer whose documents may have several labels."""
-
-    thresholds_: ClassVar[Any]  # lowest probability with which a document gets each label, shape (n_labels,)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first, where it may have several."""
@@ -236,41 +209,38 @@ class JointClassifier(EngineClassifier):
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 
-class EngineRegressor(RegressorMixin, EngineEstimator):
+class EngineRegressor(sklearn_base.RegressorMixin, EngineEstimator):
     """What regressors answer."""
 
-    @abstractmethod
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
-        """Return predictions of a target, its mean in training, and what words or features add to that."""
+    _number_parts: ClassVar[Any]
+    """Takes documents and a target; returns predictions, the mean of training, and what words or features add to it."""
 
     def explain(self, X: object, target: int = 0) -> Explanations:
         """Return why each document or row got its number: what its words or known features add to the mean of training.
 
-        The parts sum to the prediction less the mean, also where features are missing: a feature's part is its distance
-        from its mean, times its coefficient in the regression on the features that the row has. Words count through
-        topics.
+        The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its
+        coefficient in the regression on the features that the row has. Words count through topics.
 
         X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
         target : int, default=0 -- Which of several targets, from 0.
         Returns : Explanations -- A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
-        return number_explanations(self, X, target)
+        return explaining.number_explanations(self, X, target)
 
 
 class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
 
-    def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each document or row, shape (n_samples,), in nats.
+    _moments = p.fitted(lambda m: moments(m.learner_.model.variables.blocks[0], m._parameters.theta), "Of Gaussians.")
 
-        Missing values are summed out. Counts are without the multinomial coefficient.
-        """
+    def score_samples(self, X: object) -> np.ndarray:
+        """Return ln p(x) of each row, missing values summed out, or of each document's words in order, in nats."""
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows or documents, and their classes or clusters; of naive Bayes of counts with ``loss="nll"`` alone.
 
-        n_samples : int, default=1 -- 0 or more.
+        n_samples : int, default=1 --
         random_state : int, RandomState instance or None, default=None --
         length : int, default=100 -- Words of each document.
         Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
@@ -285,48 +255,28 @@ class WithDensity(EngineEstimator):
             raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
         rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
-        X: Any = sp.csr_matrix((0, self.n_features_in_), dtype=np.int64)
-        if not counts:
+        if counts:
+            words = np.exp(self._log_words)
+            words /= words.sum(axis=1, keepdims=True)
+            rows = (sp.csr_matrix(rng.multinomial(length, words[j])) for j in drawn)
+            X: Any = sp.vstack([sp.csr_matrix((0, self.n_features_in_), dtype=np.int64), *rows], format="csr")
+        else:
             X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
             if getattr(self, "components", "") == "exponential":  # an offset moves values below 0
                 X = np.maximum(X, 0.0)
-        elif n_samples:
-            words = np.exp(self._log_words)
-            words /= words.sum(axis=1, keepdims=True)
-            X = sp.vstack([sp.csr_matrix(rng.multinomial(length, words[j])) for j in drawn], format="csr")
         if self.spec.target != "labels":
             return X, drawn
         return X, self.classes_[component_class[drawn] if len(component_class) else drawn]
 
 
-class Clustering(ClusterMixin, EngineEstimator):
-    """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
-
-    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; a corpus is passed to
-        `predict`. Not kept in files.
-    """
-
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
-        return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
-
-
-class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+class Transforming(sklearn_base.ClassNamePrefixFeaturesOutMixin, sklearn_base.TransformerMixin, EngineEstimator):
     """Documents as a few numbers: distances from centres, or topics."""
 
-    @property
-    @abstractmethod
-    def _n_features_out(self) -> int: ...
-
-    @abstractmethod
-    def _transformed(self, X: object) -> np.ndarray:
-        """Return the numbers of documents in memory, shape (n_samples, n_features_out)."""
+    _n_features_out: ClassVar[Any]
+    _transformed: ClassVar[Any]  # takes documents in memory; returns their numbers, shape (n_samples, n_features_out)
 
     def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return documents as topic proportions, whose rows sum to 1, or as distances from centres, (n_samples, k).
-
-        There is a column for each topic, in the order of `components_`, or for each centre.
-        """
+        """Return topic proportions, in the order of `components_`, or distances from centres, shape (n_samples, k)."""
         return over_blocks(self, X, self._transformed, self._n_features_out, client)
 
 
@@ -340,7 +290,6 @@ class WithTopics(Transforming):
     def topics(self, n_words: int = 10) -> Topics:
         """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
 
-        n_words : int, default=10 -- Words of each topic.
-        Returns : Topics -- A list that shows itself as a table.
+        n_words : int, default=10 -- Of each topic.
         """
         return topics_of(self, self._topic_labels(), n_words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -43,15 +43,17 @@ class FeatureNB(WithDensity, JointClassifier):
 
     loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Passes over the documents after the generative fit.
-    merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are
-        averaged.
-    batch_size -- Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).
+    merge -- "sum": a step per round, with the statistics of all lanes. "mean": lanes run sdEM, their mu are averaged.
+    batch_size : int | None -- Documents of a step: of a round for "sum" (None: all), in a lane for "mean" (None: 32).
     step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
-        and only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per
-        document.
+        and only rounds that lower the objective are kept. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe ones with batches.
     class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
-    history_ : list of dict -- One entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
+
+    >>> from sdem_dist import FeatureNB
+    >>> clf = FeatureNB(loss="nll").fit([[0, 3], [0, 2], [1, 0], [2, 0]], ["low", "low", "high", "high"])
+    >>> clf.predict([[0, 2], [2, 0]]).tolist()
+    ['low', 'high']
     """
 
     loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
@@ -66,12 +68,10 @@ class FeatureNB(WithDensity, JointClassifier):
     class_weight: object = None
     unlabelled: object = None
     unlabelled_weight: float = 1.0
-    patience: int | None = None
-    random_state: object = 0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-
     _kind = "gaussian"  # of all columns
+    _saved: ClassVar = {"class_count": "classes_"}
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
         return [(self._kind, list(range(n_columns)))]
@@ -116,13 +116,11 @@ class FeatureNB(WithDensity, JointClassifier):
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             raise ValueError(
-                "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
+                "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's way"
             )
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            raise ValueError(
-                "loss='nll' is the generative fit in closed form, without steps: leave step at 'safe' and batch_size at None, "
-                "or take Nll() of sdem_dist.losses for the loss"
-            )
+            advice = "leave step at 'safe' and batch_size at None, or take Nll() of sdem_dist.losses for the loss"
+            raise ValueError(f"loss='nll' is fitted in closed form, without steps: {advice}")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -131,10 +129,8 @@ class FeatureNB(WithDensity, JointClassifier):
             return
         categories = numbering(source.corpus.header.vectorizer)
         if categories and not isinstance(self, MixedNB):
-            raise CorpusError(
-                f"{source.name} was written from a table with columns of text, categories or booleans: MixedNB takes such "
-                f"corpora, {type(self).__name__} does not"
-            )
+            problem = f"{source.name} was written from a table with columns of text, categories or booleans"
+            raise CorpusError(f"{problem}: MixedNB takes such corpora, {type(self).__name__} does not")
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if categories is not None and source.vocabulary is not None:
             self.feature_names_in_ = np.array(source.vocabulary, object)
@@ -173,12 +169,10 @@ class FeatureNB(WithDensity, JointClassifier):
         learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
-            problem = (
-                f"{type(self).__name__}: training ended at the loss of the generative fit: the prior outweighs the loss. That "
-                "happens where rows are few, a class has next to no spread, or a value lies far from all others. Give the prior "
-                "less weight (prior=0 or alpha=0), leave out classes of one row and outliers, or take loss='nll', which is faster"
-            )
-            end = end._replace(warnings=(problem,))
+            problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
+            reasons = "rows are few, a class has next to no spread, or a value lies far from all others"
+            advice = "Give the prior less weight (prior=0 or alpha=0), leave out outliers, or take loss='nll'"
+            end = end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
         return end
 
     def _log_densities(self, row: object) -> np.ndarray:
@@ -190,8 +184,7 @@ class FeatureNB(WithDensity, JointClassifier):
         """Return a copy of the fitted model for a population with other shares of the classes.
 
         For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old``, where old is a
-        class's share of the training documents, class weights included. What training changed beyond these shares
-        stays. Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
+        class's share of the training documents, class weights included. The copy has no thresholds of `calibrate_sets`.
 
         Raises ValueError -- A class that has no training documents is given a share.
         """
@@ -199,28 +192,22 @@ class FeatureNB(WithDensity, JointClassifier):
         old = self.class_count_ * np.asarray(self.learner_.class_weight or 1.0)
         if ((old == 0) & np.isfinite(shares)).any():
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
-        log_prior = shares
         if self.loss not in ("nll", Nll()):
-            lazy = self._lazy_parameters.trained or self._lazy_parameters
-            trained_prior, known = lazy.value.log_prior, old > 0
-            log_prior = np.full(len(old), -np.inf)
-            log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
+            trained = (self._lazy_parameters.trained or self._lazy_parameters).value
+            shares = trained.log_prior + shares - np.log(np.maximum(old, 1e-300))
         new = copy.copy(self)
         new.__dict__.pop("set_scores_", None)
-        new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
+        new._lazy_parameters = self._lazy_parameters.with_prior(shares - logsumexp(shares))
         return new
 
     def extra(self) -> dict[str, object]:
         """Return the counts of the classes, the categories of columns, and a class prior of `with_class_prior`."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        moved = self._lazy_parameters.trained is not None
-        prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
-        return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
+        prior = {} if self._lazy_parameters.trained is None else {"log_prior": self._parameters.log_prior}
+        return {**super().extra(), "categories": categories, **prior}
 
     def take_extra(self, extra: Extra) -> None:
-        self.class_count_ = np.array(extra["class_count"], np.float64)
-        if len(self.class_count_) != len(self.classes_):
-            raise ValueError("the counts of the classes do not match the classes")
+        super().take_extra(extra)
         self.categories_ = {int(i): np.array(c) for i, c in extra["categories"].items()}
         if "log_prior" in extra:
             log_prior = np.array(extra["log_prior"], np.float64)
@@ -236,27 +223,13 @@ class GaussianNB(FeatureNB):
 
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
     prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
-
-    >>> import numpy as np
-    >>> from sdem_dist import GaussianNB
-    >>> X = np.array([[1.0, 2.0], [1.5, np.nan], [4.0, 4.5], [5.0, 5.0]])
-    >>> clf = GaussianNB(loss="nll").fit(X, ["low", "low", "high", "high"])
-    >>> clf.predict([[1.2, np.nan], [np.nan, 5.0]]).tolist()  # what is missing is summed out
-    ['low', 'high']
     """
 
     var_smoothing: float = 1e-9
     prior: float = 1.0
 
-    theta_ = p.fitted(
-        lambda model: model._moments()[0], "Mean of each class and column, shape (n_classes, n_features)."
-    )
-    var_ = p.fitted(
-        lambda model: model._moments()[1], "Variance of each class and column, shape (n_classes, n_features)."
-    )
-
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return starts.moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
+    theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
+    var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
 
 
 class BernoulliNB(FeatureNB):
@@ -266,11 +239,6 @@ class BernoulliNB(FeatureNB):
 
     alpha -- Pseudo-count of each of the two values.
     binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
-
-    >>> from sdem_dist import BernoulliNB
-    >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
-    >>> clf.predict([[1, 0], [0, 1]]).tolist()
-    [0, 1]
     """
 
     alpha: float = 1.0
@@ -279,10 +247,10 @@ class BernoulliNB(FeatureNB):
     spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
     _kind = "bernoulli"
 
-    @property
-    def feature_log_prob_(self) -> np.ndarray:
-        """Logarithm of p(value 1 | class), shape (n_classes, n_features)."""
-        return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
+    feature_log_prob_ = p.fitted(
+        lambda model: model._log_densities(1.0 if model.binarize is None else float(model.binarize) + 1.0).T,
+        "Logarithm of p(value 1 | class), shape (n_classes, n_features).",
+    )
 
 
 class CategoricalNB(FeatureNB):
@@ -293,11 +261,6 @@ class CategoricalNB(FeatureNB):
     alpha -- Pseudo-count of each category.
     min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: as many as training
         shows.
-
-    >>> from sdem_dist import CategoricalNB
-    >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
-    >>> clf.predict([[0, 1], [2, 0]]).tolist()
-    [0, 1]
     """
 
     alpha: float = 1.0
@@ -309,10 +272,10 @@ class CategoricalNB(FeatureNB):
     @property
     def n_categories_(self) -> np.ndarray:
         """Categories of each column, shape (n_features,), int64."""
-        sizes = np.empty(self.n_features_in_, np.int64)
-        for block in self.learner_.model.variables.blocks:
-            sizes[list(block.columns)] = block.family.n_categories
-        return sizes
+        of_column = {
+            c: block.family.n_categories for block in self.learner_.model.variables.blocks for c in block.columns
+        }
+        return np.array([of_column[column] for column in range(self.n_features_in_)])
 
     @property
     def feature_log_prob_(self) -> list[np.ndarray]:
@@ -326,11 +289,6 @@ class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
     alpha -- Observations of the count 1 that the conjugate Gamma prior adds to every class.
-
-    >>> from sdem_dist import PoissonNB
-    >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
-    >>> clf.predict([[7, 2], [1, 6]]).tolist()
-    [0, 1]
     """
 
     alpha: float = 1.0
@@ -342,21 +300,14 @@ class PoissonNB(FeatureNB):
 class MixedNB(FeatureNB):
     """Naive Bayes whose columns have families of their own; takes pandas tables.
 
-    categories_ : dict of int to ndarray -- Categories of the columns that do not hold numbers, in the order of the
-        numbers that stand for them in `sample`. Other categories met in prediction are missing values.
+    categories_ : dict of int to ndarray -- Of the columns that do not hold numbers, in the order of the numbers that
+        stand for them in `sample`. Other categories met in prediction are missing values.
     kinds : mapping | None -- From a column (name or position), or a tuple of columns that make one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the
-        others, texts, categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.
+        others, texts, categories and booleans of pandas are categorical, the rest gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     var_smoothing -- As in `GaussianNB`.
     prior -- As in `GaussianNB`.
-
-    >>> import pandas as pd
-    >>> from sdem_dist import MixedNB
-    >>> frame = pd.DataFrame({"visits": [1, 2, 9, 8], "country": ["fr", "fr", "de", "de"]})
-    >>> clf = MixedNB(loss="nll", kinds={"visits": "poisson"}).fit(frame, ["new", "new", "old", "old"])
-    >>> clf.predict(frame[:1]).tolist()
-    ['new']
     """
 
     kinds: Mapping[Any, str | Family] | None = None
@@ -381,15 +332,12 @@ class MixedNB(FeatureNB):
     def _check_columns(self, source: Source) -> None:
         super()._check_columns(source)
         if isinstance(source.corpus, Corpus):
-            theirs, ours = (
-                {i: c.tolist() for i, c in categories.items()}
-                for categories in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
-            )
-            if theirs != ours:
-                raise CorpusError(
-                    f"{source.name} numbers its categories in another way than the model's training documents: write it "
-                    "from the table with write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on"
+            theirs = numbering(source.corpus.header.vectorizer) or {}
+            if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
+                advice = (
+                    "write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on, writes it as needed"
                 )
+                raise CorpusError(f"{source.name} numbers its categories in another way than the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
         names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
@@ -406,10 +354,8 @@ class MixedNB(FeatureNB):
                 codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
-                    raise ValueError(
-                        f"kinds: column {name!r} holds categories ({some(texts[c])}), and {kind!r} is for numbers: leave it out, "
-                        "so that it is categorical, or turn the column into numbers or booleans"
-                    )
+                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), and {kind!r} is for numbers"
+                    raise ValueError(f"{problem}: leave it out, or turn it into numbers or booleans")
             kinds.append((kind, [int(c or 0) for c in columns]))
         named = [c for _, columns in kinds for c in columns]
         if len(set(named)) < len(named):

@@ -1,37 +1,39 @@
-"""Topic models: by mirror descent, of which one takes no labels, and a classifier whose classes are LDA models."""
+"""Topic models by mirror descent: LDA without labels, and supervised LDA (BP-sLDA), a classifier and a regressor."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import warnings
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import softmax
+from sklearn.utils import Tags
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import JointClassifier, WithTopics
+from sdem_dist.estimators.predictions import EngineRegressor, LabelSets, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
-from sdem_dist.fitting.running import over_corpus
+from sdem_dist.fitting.running import over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import Merge, MirrorSteps, StepSizes, margin_steps, paper_steps
+from sdem_dist.learners.rules import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
-from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
 from sdem_dist.models import lda, topics
 from sdem_dist.models import topic_heads as heads
-from sdem_dist.models.heads import Classes, unit_of
 from sdem_dist.models.word_counts import entries, lengths
-from sdem_dist.reports.explaining import Parts, of_lda
+from sdem_dist.reports.explaining import Parts, of_supervised_topics, refused
 from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class TopicModel(WithTopics):
@@ -43,18 +45,16 @@ class TopicModel(WithTopics):
         alpha - 1, whose mean is 0.1; see `alpha_`.
     beta : float in [1, inf) -- Of the Dirichlet prior of words. Above 1 all words move at once.
     n_layers -- L, steps of mirror descent towards a document's topics.
-    inference_step -- Length T of a step, times a document's words and pseudo-counts.
+    inference_step -- Length T of such a step, times a document's words and pseudo-counts.
     inference -- Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence
         (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
     topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
         labels 0.15, and less from 25,000 documents on.
     average_from : int in [0, inf) -- The model is the mean over batches from this epoch on, from 0.
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
-    batch_size -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
-    rounds_per_epoch -- Merges per epoch, for "mean". None: 1.
-    topic_shares_ : ndarray of shape (n_components,) -- Share of the training documents' words that each topic is
-        expected to explain.
-    history_ : list of dict -- One entry per epoch, see ``sdem_dist/models/topic_heads.py``.
+    batch_size : int | None -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
+    rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
+    topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
     """
 
     n_components: int = p.positional(20)
@@ -71,20 +71,16 @@ class TopicModel(WithTopics):
     n_lanes: int | None = None
     rounds_per_epoch: int | None = None
     vectorizer: VectorizerSettings | None = None
-    patience: int | None = None
-    random_state: object = 0
 
-    _topic_rate = 0.05
-
-    @abstractmethod
-    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
-        """Return what is learned to be predicted."""
+    _topic_rate, _saved = 0.05, {"topic_shares": "alpha_"}
 
     def _check(self) -> None:
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
-        if self.merge == "sum" and self.rounds_per_epoch is not None:
-            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
+        """Return what is learned to be predicted."""
+        return heads.NoOutput()
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
@@ -109,24 +105,17 @@ class TopicModel(WithTopics):
         alpha: Any = self.alpha
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
+        inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
         model = topics.TopicModel(
-            n_features=source.n_features,
-            n_topics=int(self.n_components),
-            head=head,
-            inference=topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference),
-            beta=float(self.beta),
-            log_counts=log_counts,
-            words_weight=0.0 if words_weight == "auto" else float(words_weight),
-            n_labelled=float(n_labelled),
+            source.n_features, int(self.n_components), head, inference, float(self.beta), log_counts
         )
-        rule = MirrorSteps(
-            topic_rate=float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)),
-            output_rate=float(getattr(self, "output_rate", 3.0)),
-            n_epochs=int(self.n_epochs),
-            average_from=int(self.average_from),
-            local=self.merge == "mean",
-            batch_size=self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH),
-        )
+        model = replace(model, n_labelled=float(n_labelled))
+        if words_weight != "auto":
+            model = replace(model, words_weight=float(words_weight))
+        rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
+        rates = rate, float(getattr(self, "output_rate", 3.0))
+        batch = self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
+        rule = MirrorSteps(*rates, int(self.n_epochs), int(self.average_from), self.merge == "mean", batch)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         start = partial(model.start, summary.frequencies, seed)
         if words_weight == "auto":
@@ -148,27 +137,9 @@ class TopicModel(WithTopics):
         thresholds = shares_and_thresholds[model.n_topics : model.n_topics + learner.n_labels]
         return trained._replace(learner=learner.decided(thresholds=tuple(thresholds)))
 
-    @property
-    def components_(self) -> np.ndarray:
-        """p(word | topic), shape (n_components, n_features)."""
-        return np.asarray(self._parameters.topics.T)
-
-    @property
-    def alpha_(self) -> np.ndarray:
-        """Alpha of the Dirichlet prior of a document's topics, shape (n_components,), as it was given or learned."""
-        return np.asarray(self._parameters.alpha)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.learner_.model.n_topics)
-
-    def extra(self) -> dict[str, object]:
-        return {"topic_shares": self.topic_shares_}
-
-    def take_extra(self, extra: Extra) -> None:
-        self.topic_shares_ = np.array(extra["topic_shares"], np.float64)
-        if self.topic_shares_.shape != (self._n_features_out,) or not np.isfinite(self.topic_shares_).all():
-            raise ValueError("the shares of the topics do not match the topics")
+    components_ = p.fitted("_parameters.topics.T", "p(word | topic), shape (n_components, n_features).")
+    alpha_ = p.fitted("_parameters.alpha", "Of the prior of a document's topics, shape (n_components,), in the end.")
+    _n_features_out = p.fitted("learner_.model.n_topics", "")
 
     def _documents(self, X: object) -> Documents:
         documents = documents_of(self, X)
@@ -185,9 +156,9 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
 
-    Compare models by "word_nll", ``-ln p(w)`` a word: `evaluate`, validation, searches, `score` and `perplexity` sum
-    theta out, by the left-to-right estimator with `n_particles`. The history has "plug_in_nll" of training documents,
-    ``-ln p(w | theta)`` a word: it is fast and too low, lower with more topics, as theta is found from the same words.
+    Compare models by "word_nll", ``-ln p(w)`` a word, with theta summed out by the left-to-right estimator: `evaluate`,
+    validation, searches, `score` and `perplexity` have it. The history has "plug_in_nll", ``-ln p(w | theta)`` a word:
+    it is fast and too low, lower with more topics, as theta is found from the same words.
 
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
@@ -195,8 +166,7 @@ class LatentDirichletAllocation(TopicModel):
 
     >>> from sdem_dist import LatentDirichletAllocation
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
-    >>> model = LatentDirichletAllocation(n_components=2).fit(X)
-    >>> first, second, third, _ = model.transform(X[:4]).argmax(axis=1)
+    >>> first, second, third, _ = LatentDirichletAllocation(2).fit_transform(X).argmax(axis=1)[:4]
     >>> bool(first == second != third)
     True
     """
@@ -208,11 +178,7 @@ class LatentDirichletAllocation(TopicModel):
     n_particles: int = 10
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
-    _monitor = "word_nll"
-    _topic_rate = 0.15
-
-    def _head(self, source: Source, summary: WordSummary) -> heads.NoOutput:
-        return heads.NoOutput()
+    _monitor, _topic_rate = "word_nll", 0.15
 
     def scorer(self, learner: SdEM[topics.TopicModel]) -> SdEM[topics.TopicModel]:
         """Return a pass that scores documents which were not trained on, with particles."""
@@ -228,8 +194,8 @@ class LatentDirichletAllocation(TopicModel):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator, in nats.
 
-        Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
-        ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
+        Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or the
+        pseudo-counts ``alpha_ - 1`` where it was learned.
         """
         return over_corpus(self, X, self._estimated)[:, 0]
 
@@ -243,146 +209,189 @@ class LatentDirichletAllocation(TopicModel):
         return float(np.exp(-self.score(X)))
 
 
-class LDAClassifier(WithTopics, JointClassifier):
-    """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
+class SupervisedTopics(TopicModel):
+    """What topics that learn to predict have beside others.
 
-    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
-    With one topic per class this is `MultinomialNB`. Discriminative training gives the topics of a class little reason
-    to differ: for topics that say what a class is about take ``loss="nll"``. `transform` returns p(class, topic |
-    document): the posterior of the class times the document's topic proportions under it.
-
-    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of what `predict_joint_log_proba`
-    returns. `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
-
-    loss -- As in `MultinomialNB`; "nll" adds expected counts.
-    n_components -- Topics of each class.
-    topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
-    doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
-    inference -- Of topics: most probable, fast; or sampled (equation 18).
-    occurrences -- For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18
-        literally, or each has its own, which needs whole counts.
-    n_sweeps -- Sweeps over a document.
-    burn_in : int in [0, inf) | None -- First sweeps, not kept. None: 3, or all but one.
-    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009):
-        consistent, slow; with "shared" all occurrences of a word have one topic. 0: what inference gives, with sampling
-        the plug-in estimate.
-    init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
-    step -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
-    References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
-
-    >>> from sdem_dist import LDAClassifier
-    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
-    >>> clf = LDAClassifier(loss="nll", n_components=2).fit(X, y)
-    >>> clf.predict([[3, 1, 0, 0]]).tolist()
-    [0]
-    >>> clf.transform(X).shape
-    (20, 4)
+    log_counts -- Take ln(1 + x) of all counts, in training and prediction.
+    words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
+        also explain the words. "auto": a fifth of the documents is held out and chooses, in five more trainings.
     """
 
-    loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
-    n_components: int = 2
-    topic_word_prior: p.Positive = 1.0
-    doc_topic_prior: float | None = None
-    inference: Literal["map", "gibbs"] = "map"
-    occurrences: Literal["shared", "paper", "each"] = "shared"
-    n_sweeps: int = 10
-    burn_in: int | None = None
-    n_particles: int = 0
-    init_noise: float = 0.1
-    n_epochs: int = 10
-    steps: str = "margin"
-    step: float | None = None
-    step_decay: float = 1e-5
-    merge: str = "mean"
-    n_lanes: int | None = None
-    rounds_per_epoch: int | None = None
-    batch_size: int | None = None
-    class_prior: object = None
-    fit_prior: bool = True
+    output_rate: float = 3.0
+    log_counts: bool = False
+    words_weight: Literal["auto"] | float = 0.0
+
+
+class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
+    """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
+
+    A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
+    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned by back-propagation through all
+    steps.
+
+    ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
+        (cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.
+    gamma -- Factor inside the softmax, or of the scores of levels and labels.
+    unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
+    References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
+        Architecture. NIPS.
+
+    >>> from sdem_dist import SupervisedLDAClassifier
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
+    >>> SupervisedLDAClassifier(2).fit(X, y).predict([[3, 1, 0, 0]]).tolist()
+    [0]
+    """
+
+    ordered: bool = False
+    gamma: p.Positive = 1.0
     class_weight: object = None
-    vectorizer: VectorizerSettings | None = None
-    patience: int | None = None
-    random_state: object = 0
+    unlabelled: object = None
 
-    spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
+    spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True, label_sets=True, poor_score=True)
+    spec = replace(spec, shown=("accuracy", "ncll", "micro_f1", "label_log_loss"))
+    _takes_hidden = True
 
-    def _check(self) -> None:
-        p.check_steps(self)
-        if self.burn_in is not None and self.inference == "map":
-            raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
-        if self.burn_in is not None and self.burn_in >= self.n_sweeps:
-            raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
-        if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
+        several = source.members is not None
+        if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
+            raise ValueError(
+                "several labels have neither levels nor class weights: leave ordered, class_weight, unlabelled"
+            )
+        levels = source.classes.tolist() if self.ordered else []
+        order = "ordered levels are in the order of the alphabet"
+        try:
+            values = [float(str(level)) for level in levels]
+        except ValueError:
+            advice = "if the scale has another order, give numbers, such as 0, 1, 2"
+            warnings.warn(f"{order}: {', '.join(map(repr, levels[:10]))}; {advice}", stacklevel=2)
+            values = []
+        if values != sorted(values):
+            advice = "write texts of one length, such as 02 and 10, or numbers"
+            raise ValueError(f"{order}: {', '.join(map(str, levels))}; {advice}")
+        kind = heads.SigmoidLabels if several else heads.Levels if self.ordered else heads.SoftmaxClasses
+        return kind(len(source.classes), float(self.gamma))
 
-    def train(self, trainer: Trainer, source: Source) -> Trained:
-        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
-        nll, lanes_step, of_margin = self.loss == "nll", self.merge == "mean", self.steps == "margin"
-        burn_in = min(defaults.LDA_BURN_IN, self.n_sweeps - 1) if self.burn_in is None else self.burn_in
-        alpha = 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
-        model = lda.LdaClasses(
-            n_features=source.n_features,
-            head=Classes(n_classes),
-            n_topics=int(self.n_components),
-            alpha=float(self.topic_word_prior) / self.n_components,
-            class_alpha=0.0 if nll and of_margin else 1.0,
-            inference=lda.Inference(
-                self.inference, self.occurrences, alpha, int(self.n_sweeps), int(burn_in), int(self.n_particles)
-            ),
-            noise=float(self.init_noise),
-            log_prior=plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
-        )
-        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
-        weights, weight = plans.weights_of_classes(self, source), source.weight
-        if nll and weights is not None:
-            weight = float(np.dot(weights, source.class_counts))
-        sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
-        if nll and of_margin:
-            # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
-            sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
-            unused = p.unused_steps(self, ("step", "step_decay"))
-        elif of_margin:
-            prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-            step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
-            unit = unit_of(plans.sample(source), prior)
-            sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
-        learner = SdEM(model, weight, Merge(sizes, local=not nll and lanes_step), self.loss, weights, seed=seed)
-        least = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES) if of_margin else 1
-        plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed, least)
-        if nll and lanes_step:  # a step per round, of an eighth of the documents
-            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
-            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, model.n_columns))
-        return final_stage(trainer, learner, plan)._replace(warnings=unused)
+    coef_ = p.fitted(
+        lambda model: model._parameters.output[: 1 if isinstance(model.learner_.head, heads.Levels) else None],
+        "U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components).",
+    )
+    thresholds_ = p.fitted(
+        lambda model: np.array(model.learner_.head.thresholds or (0.5,) * len(model.classes_)),
+        "Lowest probability with which a document gets a label, of the largest F1 in training, shape (n_labels,).",
+    )
 
     @property
-    def components_(self) -> np.ndarray:
-        """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
-        return np.exp(lda.log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
+    def level_thresholds_(self) -> np.ndarray:
+        """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
+        if not isinstance(self.learner_.head, heads.Levels):
+            raise AttributeError("level_thresholds_ are those of ordered=True")
+        return heads.level_thresholds(self._parameters.output)
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.learner_.model.n_columns)
-
-    def _scored(self, X: object) -> tuple[Documents, np.ndarray, np.ndarray]:
-        """Return documents, what decides between their classes, and their topics' proportions under each class."""
-        documents, learner = documents_of(self, X), self.learner_
-        words = np.arange(documents.n_features)
-        scored = lda.joint_scores(self._parameters, documents, words, learner.model.inference, learner.seed)
-        return documents, *scored
+    def _topic_labels(self) -> list[object]:
+        return self.classes_[self._scores_of_topics(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self._scored(X)[1]
+        return self._scores_of_topics(self._transformed(X))
+
+    def _scores_of_topics(self, theta: np.ndarray) -> np.ndarray:
+        output = self._parameters.output
+        return np.asarray(self.learner_.head.scores(output, topics.outputs(output, theta)))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
-        rows, _, proportions = self._scored(documents)
-        return of_lda(self._parameters, rows, pairs, proportions, named(self.topics(3)))
+        output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
+        says = output[a] if self.several_labels else output[a] - output[b]
+        if isinstance(self.learner_.head, heads.Levels):
+            says = np.sign(a - b)[:, None] * output[:1]
+        rows, theta = self._documents(documents), self._transformed(documents)
+        return of_supervised_topics(self._parameters, rows, says, theta, named(self.topics(3)))
 
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        documents, scores, proportions = self._scored(X)
-        return lda.log_joint(self._parameters, documents, self.learner_.model.inference, scores, proportions)
 
-    def _transformed(self, X: object) -> np.ndarray:
-        _, scores, proportions = self._scored(X)
-        joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
-        return joint.reshape(len(scores), -1)
+class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
+    """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
+
+    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
+    with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.
+
+    family -- Of real numbers; or of counts (log link), fractions too.
+    gamma -- Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error; of
+        counts, minus the log-likelihood times it.
+
+    >>> from sdem_dist import SupervisedLDARegressor
+    >>> X, stars = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [1.0, 2.0, 8.0, 9.0] * 50
+    >>> low, high = SupervisedLDARegressor(2).fit(X, stars).predict([[3, 1, 0, 0], [0, 0, 1, 3]])
+    >>> bool(low < high)
+    True
+    """
+
+    family: Literal["gaussian", "poisson"] = "gaussian"
+    gamma: p.Positive = 1.0
+    output_rate: float = 0.3
+
+    spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
+    _single = True  # targets are one per document, not a column of a table
+
+    @property
+    def _monitor(self) -> str:
+        return "poisson_deviance" if self.family == "poisson" else "mse"
+
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        self._single = source.single
+
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
+        if not np.isfinite(summary.squares).all():
+            raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
+        mean = summary.mean
+        if self.family == "gaussian":
+            return heads.Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
+        if not (mean > 0.0).all():
+            raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
+        return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
+        head, output = self.learner_.head, self._parameters.output
+        location, scale = np.asarray(head.location)[:, None], np.asarray(head.scale)[:, None]
+        return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
+
+    def _topic_labels(self) -> list[object]:
+        return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
+
+        def predicted(rows: Any) -> np.ndarray:
+            # A document's topics sum to 1, so that the targets' location can be each topic's.
+            linear = topics.outputs(self.coef_, self._transformed(rows))
+            means = np.exp(linear) if isinstance(self.learner_.head, heads.Rates) else linear
+            return means[:, 0] if self._single else means
+
+        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
+
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
+        if isinstance(self.learner_.head, heads.Rates):  # a product over topics
+            raise refused(self)
+        theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
+        says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
+        parts = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
+        return topics.outputs(self.coef_, theta)[:, target], mean, parts
+
+    def extra(self) -> dict[str, object]:
+        return {**super().extra(), "single": self._single}
+
+    def take_extra(self, extra: Extra) -> None:
+        super().take_extra(extra)
+        self._single = bool(extra["single"]) and self.learner_.n_labels == 1
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        if isinstance(X, Corpus) and sample_weight is None:
+            return self.evaluate(X, y)["r2"]
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output, tags.target_tags.multi_output = False, True
+        tags.regressor_tags.poor_score = True
+        return tags

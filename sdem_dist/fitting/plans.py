@@ -193,17 +193,10 @@ def weight_of_margin(
     return float(f"{min(1.0, margin / max(median, margin)):.2g}")
 
 
-def check_em(estimator: Any) -> None:
-    """Raise ValueError where a setting of EM belongs to another form."""
-    for name, form in (("em_step", "generalised"), ("batch_size", "online")):
-        if getattr(estimator, name) is not None and estimator.em != form:
-            raise ValueError(f"{name} means nothing with em={estimator.em!r}: leave it at None, or set em={form!r}")
-    if estimator.annealing > 1 and estimator.em == "hard":
-        raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
-
-
 def em_of(estimator: Any, once: Plan) -> tuple[EmForm, Plan]:
     """Return the form of an estimator's EM, and its plan, in which a round is a pass over all documents, or a batch."""
+    if estimator.annealing > 1 and estimator.em == "hard":
+        raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
     step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
     plan = replace(once, n_epochs=estimator.n_epochs)
     if estimator.em == "online":

@@ -217,7 +217,8 @@ class Estimator(BaseEstimator, ABC):
     """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
-    _saved_numbers: ClassVar[tuple[str, ...]] = ()  # attributes that files hold, without the underscore at their end
+    _saved: ClassVar[Mapping[str, str]] = {}
+    """Numbers that files hold, as attributes without the underscore at their end, and what has as many, if several."""
     # Parameters of all, but for the first four: estimators that lack them have these values.
     patience: int | None = None
     random_state: object = 0
@@ -317,11 +318,14 @@ class Estimator(BaseEstimator, ABC):
 
     def extra(self) -> dict[str, object]:
         extra: dict[str, object] = {"layout": self._layout} if self.spec.either else {}
-        return extra | {name: float(getattr(self, f"{name}_")) for name in self._saved_numbers}
+        return extra | {name: getattr(self, f"{name}_") for name in self._saved}
 
     def take_extra(self, extra: Extra) -> None:
-        for name in self._saved_numbers:
-            setattr(self, f"{name}_", float(extra[name]))
+        for name, of_each in self._saved.items():
+            values = np.array(extra[name], np.float64)
+            if values.shape != ((len(getattr(self, of_each)),) if of_each else ()) or np.isnan(values).any():
+                raise ValueError(f"{name} does not fit the model")
+            setattr(self, f"{name}_", values if of_each else float(values))
         if not self.spec.either:
             return
         if extra["layout"] not in ("sparse", "dense"):

@@ -20,8 +20,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.labels import are_label_sets
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.label_naive_bayes import MultiLabelNB
-from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.estimators.naive_bayes import MultiLabelNB, MultinomialNB
 from sdem_dist.fitting.running import evaluate_source, forgetting, one_blas_thread
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import some

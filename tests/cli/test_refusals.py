@@ -25,7 +25,7 @@ TRAIN = [
     (2, "--stem english --label 0", "--label, --stem: only for a source"),
     (1, "--estimator GaussianNB", "GaussianNB takes dense ones"),
     (1, "--estimator EMMixtureClassifier --set components=gaussian", "takes dense ones"),
-    (1, "--merge sum --rounds 2", "leave rounds_per_epoch at None"),
+    (1, "--merge sum --rounds 2", "rounds_per_epoch is for merge='mean': leave it at None"),
     (1, "--alpha -1", "alpha must be"),
     (1, "--checkpoint made --checkpoint-rounds 1 --checkpoint-seconds 5", "not both"),
     (1, "--validation posts.model", "posts.model is a model, where a corpus or a source"),

@@ -47,7 +47,7 @@ VALUES = {
 PRIORS = [[0.5, 0.5], [0.5, 0.7, -0.2], [0, 0, 0], [NAN, 0.5, 0.5], [0.5, 0.5, 0.5]]
 # Settings that mean nothing, or contradict each other, and a word of what is said.
 TOGETHER = [
-    ("MultinomialNB", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
+    ("MultinomialNB", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch is for merge='mean'"),
     *((name, {"class_prior": prior}, "priors|class_prior") for name in ("MultinomialNB",
      "GaussianNB") for prior in PRIORS),
     ("BernoulliNB", {"class_prior": PRIORS[-1]}, "sum of the priors"),
@@ -58,24 +58,24 @@ TOGETHER = [
      "BernoulliNB", "CategoricalNB", "PoissonNB")),
     ("GaussianNB", {"loss": "nll", "batch_size": 10}, "closed form"),
     ("GaussianNB", {"step": "paper"}, "merge='mean'"),
-    ("EMMixtureClassifier", {"em_step": 0.5}, "em_step means nothing"),
-    ("EMMixtureClassifier", {"offset": 2.0}, "offset means nothing"),
+    ("EMMixtureClassifier", {"em_step": 0.5}, "em_step is for em='generalised'"),
+    ("EMMixtureClassifier", {"offset": 2.0}, "offset is for components='exponential'"),
     ("EMMixtureClassifier", {"em": "generalised", "em_step": 1.5}, "em_step must"),
     ("MultiplicativeMixtureClassifier", {"shared": True, "init": "em"}, "shared=False"),
     ("MultiplicativeMixtureClassifier", {"patience": 2}, "needs validation"),
-    ("MultinomialMixture", {"em_step": 0.5}, "em_step means nothing"),
+    ("MultinomialMixture", {"em_step": 0.5}, "em_step is for em='generalised'"),
     ("MultinomialMixture", {"em": "generalised", "em_step": 1.5}, "em_step must"),
     ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing means nothing"),
     ("MultinomialMixture", {"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive"),
-    ("MultinomialMixture", {"batch_size": 10}, "batch_size means nothing"),
+    ("MultinomialMixture", {"batch_size": 10}, "batch_size is for em='online'"),
     ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must leave"),
     ("LDAClassifier", {"burn_in": 2}, "burn_in is for"),
     ("LDAClassifier", {"occurrences": "each"}, "'shared'"),
     ("LDAClassifier", {"batch_size": 3}, "batch_size is for merge='sum'"),
     ("LDAClassifier", {"loss": "nll", "batch_size": 3}, "batch_size is for merge='sum'"),
-    ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),
+    ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch is for merge='mean'"),
     ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
-    ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
+    ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch is for merge='mean'"),
 ]  # fmt: skip
 REFUSED = [
     *((name, {key: value}, "random_state|seed" if key == "random_state" else key)
