@@ -23,6 +23,7 @@ import harness
 import numpy as np
 import scipy.sparse as sp
 from corpora import Split, splits_of, texts_of
+from guests import probabilities
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
 from sklearn.model_selection import ParameterGrid, cross_val_predict, cross_validate
@@ -139,16 +140,6 @@ def fitted(model: object, split: Split) -> Figures:
     return {"seconds": seconds, "accuracy": accuracy} | ({} if np.isnan(loss) else {"log-loss": loss})
 
 
-def fasttext_probabilities(model: object, lines: list[str], n_classes: int) -> np.ndarray:
-    """Return fastText's probabilities of labels that are numbers, shape (n_lines, n_classes)."""
-    p = np.full((len(lines), n_classes), 1e-9)
-    # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
-    for d, line in enumerate(lines):
-        for share, label in model.f.predict(f"{line}\n", n_classes, 0.0, "strict"):
-            p[d, int(label.removeprefix("__label__"))] = max(share, 1e-9)
-    return p / p.sum(axis=1, keepdims=True)
-
-
 def autotuned(name: str, duration: int = 300) -> Figures:
     """Return accuracy and log-loss of fastText after its autotune on a tenth of the training documents, on one thread."""
     from fasttext import train_supervised
@@ -166,7 +157,7 @@ def autotuned(name: str, duration: int = 300) -> Figures:
         tuning = {"autotuneValidationFile": str(held_out), "autotuneDuration": duration}
         model = train_supervised(str(training), **tuning, thread=1, verbose=0)
         figures = {"seconds": time.process_time() - started, "wall": time.perf_counter() - wall}
-    p = fasttext_probabilities(model, [" ".join(text.split()) for text in test], len(classes))
+    p = probabilities(model, [" ".join(text.split()) for text in test], len(classes))
     accuracy = float(np.mean(classes[p.argmax(axis=1)] == np.asarray(y_test)))
     return figures | {"accuracy": accuracy, "log-loss": float(log_loss(y_test, p, labels=classes))}
 

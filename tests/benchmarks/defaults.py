@@ -2,13 +2,15 @@
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/defaults.py [--only r8,imdb] [--draws 10] [--rows 'ours;LinearSVC']``, with one
 thread: set OMP_NUM_THREADS=1. Every row starts from the same counts; neighbours get sublinear tf-idf of norm 1, and
-weighting counts in everyone's seconds. Nothing is set by corpus. ``--slow`` adds LogisticRegression with its C by
-cross-validation, ``--draws`` is of the cuts.
+weighting counts in everyone's seconds. Vowpal Wabbit and fastText take part where they are installed. Nothing is set by
+corpus. ``--slow`` adds LogisticRegression with its C by cross-validation, ``--draws`` is of the cuts.
 """
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import guests
 import harness
 import numpy as np
 import scipy.sparse as sp
@@ -93,6 +95,8 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     **{name: lambda make=make: harness.on_tfidf(make()) for name, make in ON_TFIDF.items()},
     "NBSVM, beta 1": lambda: NBSVM(1.0),
     "NBSVM, beta .25": lambda: NBSVM(0.25),
+    **({"Vowpal Wabbit": guests.VowpalWabbit} if find_spec("vowpalwabbit") else {}),
+    **({"fastText": guests.FastText} if find_spec("fasttext") else {}),
 }
 
 

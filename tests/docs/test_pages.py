@@ -175,7 +175,7 @@ def test_a_figure_without_a_source_is_found():
 
 def test_every_benchmark_is_in_the_list():
     listed = set(SCRIPT.findall((DOCS / "benchmarks.md").read_text(encoding="utf-8")))
-    helpers = {"corpora.py", "harness.py", "record.py"}
+    helpers = {"corpora.py", "guests.py", "harness.py", "record.py"}
     assert {path.name for path in BENCHMARKS.glob("*.py") if not path.name.startswith("test_")} - helpers <= listed
 
 
