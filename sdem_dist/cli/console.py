@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from textwrap import indent
@@ -65,19 +64,30 @@ def check_output(
         check_writable(output)
 
 
-def ingest_progress(*, quiet: bool = False) -> Callable[[str, int, int | None], None] | None:
-    """Return what shows how far an ingest is: a line that changes on a terminal, some lines elsewhere; or nothing."""
-    numbers: dict[str, int] = {}  # by stage: of documents in its last line
+@contextmanager
+def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere; or nothing."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    console, numbers = Console(stderr=True), dict[str, int]()  # by stage: of its bar, or of documents in its last line
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bars = Progress(*columns, console=console, transient=True)
 
     def show(stage: str, done: int, total: int | None) -> None:
-        line = f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents"
-        if sys.stderr.isatty() and done != total:
-            click.echo(f"{line:<60}\r", err=True, nl=False)
+        if console.is_terminal:
+            if stage not in numbers:
+                numbers[stage] = bars.add_task(f"{stage} documents", total=total)
+            bars.update(TaskID(numbers[stage]), completed=done, total=total)
         elif done >= 2 * numbers.get(stage, 5000) or (done == total and stage in numbers):
             numbers[stage] = done
-            click.echo(line, err=True)
+            click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
 
-    return None if quiet else show
+    with bars if console.is_terminal else nullcontext():
+        yield show
 
 
 def unshown_metrics(estimator: EngineEstimator) -> tuple[str, ...]:
@@ -124,10 +134,11 @@ def say_left_out(n: int, examples: Sequence[str]) -> None:
         click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)
 
 
-def table(title: str, rows: Iterable[Sequence[str]]) -> str:
+def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
     """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
     rows = list(rows)
-    return f"{visible(title)}\n{indent(Table((), rows, left=range(max(map(len, rows), default=0))).text(), '  ')}\n"
+    left = set(range(max(map(len, rows), default=0))) - set(numbers)
+    return f"{visible(title)}\n{indent(Table((), rows, left=left).text(), '  ')}\n"
 
 
 def part_of(suffix: str, block: Columns) -> Part:

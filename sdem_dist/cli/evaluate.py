@@ -98,7 +98,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
         rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
         title = f"{counted(documents.n_documents - hidden, 'document')} of {corpus}"
-        click.echo(console.table(title, rows), nl=False)
+        click.echo(console.table(title, rows, numbers=(1,)), nl=False)
         if full:
             console.say(f"\n{report.details()}")
     if errors is not None:
@@ -175,7 +175,8 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the
     model weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic
     models the topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of
-    training. In the text the words that count most stand in brackets with their parts.
+    training. Words that speak for the prediction are blue, those against it orange; without colours they stand in
+    brackets with their parts.
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
@@ -217,4 +218,14 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     elif options["as_json"]:
         click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
     else:
-        console.say("\n\n".join(map(str, explanations)))
+        from rich.console import Console
+        from rich.text import Text
+
+        terminal = Console(highlight=False, soft_wrap=True)
+        for i, explanation in enumerate(explanations):
+            click.echo("\n" if i else "", nl=False)
+            if not terminal.is_terminal or terminal.no_color or not explanation.text:
+                console.say(explanation)
+            else:
+                console.say(f"{explanation.without_text()}\n")
+                terminal.print(Text.assemble(*explanation.styled()))

@@ -141,10 +141,10 @@ def documents_of(
             how["vocabulary_from"] = _words_of(examined, reading, target.with_name(".words"))
         elif follows is not None:
             how["vocabulary_from"] = follows.paths[0]
-        progress = console.ingest_progress(quiet=quiet)
-        how |= {"reading": reading, "on_error": source.on_error, "client": client, "progress": progress}
+        how |= {"reading": reading, "on_error": source.on_error, "client": client}
         try:
-            report = ingest(list(paths), target, overwrite=True, **how)
+            with console.ingest_progress(quiet=quiet) as progress:
+                report = ingest(list(paths), target, overwrite=True, progress=progress, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
                 click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
@@ -230,6 +230,8 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
+    if not cluster.is_local and (typed := typed_flags(("keep_text", "n_jobs"))):
+        raise click.UsageError(f"{typed}: for threads of this process, not for workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
         earlier = f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one"
@@ -241,8 +243,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
     context, resume_hint = click.get_current_context(), "; the same command goes on with what was counted"
     context.meta["remains"] = f"; nothing was written{'' if cluster.is_local else resume_hint}"
-    progress = console.ingest_progress(quiet=options.pop("quiet"))
-    with cluster.client() as client:
+    with cluster.client() as client, console.ingest_progress(quiet=options.pop("quiet")) as progress:
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
     del context.meta["remains"]
     written = sdem_dist.open_corpus(report.path)

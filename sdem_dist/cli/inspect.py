@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sdem_dist.cli.console import check_output, overwrite_option, say, table, wi
 from sdem_dist.cli.ingest import documents_of
 from sdem_dist.cli.options import READING, LocalPath, Place, Source, SourceCommand, option, source_options, typed_flags
 from sdem_dist.counted import counted, sized, visible
+from sdem_dist.errors import CorpusError
 from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.table import Table
@@ -23,14 +24,14 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
 
-CLASSES_SHOWN = 30
+CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
 """What stands in a corpus, by the kind of its settings."""
 
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@option("--no-check", None, "Only read the manifest: check no shard.")
+@option("--no-check", None, "Only read the manifest: check no shard, count no missing values.")
 @option("--card", None, "Print the card of a model as Markdown: data, settings, quality, limits.")
 @option("--on measured", "CORPUS", "With --card: measure the model on this corpus or source, too.")
 @source_options
@@ -69,7 +70,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")
     opened = open_corpus(corpus)
     header, n_shards = opened.header, len(opened.header.shards)
-    click.echo(_facts(opened))
+    click.echo(_facts(opened, values=not no_check))
     if header.classes:  # the largest first
         sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
         rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
@@ -89,8 +90,37 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
 
 
-def _facts(corpus: Corpus) -> str:
-    """Return a table of what a corpus is and how it was made."""
+def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
+    vocabulary = None
+    with suppress(CorpusError):  # the check of the corpus names it
+        vocabulary = corpus.vocabulary()
+    return [f"column {i}" if vocabulary is None else vocabulary[i] for i in positions]
+
+
+def _missing(corpus: Corpus) -> str:
+    """Return how many values a table misses, and the columns that miss most; reads all of it."""
+    from sdem_dist.corpus.reader import missing_values
+
+    of_columns, n = missing_values(corpus), corpus.header.n_documents
+    most = [i for i in (-of_columns).argsort(kind="stable")[:COLUMNS_SHOWN].tolist() if of_columns[i]]
+    shares = [f"{name} {of_columns[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True)]
+    total, n_missing = n * len(of_columns), of_columns.sum()
+    whole = f"{n_missing:,} of {total:,} values, {n_missing / total:.1%}; most in {', '.join(shares)}"
+    return whole if n_missing else "none"
+
+
+def _categories(corpus: Corpus) -> str:
+    from sdem_dist.corpus.labels import numbering
+
+    categories, cells = numbering(corpus.header.vectorizer) or {}, []
+    for name, of_column in zip(_columns(corpus, categories), categories.values(), strict=True):
+        more = f" and {len(of_column) - COLUMNS_SHOWN:,} more" if len(of_column) > COLUMNS_SHOWN else ""
+        cells.append(f"{name}: {', '.join(map(str, of_column.tolist()[:COLUMNS_SHOWN]))}{more}")
+    return "; ".join(cells)
+
+
+def _facts(corpus: Corpus, *, values: bool) -> str:
+    """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
     from sdem_dist.text import VectorizerSettings
 
     def listed(facts: Mapping[str, object]) -> str:
@@ -115,8 +145,10 @@ def _facts(corpus: Corpus) -> str:
         "targets": f"{header.n_targets or ''}",
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
+        "missing": _missing(corpus) if is_table and values else "",
         "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
+        "categories": _categories(corpus),
         "text to words": "" if is_table else listed(text),
         "made by": listed(header.made_by),
         "uid": header.uid,

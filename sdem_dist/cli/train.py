@@ -64,6 +64,8 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         costs = costs.set_index(costs.columns[0])
         if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
             raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
+        if short := costs.index[(costs == "").any(axis=1)].tolist():
+            raise ValueError(f"its row {short[0]} must have {len(names)} costs, a number for each class")
         return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--costs {path}: {error}") from error

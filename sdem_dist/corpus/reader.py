@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -358,3 +359,12 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     for table in tables[: 1 if corpus.header.layout == DENSE else 2]:
         if problem := verify_shard(corpus, 0, table):
             yield Problem(None, problem)
+
+
+def missing_values(corpus: Corpus) -> np.ndarray:
+    """Return how many values each column of a dense corpus misses, in the shards that can be read; reads all of it."""
+    missing = np.zeros(corpus.header.n_features, np.int64)
+    for shard in range(len(corpus.header.shards)):
+        with suppress(CorpusError):  # `check_corpus` names it
+            missing += np.isnan(cast(DenseDocuments, corpus.read_shard(shard)).values).sum(axis=0)
+    return missing

@@ -148,7 +148,12 @@ def validated(
         accepted |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
         checked = validate_data(estimator, X, y, reset=reset, **accepted)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        if "Input y contains" in str(error):
+            rows = enumerate(np.asarray(y, object).reshape(len(y), -1).tolist())  # type: ignore[arg-type]
+            odd = (row for row, of_row in rows if any(is_missing(v) or v in (np.inf, -np.inf) for v in of_row))
+            problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
+            raise ValueError(f"{problem}: leave such documents out") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             row = (values != values).nonzero()[0].min()

@@ -155,6 +155,10 @@ class ClassificationReport(ByClassReport):
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"confusions": [confusion._asdict() for confusion in self.confusions()]}
 
+    @property
+    def heading(self) -> str:
+        return f"{super().heading}, {counted(len(self.errors), 'error')}"
+
     def tables(self) -> list[Table]:
         """Return figures by class, the confusion matrix where a terminal has room for it, and the main confusions."""
         tables = super().tables()
@@ -224,3 +228,7 @@ class LabelReport(ByClassReport):
             "wrong_label": self.classes[wrong].tolist(),
             "probability": self.probabilities[rows, wrong].tolist(),
         }
+
+    @property
+    def heading(self) -> str:
+        return f"{super().heading}, {counted(len(self.classes), 'label')}"

@@ -107,11 +107,14 @@ class Explained:
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
     def __repr__(self) -> str:
-        parts = [*self._notes, *(table.text() for table in self._tables)]
-        if self.text:
-            key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
-            parts.append(f"{key}{self.marked_text()}")
-        return "\n\n".join(parts)
+        if not self.text:
+            return self.without_text()
+        key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
+        return f"{self.without_text()}\n\n{key}{self.marked_text()}"
+
+    def without_text(self) -> str:
+        """Return the sum as tables for a terminal."""
+        return "\n\n".join([*self._notes, *(table.text() for table in self._tables)])
 
     @property
     def _notes(self) -> list[str]:
@@ -151,6 +154,13 @@ class Explained:
         """Return the text with the loudest words in brackets, with their parts; not those whose part rounds to 0."""
         values = ((visible(text), format(value, self.digits[1])) for text, value, _ in self.stretches(0.25))
         return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
+
+    def styled(self) -> list[tuple[str, str]]:
+        """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
+        return [
+            (visible(text), f"{'bold ' * (share > 1 / 3)}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else "")
+            for text, v, share in self.stretches()
+        ]
 
 
 def highlight(text: object, color: str, strength: float, title: str = "") -> str:

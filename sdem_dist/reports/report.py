@@ -51,6 +51,11 @@ class Report:
         """Documents that are reported on."""
         return len(self.positions)
 
+    @property
+    def heading(self) -> str:
+        """What the report is about, in a line."""
+        return counted(self.n_documents, "document")
+
     def to_frame(self) -> pd.DataFrame:
         """Return `columns` as a pandas table, with a row for each of `names`."""
         import pandas as pd
@@ -90,8 +95,7 @@ class Report:
         return "\n\n".join(table.text() for table in self.tables())
 
     def __repr__(self) -> str:
-        parts = counted(self.n_documents, "document"), self.figure_table().text(), self.details()
-        return "\n\n".join(filter(None, parts))
+        return "\n\n".join(filter(None, (self.heading, self.figure_table().text(), self.details())))
 
     def _repr_html_(self) -> str:
         tables = [self.figure_table()] if self.figures else []

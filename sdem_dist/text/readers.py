@@ -20,14 +20,12 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, separators
 from sdem_dist.storage.buckets import for_a_reader
-from sdem_dist.text.sources import LINES, LINES_OR_TSV, Reading, line_blocks, open_binary
+from sdem_dist.text.sources import LINES, LINES_OR_TSV, Reading, SourcePart, line_blocks, open_binary
 from sdem_dist.text.texts import NoLabelError, Problems, RecordBatch, Texts, listed, not_unicode, texts_of_binary
 
 if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
-
-    from sdem_dist.text.splits import InputSplit
 
 MATRIX_DOCUMENTS = 2000  # at a time
 PARQUET_ROWS = 1 << 14  # at a time
@@ -38,13 +36,11 @@ _HEADINGS = frozenset(
 )
 
 
-def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
+def read_lines(split: SourcePart) -> Iterator[RecordBatch]:
     """Yield lines: whole ones are texts if the format says so and no column is named, else columns.
 
     Without numbers of label and text every line must have these two alone: another column may give the label away.
     """
-    import pyarrow
-
     path, reading, keep, n_before = split.source, split.reading, split.keep, 0
     blocks, text_lines = line_blocks(path, reading.encoding, split.part), split.form == LINES
     if split.form == LINES_OR_TSV:
@@ -54,26 +50,12 @@ def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
     n_columns = None if text_lines or reading.text is not None or reading.label is not None else 2
     if isinstance(keep, tuple) and not of_lines:
         n_columns = len(keep)
-    reading = replace(reading, label=0) if reading.labelled and reading.label is None else reading
-    try:
-        roles = {role: int(column) for role, column in reading.roles.items()}
-        texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
-    except ValueError as error:
-        rule = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
-        raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
-    if of_lines and roles:
-        advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
-        raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
+    roles, texts = _columns_of_lines(path, reading, of_lines=of_lines)
     needed = [*roles.values(), *texts]
     least = max((-column if column < 0 else column + 1 for column in needed), default=0)
     for block in blocks:
         data = np.frombuffer(block, np.uint8)[:-PADDING]
-        stops = np.empty(len(data), np.int64)  # of columns; most of it takes no memory
-        n_stops, are_valid = separators(data, stops)
-        stops = stops[:n_stops] if data[-1] == 10 else np.append(stops[:n_stops], len(data))
-        starts, ends = np.append(0, stops[:-1] + 1), np.append(np.flatnonzero(data[stops[:-1]] == 10), len(stops) - 1)
-        while len(returns := ends[(stops[ends] > starts[ends]) & (data[stops[ends] - 1] == 13)]):
-            stops[returns] -= 1
+        starts, stops, ends, are_valid = _bounds_of_columns(data)
         begins = np.append(0, ends[:-1] + 1)
         for start in range(0, len(ends), split.block_documents):
             first, last = (some[start : start + split.block_documents] for some in (begins, ends))
@@ -98,15 +80,47 @@ def read_lines(split: InputSplit) -> Iterator[RecordBatch]:
                 columns[column] = Texts(data, starts[at], np.where(passed, stops[at], starts[at]))
             if n_before == 0 and (split.part or (0,))[0] == 0 and reading.labelled and passed[0]:
                 _warn_of_header(path, *(listed(columns[i].take(slice(1)))[0] for i in (roles["label"], texts[0])))
-            names = ["label" if n_beside == 2 and i == 0 else f"column_{i}" for i in range(n_beside)]
-            if n_beside:  # as `sdem evaluate --errors` calls it
-                names[texts[0]] = "text"
-            encoded = (pyarrow.array(columns[i].encoded(), pyarrow.binary()) for i in range(n_beside))
-            beside = {name: column.cast(pyarrow.string()) for name, column in zip(names, encoded, strict=True)}
+            beside = _columns_beside(columns, n_beside, texts[0]) if n_beside else {}
             of_text, of_role = [columns[i] for i in texts] or [lines], {role: columns[i] for role, i in roles.items()}
             numbers, how = n_before + 1 + np.arange(len(lines)), dict[str, Any](errors=reading.errors, are_valid=True)
             n_before += len(lines)
             yield RecordBatch(of_text, of_role, numbers, beside=beside, problems=problems, **how)
+
+
+def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[dict[str, int], list[int]]:
+    """Return the numbers of the columns of each role, and of texts: none where whole lines are texts."""
+    reading = replace(reading, label=0) if reading.labelled and reading.label is None else reading
+    try:
+        roles = {role: int(column) for role, column in reading.roles.items()}
+        texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
+    except ValueError as error:
+        rule = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
+        raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
+    if of_lines and roles:
+        advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
+        raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
+    return roles, texts
+
+
+def _bounds_of_columns(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Return where columns of lines start and stop, which of them end a line, and whether all is UTF-8."""
+    stops = np.empty(len(data), np.int64)  # most of it takes no memory
+    n_stops, are_valid = separators(data, stops)
+    stops = stops[:n_stops] if data[-1] == 10 else np.append(stops[:n_stops], len(data))
+    starts, ends = np.append(0, stops[:-1] + 1), np.append(np.flatnonzero(data[stops[:-1]] == 10), len(stops) - 1)
+    while len(returns := ends[(stops[ends] > starts[ends]) & (data[stops[ends] - 1] == 13)]):
+        stops[returns] -= 1
+    return starts, stops, ends, are_valid
+
+
+def _columns_beside(columns: dict[int, Texts], n: int, text: int) -> dict[str, Any]:
+    """Return the first `n` columns as Arrow arrays; that of the text is named as by `sdem evaluate --errors`."""
+    import pyarrow
+
+    names = ["label" if n == 2 and i == 0 else f"column_{i}" for i in range(n)]
+    names[text] = "text"
+    encoded = (pyarrow.array(columns[i].encoded(), pyarrow.binary()) for i in range(n))
+    return {name: column.cast(pyarrow.string()) for name, column in zip(names, encoded, strict=True)}
 
 
 def _problem_of(
@@ -140,7 +154,7 @@ def has_text_lines(path: Path, block: bytes) -> bool:
     return False
 
 
-def read_json_lines(split: InputSplit) -> Iterator[RecordBatch]:
+def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
     """Yield the objects of lines; blank ones are passed over. A column is a field, or a path with dots between."""
     reading, number, names = split.reading, 1, split.keep if isinstance(split.keep, tuple) else ()
     for block in line_blocks(split.source, reading.encoding, split.part):
@@ -207,7 +221,7 @@ def _field(records: list[dict[str, Any]], key: str, role: str, problems: Problem
     return values
 
 
-def read_svmlight(split: InputSplit) -> Iterator[RecordBatch]:
+def read_svmlight(split: SourcePart) -> Iterator[RecordBatch]:
     """Yield rows of ``label column:value ... # comment``, with columns as they stand there, without blank lines."""
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
@@ -237,7 +251,7 @@ def read_svmlight(split: InputSplit) -> Iterator[RecordBatch]:
             yield RecordBatch([], {"label": labels.tolist()}, numbers, invalid=invalid, matrix=matrix)
 
 
-def read_csv(split: InputSplit) -> Iterator[RecordBatch]:
+def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
     """Yield the records of a table; blank lines are passed over, and numbers count records, the header too."""
     import pyarrow
     import pyarrow.csv
@@ -338,7 +352,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
     return names, delimiter
 
 
-def read_parquet(split: InputSplit) -> Iterator[RecordBatch]:
+def read_parquet(split: SourcePart) -> Iterator[RecordBatch]:
     """Yield the rows of a file, or of some of its row groups; numbers count rows of the file."""
     import pyarrow
     import pyarrow.parquet

@@ -38,13 +38,14 @@ _FIRST_BYTES = {
     **{b: f"it has the first bytes of a {s} file: give it the suffix {s}" for b, s in _PACKED.items()},
     b"PK\x03\x04": "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it",
 }
-Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last
+Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last; or row groups
 LINES = "lines"  # the format of plain lines, one document each, without labels
 LINES_OR_TSV = "lines or tsv"  # or ``label<TAB>text`` if the first line is that: where no label is read and nobody says
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 SUFFIXES = {".txt": "tsv", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight")}
 BLOCK_DOCUMENTS = 1 << 15
+LabelledFile = tuple[str | None, Path]
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,20 @@ _NO_SOURCES = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, with commas, and give that"),
     ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
 }
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """A source, or a part of it, and how it is read."""
+
+    source: Path
+    form: str
+    reading: Reading
+    keep: bool | tuple[str, ...] = False
+    """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
+    block_documents: int = BLOCK_DOCUMENTS  # of a block at most
+    part: Part | None = None  # None: all
+    files: tuple[LabelledFile, ...] | None = None  # those of a folder
 
 
 def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:

@@ -23,7 +23,9 @@ from sdem_dist.text.sources import (
     LINES,
     LINES_OR_TSV,
     SUFFIXES,
+    LabelledFile,
     Reading,
+    SourcePart,
     decoded,
     foreign,
     is_utf8_name,
@@ -34,7 +36,6 @@ from sdem_dist.text.sources import (
 )
 from sdem_dist.text.texts import BLOCK_CHARACTERS, NoLabelError, RecordBatch, Records, RowValidator, not_unicode
 
-LabelledFile = tuple[str | None, Path]
 INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
 N_SPLITS, MIN_BYTES = 16, 1 << 22
 """Few sources are cut into this many splits, unless these get smaller than that: few large ones are uneven work."""
@@ -95,15 +96,9 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
 
 
 @dataclass(frozen=True)
-class InputSplit:
-    source: Path
-    form: str
-    reading: Reading
-    keep: bool | tuple[str, ...] = False
-    """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
-    block_documents: int = BLOCK_DOCUMENTS  # of a block at most
-    part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
-    files: tuple[LabelledFile, ...] | None = None  # those of a folder
+class InputSplit(SourcePart):
+    """A part of a source that can be read, or be cut into smaller ones."""
+
     number: int = 0  # among those of an ingest
     size: int | None = None  # bytes; None: it can be read only once
     changed: int | None = None  # when it was last changed, in nanoseconds; of files of a folder a number

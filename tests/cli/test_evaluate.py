@@ -32,6 +32,7 @@ def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
     assert all(metric(name).name in shown for name in set(expected) - unsaid)
     assert "perplexity" in expected and "perplexity" not in shown and "By class" not in shown
     assert f"{expected['accuracy']:.4f}" in shown
+    assert len({len(line) for line in shown.splitlines()[1:]}) == 1  # figures are aligned to the right
     source, corpus = (ok(f"evaluate posts.model test.{kind} --report").splitlines()[1:] for kind in ("tsv", "zarr"))
     shown = "\n".join(source)
     assert source == corpus and "\x1b" not in shown
@@ -201,6 +202,16 @@ def test_the_report_lists_words_by_class_or_says_that_it_does_not(desk, name, li
     assert ("Not listed for ManyClassNB" in text) is not listed
 
 
+def test_a_terminal_has_colours_in_explanations(shelf, monkeypatch):
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
+        monkeypatch.setenv(name, value)
+    shown = ok("explain posts.model", "goal \x1b[2J bank", "--against", MARKUP)
+    assert "\x1b[1;38;5;39mgoal" in shown and "\x1b[38;5;208mbank" in shown.replace("1;38;5;208", "38;5;208")
+    assert "\x1b[2J" not in shown and "[goal " not in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "[goal " in ok("explain posts.model", "goal bank")
+
+
 def test_explain(shelf, tmp_path):
     shown = ok("explain posts.model", "goal goal \x1b[2J bank", "--against", MARKUP)
     assert shown.startswith("sport ") and "[goal " in shown and "\x1b" not in shown and "prior of the classes" in shown
@@ -248,13 +259,18 @@ def test_inspect_of_tables(table, tmp_path):
     shown = inspected(table.path)
     assert shown["documents"] == "40, 10 without a label" and shown["features"] == "3, with names"
     assert shown["values"].startswith("120 (float")
+    assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
+    assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
     assert shown["yes"] == "20 50.0%" and not {"text", "nonzeros"} & set(shown)
-    inspected(table.path, "--no-check")
+    assert "missing" not in inspected(table.path, "--no-check")
+    shutil.rmtree(Path(table.path) / "vocabulary")
     shutil.rmtree(Path(table.path) / "shards" / "00001")
-    assert "damaged:" in inspected(table.path, code=1)
+    shown = inspected(table.path, code=1)
+    assert "column 0" in shown["missing"] and "damaged:" in shown
     X = np.eye(6)
     shown = inspected(sd.write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
-    assert (shown["documents"], shown["features"]) == ("6", "6") and "text" not in shown
+    assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
+    assert not {"text", "categories"} & set(shown)
     assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
 
 

@@ -77,6 +77,15 @@ def test_no_control_character_of_data_reaches_a_terminal(tmp_path, monkeypatch):
         assert shown and not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), command
 
 
+def test_a_terminal_has_a_bar_while_texts_are_counted(desk, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = run("ingest plain.tsv bar.zarr").stderr
+    assert "documents" in shown and "━" in shown
+    hidden, again = (shown.count(f"\x1b[?25{letter}") for letter in "lh")
+    assert hidden == again > 0
+    assert "━" not in run("ingest plain.tsv quiet.zarr --quiet").stderr
+
+
 def test_a_pipe_that_ends(desk):
     Path("many.txt").write_text("good word1\nbad word2\n" * 20_000)
     done = shell("predict plain.model many.txt --jobs 1 | head -n 1")

@@ -85,7 +85,8 @@ def test_figures_are_scikit_learns():
     report = model.report(X[200:], truth)
     assert report.figures == pytest.approx(found)
     np.testing.assert_allclose(report.to_frame()["f1"], f1_score(truth, given, average=None))
-    assert "By label" in str(report) and "<table" in report._repr_html_()
+    assert f" documents, {len(model.classes_)} labels\n" in str(report) and "By label" in str(report)
+    assert "<table" in report._repr_html_()
     errors = report.errors_frame()
     assert sorted(errors.index) == np.flatnonzero((given != truth).any(axis=1)).tolist()
     first = errors.iloc[0]

@@ -65,6 +65,7 @@ def test_tables_are_sorted_harmless_and_hold_at_80_columns():
     shown, html = str(report), report._repr_html_()
     assert "\x1b" not in shown + html and r"\x1b[31mred" in shown and "<script>" not in html
     lines = shown.splitlines()
+    assert lines[0] == f"{report.n_documents} documents, {len(report.errors)} errors"
     assert all("\t" not in line and len(line) <= 80 for line in lines)
     first = next(i for i, line in enumerate(lines) if line.startswith("class "))
     order = [line[:2] for line in lines[first + 1 : first + 5]]
