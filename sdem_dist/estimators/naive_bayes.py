@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.counted import counted
 from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
@@ -264,7 +265,7 @@ class MultinomialNB(LaneNB, JointClassifier):
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not is_unnormalised(source)
         if lanes_matter and of_a_lane < defaults.SHORT_LANE:
-            message = f"n_lanes={plan.n_lanes:,} leaves {of_a_lane or 1} documents to a lane in a round. Fewer than "
+            message = f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane or 1, 'document')} to a lane in a round. Fewer than "
             message += f"{defaults.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer"
         if source.n_labelled:
             end, source = holdout.train_with_unlabelled(self, trainer, source)

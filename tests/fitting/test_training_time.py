@@ -169,7 +169,7 @@ def test_short_lanes_warn_and_others_do_not():
     with pytest.warns(UserWarning, match="n_lanes=3 leaves 200 documents to a lane in a round") as found:
         sd.MultinomialNB(n_lanes=3, **settings).fit(X, y)
     assert [warning.filename for warning in found] == [__file__]  # the line of who called
-    with pytest.warns(UserWarning, match="n_lanes=1,000 leaves 1 documents to a lane"):
+    with pytest.warns(UserWarning, match="n_lanes=1,000 leaves 1 document to a lane"):
         sd.MultinomialNB(n_lanes=1_000, **settings).fit(X[:40], y[:40])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
