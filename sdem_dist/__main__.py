@@ -2,4 +2,5 @@
 
 from sdem_dist.cli import main
 
-main(prog_name="sdem")
+if __name__ == "__main__":
+    main(prog_name="sdem")

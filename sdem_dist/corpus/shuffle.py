@@ -295,7 +295,7 @@ def _write(
         folder = parent / f"{shard:05d}"
         arrays.write_group(folder, attributes)
         arrays.write_arrays(folder, contents)
-        checksums = {name: crc32c(array) for name, array in contents.items()}
+        checksums = {name: crc32c(contents[name]) for name in sorted(contents)}
         infos.append(ShardInfo(stop - start, entries.size, str(entries.dtype), checksums))
     return infos, np.concatenate(words)
 
