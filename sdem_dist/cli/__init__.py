@@ -90,7 +90,9 @@ class LazyGroup(click.Group):
             except (ValueError, ImportError) as error:  # a setting that does not fit, a package that is not installed
                 raise click.ClickException(visible(error)) from error
             except MemoryError as error:
-                raise click.ClickException(f"there is not enough memory for that ({str(error) or 'MemoryError'})") from error
+                raise click.ClickException(
+                    f"there is not enough memory for that ({str(error) or 'MemoryError'})"
+                ) from error
             except OSError as error:
                 if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error

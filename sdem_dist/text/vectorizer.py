@@ -149,7 +149,7 @@ class VectorizerSettings:
 
     def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
-        return dict(msgspec.to_builtins(self))
+        return dict(msgspec.json.decode(msgspec.json.encode(self)))  # pairs are lists, as in a file
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:

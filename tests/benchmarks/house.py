@@ -29,25 +29,25 @@ ROOT = Path(__file__).parents[2]
 
 
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_287, 5_300),
-    "kernels": (("kernels",), 3_555, 3_700),
-    "engine": (("engine",), 1_864, 1_700),
-    "estimators, fitting": (("estimators", "fitting"), 4_621, 3_600),
-    "selection": (("selection",), 1_538, 1_500),
-    "text": (("text",), 3_449, 3_300),
-    "corpus": (("corpus",), 2_820, 2_900),
-    "storage": (("storage",), 1_360, 1_200),
-    "inputs": (("inputs",), 991, 900),
-    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_395, 2_600),
-    "cluster": (("cluster",), 853, 550),
-    "cli": (("cli",), 2_719, 2_600),
-    "top level, docs": (("docs", "*.py"), 1_822, 1_150),
+    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_108, 5_300),
+    "kernels": (("kernels",), 3_274, 3_700),
+    "engine": (("engine",), 1_764, 1_700),
+    "estimators, fitting": (("estimators", "fitting"), 4_042, 3_600),
+    "selection": (("selection",), 1_396, 1_500),
+    "text": (("text",), 3_243, 3_300),
+    "corpus": (("corpus",), 2_474, 2_900),
+    "storage": (("storage",), 1_228, 1_200),
+    "inputs": (("inputs",), 987, 900),
+    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_227, 2_600),
+    "cluster": (("cluster",), 736, 550),
+    "cli": (("cli",), 2_512, 2_600),
+    "top level, docs": (("docs", "*.py"), 1_437, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (161, 190), (130, 130), (450, 450), (21_004, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (148, 190), (130, 130), (450, 450), (19_905, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (25_903, 24_000), (16_283, 16_500)
-EMPTY_PER_1000 = (3.1, 4.0)
+TEST_LINES, TEST_STATEMENTS = (24_751, 24_000), (16_041, 16_500)
+EMPTY_PER_1000 = (3.3, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
         "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
