@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -38,13 +37,14 @@ VOCABULARY = "vocabulary"
 DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 LARGEST = float(np.finfo(np.float32).max)
+COUNTS, WEIGHTS, REAL = {"uint8", "uint16", "uint32"}, {"float32"}, {"float32", "float64"}
 VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
 DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
     "make it again (training can leave damaged shards out: skip_damaged)"
 )
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 ClassLabel = str | int | float | bool
 LabelSet = tuple[ClassLabel, ...]
 """The labels of a document that may have several, sorted."""
@@ -73,8 +73,7 @@ class ShardInfo:
 
     n_documents: Count
     n_nonzeros: Count
-    data_dtype: Annotated[str, msgspec.Meta(pattern="^(uint8|uint16|uint32|float32|float64)$")]
-    """Of array ``data``, or ``values``."""
+    data_dtype: str  # of array ``data``: one of `COUNTS`, or `WEIGHTS`; of ``values``: of `REAL`
     checksums: Mapping[str, Count]  # CRC-32C of each of its arrays, by name: the bytes of the values, little-endian
 
 
@@ -83,7 +82,7 @@ class Header:
     """The manifest of a corpus."""
 
     n_documents: Count
-    n_features: Count
+    n_features: Annotated[int, msgspec.Meta(ge=0, le=1 << 32)]
     n_nonzeros: Count  # a dense corpus counts all its values
     classes: Classes
     """The class names; a label is a position in it. Empty: the documents have no labels. Tuples: a document may have
@@ -138,14 +137,15 @@ class Header:
     def uid(self) -> str:
         """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""
         content = {name: value for name, value in msgspec.to_builtins(self).items() if name != "made_by"}
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        plain = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(plain.encode()).hexdigest()
 
     def to_json(self) -> JsonObject:
         return {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid, **msgspec.to_builtins(self)}
 
     @classmethod
     def from_json(cls, document: object, where: str) -> Header:
-        """Read the manifest of the corpus at the path `where`; CorpusError unless of this format and unaltered."""
+        """Read the manifest of the corpus at the path `where`; CorpusError unless it is sound and of this format."""
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise CorpusError(f"not a corpus: there is no {FORMAT} manifest", path=where)
         if document.get("format_version") != FORMAT_VERSION:
@@ -156,9 +156,29 @@ class Header:
             )
         try:
             header = msgspec.convert(document, cls)
-        except msgspec.ValidationError as error:
+            uid = header.uid
+        except (msgspec.ValidationError, ValueError) as error:
             raise CorpusError(f"the manifest is malformed: {error}", path=where) from error
-        if document.get("uid") != header.uid:
+        shards, classes, sparse = header.shards, set(header.classes), header.layout == SPARSE
+        needed = {"data", "indices", "indptr"} if sparse else {"values"}
+        needed |= {name for name, there in (("labels", classes), ("targets", header.n_targets)) if there}
+        if not (
+            len(shards)
+            and header.n_documents == sum(s.n_documents for s in shards)
+            and header.n_nonzeros == sum(s.n_nonzeros for s in shards)
+            and len(header.class_counts) == len(header.classes) == len(classes)
+            and len({type(label) is tuple for label in classes}) < 2
+            and sum(header.class_counts) <= header.n_documents  # the class of some documents may be hidden
+            and min(header.n_features, *(s.n_documents for s in shards)) > 0
+            and {s.data_dtype for s in shards} <= (REAL if not sparse else WEIGHTS if header.weighted else COUNTS)
+            and len({frozenset(s.checksums) for s in shards}) == 1
+            and needed <= {*shards[0].checksums}
+            and ("targets" in shards[0].checksums) == (header.n_targets > 0)
+            and sparse == (header.document_frequency_checksum is not None)
+            and (sparse or all(s.n_nonzeros == s.n_documents * header.n_features for s in shards))
+        ):
+            raise CorpusError("the manifest is inconsistent: it contradicts itself", path=where)
+        if document.get("uid") != uid:
             raise CorpusError("the manifest was altered: its content does not have the uid it states", path=where)
         return header
 
@@ -176,14 +196,6 @@ class StoredCorpus:
         names = ["values"] if dense else ["data", "indices", "indptr"]
         optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has_weights}
         columns = self.columns(shard, [*names, *(name for name, present in optional.items() if present)])
-        # Kernels index tables without checks, and checksums hold for whatever another program wrote.
-        bounds = {"indices": (0, header.n_features - 1), "labels": (-1, len(header.classes) - 1)}
-        bounds["indptr"] = 0, header.shards[shard].n_nonzeros
-        for name, column in columns.items():
-            low, high = bounds.get(name, (-np.inf, np.inf))
-            ascends = name != "indptr" or (column[1:] >= column[:-1]).all()
-            if name in bounds and column.size and not (column.min() >= low and column.max() <= high and ascends):
-                raise CorpusError(f"{self.path}: shard {shard}: array {name!r} holds what no corpus may hold")
         return DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
 
     def columns(self, shard: int, names: Sequence[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
@@ -212,6 +224,8 @@ class StoredCorpus:
         for name, array in columns.items():
             if crc32c(array) != info.checksums.get(name):
                 raise CorpusError(f"{self.path}: shard {shard}: array {name!r} {DAMAGED}")
+        if problem := find_problem(columns, header):  # checksums hold for whatever another program wrote
+            raise CorpusError(f"{self.path}: shard {shard}: {problem}")
         return columns
 
     def strings(self, shard: int, name: str) -> np.ndarray | list[str]:
@@ -232,6 +246,8 @@ class StoredCorpus:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
         folder, n_features = self.root / VOCABULARY, self.header.n_features
         if not self.header.has_vocabulary:
+            if not is_url(self.path) and folder.exists():
+                raise CorpusError(f"{self.path}: it has a vocabulary, and the manifest has another vocabulary_hash")
             return None
         try:
             offsets = arrays.read_array(folder / "offsets", (n_features + 1,), np.int64)
@@ -246,6 +262,10 @@ class StoredCorpus:
         frequency = arrays.read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
         if crc32c(frequency) != self.header.document_frequency_checksum:
             raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} {DAMAGED}")
+        header, within = self.header, frequency.min() >= 0 and frequency.max() <= self.header.n_documents
+        n, all_count = int(frequency.sum()) if within else -1, not (header.weighted or header.has_weights)
+        if not (n == header.n_nonzeros if all_count else 0 <= n <= header.n_nonzeros):  # others may weigh nothing
+            raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not fit the numbers of entries")
         return frequency
 
 
@@ -327,16 +347,71 @@ def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     """Raise CorpusError unless the arrays of a sparse matrix fit together: SciPy, which trusts them, may crash."""
-    try:
-        if X.format == "coo":
-            type(X)((X.data, X.coords), X.shape)  # which checks them
-        elif X.format in ("csr", "csc", "bsr", "lil"):
-            compressed = copy(X.tocsr() if X.format == "lil" else X)  # the caller's is not changed
-            if (np.diff(compressed.indptr) < 0).any():
-                raise ValueError("indptr falls")
-            compressed.check_format()
-    except ValueError as error:
-        raise CorpusError(f"{what}: {error}: the matrix is broken; make it again from its documents") from error
+
+    def refuse(problem: str) -> None:
+        raise CorpusError(f"{what}: {problem}: the matrix is broken; make it again from its documents")
+
+    places: list[tuple[np.ndarray, int, int, str]] = []  # and how many there are, below which number, and of what
+    if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
+        block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+        n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
+        indptr, n_entries = X.indptr, min(len(X.indices), len(X.data))
+        if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
+            refuse(f"indptr is not {n + 1} integers from 0 on")
+        if (falls := indptr[1:] < indptr[:-1]).any():
+            refuse(f"indptr falls at {int(falls.argmax())} (from 0)")
+        if indptr[-1] > n_entries:
+            refuse(f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few")
+        places = [(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")]
+    elif X.format == "coo":
+        places = [(X.coords[i], len(X.data), X.shape[i], name) for i, name in enumerate(("row", "column")[: X.ndim])]
+    elif X.format == "lil":
+        rows = zip(X.rows, X.data, strict=True)
+        places = [(np.asarray(row, np.int64), len(values), X.shape[1], "column") for row, values in rows]
+    for numbers, n_entries, bound, name in places:
+        if numbers.shape != (n_entries,) or numbers.dtype.kind not in "iu":
+            refuse(f"{n_entries} entries have {name} numbers that are {numbers.dtype} of shape {numbers.shape}")
+        # As an unsigned number, one below 0 is large.
+        if len(numbers) and int(numbers.view(numbers.dtype.str.replace("i", "u")).max()) >= bound:
+            entry = int(np.argmax((numbers < 0) | (numbers >= bound)))
+            refuse(f"entry {entry} lies in {name} {numbers[entry]} of {bound} (from 0)")
+
+
+def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | None:
+    """Return what makes arrays of a shard unfit for kernels, which index tables without checks, or None."""
+    indices, indptr = columns.get("indices"), columns.get("indptr")
+
+    def first(name: str, unfit: np.ndarray, rule: str) -> str:
+        place = int(unfit.reshape(len(unfit), -1).any(axis=1).argmax())
+        if name in ("data", "indices"):
+            place = int(np.searchsorted(cast(np.ndarray, indptr), place, side="right")) - 1
+        return f"array {name!r} {rule}, first in its document {place}"
+
+    if indices is not None and indptr is not None:
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+            unfit = (indptr[1:] < indptr[:-1]) | (indptr[1:] > len(indices))
+            unfit[[0, -1]] |= indptr[[0, -1]] != (0, len(indices))
+            return first("indptr", unfit, "does not climb from 0 to the number of entries")
+        unfit, ends = np.zeros(len(indices), bool), indptr[indptr > 0] - 1
+        np.less_equal(indices[1:], indices[:-1], out=unfit[:-1])
+        unfit[ends] = indices[ends] >= header.n_features
+        if unfit.any():
+            return first(
+                "indices", unfit, f"does not ascend within each document, up to at most {header.n_features - 1}"
+            )
+    largest = float(np.finfo(np.float64).max)
+    bounds = {"data": (0, LARGEST), "labels": (-1, len(header.classes) - 1), "weights": (0, LARGEST)}
+    for name, (low, high) in (bounds | {"targets": (-largest, largest)}).items():
+        array = columns.get(name)
+        # Both bounds are NaN where a value is.
+        if array is None or array.dtype.kind == "u" or (array.min(initial=0) >= low and array.max(initial=low) <= high):
+            continue
+        unfit = ~((array >= low) & (array <= high))
+        return first(name, unfit, f"holds values that are not from {low:g} to {high:g}")
+    values = columns.get("values")
+    if values is not None and (unfit := np.isinf(values)).any():
+        return first("values", unfit, "holds an infinity")
+    return None
 
 
 def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarray:

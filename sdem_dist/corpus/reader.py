@@ -214,7 +214,12 @@ class Corpus(BaseCorpus):
             else shuffle_keys(0, *header.shard_starts[shard : shard + 2].tolist())
             for shard, (source, number) in enumerate(self._places)
         ]
-        return np.concatenate(parts)
+        array = np.concatenate(parts)
+        if name == "labels" and (n_classes := len(header.classes)):
+            counts = np.bincount(array[array >= 0], minlength=n_classes)
+            if counts.tolist() != list(header.class_counts):
+                raise CorpusError(f"{self.path}: the labels do not add up to the manifest's class_counts")
+        return array
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
@@ -348,15 +353,33 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     """Read all of a corpus and yield what is wrong with it; CorpusError where its manifest cannot be read."""
-    for shard, info in enumerate(corpus.header.shards):
+    header, damaged = corpus.header, False
+    counts, frequency = np.zeros(len(header.classes), np.int64), np.zeros(header.n_features, np.int64)
+
+    def count(corpus: Corpus, shard: int) -> None:
+        documents = corpus.read_shard(shard)
+        if documents.labels is not None:
+            counts[:] += np.bincount(documents.labels[documents.labels >= 0], minlength=len(counts))
+        if not isinstance(documents, DenseDocuments):
+            weighs = True if documents.weights is None else np.repeat(documents.weights > 0, np.diff(documents.indptr))
+            np.add.at(frequency, documents.indices[(documents.data != 0) & weighs], 1)
+
+    for shard, info in enumerate(header.shards):
         names = ("ids", *(name for name in ("texts_bytes", "groups") if name in info.checksums))
-        reads: list[Callable[[Corpus, int], object]] = [Corpus.read_shard]
+        reads: list[Callable[[Corpus, int], object]] = [count]
         reads += [partial(Corpus._strings, name=name.removesuffix("_bytes")) for name in names]
         for read in reads:
             if problem := verify_shard(corpus, shard, read):
+                damaged = True
                 yield Problem(shard, problem)
-    tables = [lambda corpus, _: corpus.vocabulary(), lambda corpus, _: corpus.document_frequency]
-    for table in tables[: 1 if corpus.header.layout == DENSE else 2]:
+    if not damaged and counts.tolist() != list(header.class_counts):
+        yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
+
+    def compare(corpus: Corpus, shard: int) -> None:
+        if not (np.array_equal(corpus.document_frequency, frequency) or damaged):
+            raise CorpusError(f"{corpus.path}: array 'document_frequency' is not that of the documents")
+
+    for table in (lambda corpus, _: corpus.vocabulary(), compare)[: 1 if header.layout == DENSE else 2]:
         if problem := verify_shard(corpus, 0, table):
             yield Problem(None, problem)
 

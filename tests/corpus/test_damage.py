@@ -9,6 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,8 +23,10 @@ from reference.trained_bits import Stop, bits
 from sdem_dist import CorpusError, load_model
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
+from sdem_dist.corpus.manifest import Header
 from sdem_dist.engine.events import ShardsLeftOut
 from sdem_dist.storage import arrays
+from sdem_dist.storage.encoding import crc32c
 
 N, M = 60, 30
 RNG = np.random.default_rng(0)
@@ -37,6 +40,7 @@ def written(tmp_path_factory) -> Path:
     folder, options = tmp_path_factory.mktemp("sound"), {"shard_documents": 20, "sample_weight": Y + 1}
     write_corpus(folder / "c", X, Y, targets=Y * 0.5, vocabulary=[f"w{i}" for i in range(M)], **options)
     write_corpus(folder / "table", RNG.normal(size=(N, 4)), Y, dense=True, **options)
+    write_corpus(folder / "real", X * 1.5, Y, **options)
     write_corpus(folder / "many", *random_counts(600, 50, 3, seed=7), shard_documents=64)
     return folder
 
@@ -124,17 +128,22 @@ def test_an_altered_byte_anywhere_is_noticed_or_harmless(path, data):
 
 @pytest.mark.parametrize(("entries", "message"), [
     ({"format_version": 3}, "made by another version .* make it again from its sources"),
-    ({"document_frequency_checksum": None}, "altered"),
+    ({"document_frequency_checksum": None}, "inconsistent"),
     ({"format": "other"}, "not a corpus"),
-    ({"n_documents": N + 1}, "altered"),
+    ({"n_documents": N + 1}, "inconsistent"),
     ({"n_nonzeros": -1}, "malformed"),
     ({"n_targets": -1}, "malformed: .*n_targets"),
-    ({"n_targets": 0}, "does not have the uid"),
-    ({"classes": [0, 1, 1]}, "altered"),
-    ({"classes": [[0], 1, 2]}, "altered"),
-    ({"class_counts": [99, 2, 3]}, "altered"),
+    ({"n_targets": 0}, "inconsistent"),
+    ({"classes": [0, 1, 1]}, "inconsistent"),
+    ({"classes": [[0], 1, 2]}, "inconsistent"),
+    ({"class_counts": [99, 2, 3]}, "inconsistent"),
     ({"shards": None}, "malformed"),
-    ({"weighted": True}, "does not have the uid"),
+    ({"shards": []}, "inconsistent"),
+    ({"n_features": 0}, "inconsistent"),
+    ({"n_features": 1 << 62}, "malformed: .*n_features"),
+    ({"classes": [0, 1, float("nan")]}, "malformed"),
+    ({"layout": "dense"}, "inconsistent"),
+    ({"weighted": True}, "inconsistent"),
     ({"classes": ["a", "b", "c"]}, "does not have the uid"),
     (None, "it has no manifest"),
 ])  # fmt: skip
@@ -147,6 +156,74 @@ def test_bad_manifests(path, entries, message):
     (path / "zarr.json").write_text(json.dumps(node))
     with pytest.raises(CorpusError, match=f"{path}: .*{message}"):
         open_corpus(path)
+
+
+def crafted(path: Path, array: str, position, value) -> None:
+    """Put a value into an array of shard 1, or of the corpus; the checksums and the uid are made right."""
+    node = json.loads((path / "zarr.json").read_text())
+    manifest, of_shard = node["attributes"]["sdem_corpus"], (path / "shards" / "00001" / array).exists()
+    folder = path / "shards" / "00001" / array if of_shard else path / array
+    stored = json.loads((folder / "zarr.json").read_text())
+    values = arrays.read_array(folder, tuple(stored["shape"]), stored["data_type"])
+    values[position] = value(values) if callable(value) else value
+    arrays.write_array(folder, values)
+    if of_shard:
+        manifest["shards"][1]["checksums"][array] = crc32c(values)
+    else:
+        manifest[f"{array}_checksum"] = crc32c(values)
+    manifest["uid"] = msgspec.convert(manifest, Header).uid
+    (path / "zarr.json").write_text(json.dumps(node))
+
+
+CLIMB, ASCEND = "'indptr' does not climb from 0", "'indices' does not ascend within each document"
+CRAFTED = [
+    ("c", "indices", 2, M, rf"{ASCEND}, up to at most {M - 1}, first in its document 0"),
+    ("c", "indices", -1, 65535, f"{ASCEND}.* document 19"),
+    ("c", "indices", 1, lambda a: a[0], f"{ASCEND}.* document 0"),
+    ("c", "indices", slice(1, 3), lambda a: a[2:0:-1].copy(), f"{ASCEND}.* document 0"),
+    ("c", "indptr", 0, 1, f"{CLIMB}.* document 0"),
+    ("c", "indptr", 7, 0, f"{CLIMB}.* document 6"),
+    ("c", "indptr", 7, 1 << 40, f"{CLIMB}.* document 6"),
+    ("c", "indptr", -1, lambda a: a[-1] - 1, f"{CLIMB}.* document 19"),
+    ("c", "labels", 3, 3, "'labels' holds values that are not from -1 to 2, first in its document 3"),
+    ("c", "labels", 3, -2, "'labels' holds .* document 3"),
+    *(("c", "weights", 3, bad, "'weights' holds .* document 3") for bad in (np.nan, np.inf, -1.0, 1e308)),
+    *(("c", "targets", 3, bad, "'targets' holds .* document 3") for bad in (np.nan, -np.inf)),
+    *(("real", "data", 0, bad, "'data' holds .* document 0") for bad in (np.nan, np.inf, -1.0)),
+    ("table", "values", (3, 1), np.inf, "'values' holds an infinity, first in its document 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "array", "position", "value", "message"), CRAFTED)
+def test_what_no_corpus_may_hold_is_named_though_its_checksum_is_right(
+    written, tmp_path, name, array, position, value, message
+):
+    path = Path(shutil.copytree(written / name, tmp_path / "d"))
+    crafted(path, array, position, value)
+    with pytest.raises(CorpusError, match=f"{path}: shard 1: array {message}"):
+        open_corpus(path).read(0, N)
+    assert [p.shard for p in check_corpus(Corpus(path))] == [1]
+    for read in {"labels": Corpus.labels, "weights": lambda corpus: corpus.weights}.items():
+        if read[0] == array:
+            with pytest.raises(CorpusError, match=message):
+                read[1](open_corpus(path))
+
+
+def test_numbers_of_the_whole_have_to_be_those_of_the_documents(written, copy, tmp_path):
+    crafted(copy, "labels", 3, lambda a: (a[3] + 1) % 3)
+    with pytest.raises(CorpusError, match="labels do not add up"):
+        open_corpus(copy).labels()
+    assert ["add up" in p.message for p in check_corpus(open_corpus(copy))] == [True]
+    for i, (value, said) in enumerate(
+        ((lambda a: a[3] + 1, "does not fit"), (-1, "does not fit"), (1 << 62, "does not"))
+    ):
+        path = Path(shutil.copytree(written / "many", tmp_path / str(i)))
+        crafted(path, "document_frequency", 3, value)
+        with pytest.raises(CorpusError, match=f"{path}: array 'document_frequency' {said}"):
+            fit(path)
+    path = Path(shutil.copytree(written / "many", tmp_path / "moved"))
+    crafted(path, "document_frequency", slice(0, 2), lambda a: np.add(a[:2], (1, -1)))
+    assert ["is not that of" in p.message for p in check_corpus(open_corpus(path))] == [True]
 
 
 def test_what_is_no_corpus_is_named_and_left_alone(tmp_path, path):
