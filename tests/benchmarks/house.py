@@ -35,19 +35,19 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
     "estimators, fitting": (("estimators", "fitting"), 4_042, 3_600),
     "selection": (("selection",), 1_396, 1_500),
     "text": (("text",), 3_243, 3_300),
-    "corpus": (("corpus",), 2_474, 2_900),
+    "corpus": (("corpus",), 2_572, 2_900),
     "storage": (("storage",), 1_228, 1_200),
     "inputs": (("inputs",), 987, 900),
     "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_227, 2_600),
     "cluster": (("cluster",), 736, 550),
-    "cli": (("cli",), 2_512, 2_600),
+    "cli": (("cli",), 2_514, 2_600),
     "top level, docs": (("docs", "*.py"), 1_437, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (148, 190), (130, 130), (450, 450), (19_905, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (148, 190), (130, 130), (450, 450), (19_977, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (24_751, 24_000), (16_041, 16_500)
-EMPTY_PER_1000 = (3.3, 4.0)
+TEST_LINES, TEST_STATEMENTS = (24_828, 24_000), (16_083, 16_500)
+EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
         "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
