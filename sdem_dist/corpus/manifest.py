@@ -46,11 +46,9 @@ DAMAGED = (
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 ClassLabel = str | int | float | bool
-LabelSet = tuple[ClassLabel, ...]
-"""The labels of a document that may have several, sorted."""
+LabelSet = tuple[ClassLabel, ...]  # of a document that may have several, sorted
 Classes = tuple[ClassLabel | LabelSet, ...]
-Encoded = tuple[np.ndarray, np.ndarray]
-"""Strings as their UTF-8 bytes, joined, and their offsets."""
+Encoded = tuple[np.ndarray, np.ndarray]  # strings as their UTF-8 bytes, joined, and their offsets
 
 
 def index_dtype(n_features: int) -> np.dtype:
@@ -69,8 +67,6 @@ def vocabulary_hash(n_features: int, encoded: Encoded | None) -> str:
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """The entry of one shard in the manifest."""
-
     n_documents: Count
     n_nonzeros: Count
     data_dtype: str  # of array ``data``: one of `COUNTS`, or `WEIGHTS`; of ``values``: of `REAL`
