@@ -47,11 +47,10 @@ def assert_same(ours, theirs, X=X):
 
 
 def fitted(name, X, y, weights=None, **given):
+    models = getattr(sd, name)(loss="nll", **given), getattr(reference, name)(**given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about alpha being too small
-        return [make(**given).fit(X, y, sample_weight=weights) for make in (
-            lambda **own: getattr(sd, name)(loss="nll", **own), getattr(reference, name),
-        )]  # fmt: skip
+        return [model.fit(X, y, sample_weight=weights) for model in models]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -66,9 +65,7 @@ def test_gaussians(name, weighted):
     np.testing.assert_array_equal(ours.predict(table), theirs.predict(table))
 
 
-@pytest.mark.parametrize(
-    "prior", [{}, {"fit_prior": False}, {"class_prior": [0.1, 0.2, 0.3, 0.4]}], ids=lambda prior: "".join(prior)
-)
+@pytest.mark.parametrize("prior", [{}, {"fit_prior": False}, {"class_prior": [0.1, 0.2, 0.3, 0.4]}], ids="".join)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("name", "given"), [(n, g) for n, all_ in OF_CATEGORIES.items() for g in ({}, *all_)], ids=str)
 def test_counts_and_categories(name, given, weighted, prior):

@@ -81,10 +81,8 @@ def test_em_by_hand():
 
 def test_an_iteration_of_em_shares_hidden_documents_among_all_components():
     # Without labels of its own a document has the posterior of a component of any class, times the weight.
-    first, second = (
-        sd.EMMixtureClassifier(**MIXTURE, unlabelled=-1, unlabelled_weight=0.5, n_epochs=n).fit(ROWS, HIDDEN)
-        for n in (1, 2)
-    )
+    half = {**MIXTURE, "unlabelled": -1, "unlabelled_weight": 0.5}
+    first, second = (sd.EMMixtureClassifier(**half, n_epochs=n).fit(ROWS, HIDDEN) for n in (1, 2))
     scores = ROWS @ first.theta_.T + first.log_weights_.max(axis=0)
     mine = np.array([0, 0, 1, 1]) == HIDDEN[:, None]
     shares = softmax(np.where(mine | ~KNOWN[:, None], scores, -np.inf), axis=1) * np.where(KNOWN, 1.0, 0.5)[:, None]
@@ -169,8 +167,7 @@ def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
     ours, theirs = (joint_scores(model.parameters(s), documents) for s in (start, generative))
     lengths = np.asarray(documents.to_csr().sum(axis=1))
     # But for the totals, which are one number a class and word.
-    ours += lengths * np.log(start.totals)
-    difference = ours - 0.3 * theirs
+    difference = ours + lengths * np.log(start.totals) - 0.3 * theirs
     np.testing.assert_allclose(difference - difference[:, :1], 0.0, atol=1e-9)
     np.testing.assert_allclose(np.log(start.words).mean(axis=1), np.log(initial.words).mean(axis=1))
     np.testing.assert_array_equal(start_at(initial, generative, 0.0).words, initial.words)
@@ -192,9 +189,8 @@ def test_the_weight_puts_the_median_margin_where_it_is_to_be(owners, margin):
     times = RNG.integers(0, 3, 51)
     weighed = replace(documents_of(rows), weights=times.astype(float))
     repeated = documents_of(rows[np.repeat(np.arange(51), times)])
-    assert weight_of_margin(generative, repeated, margin, owners) == weight_of_margin(
-        generative, weighed, margin, owners
-    )
+    of_copies, of_weights = (weight_of_margin(generative, of, margin, owners) for of in (repeated, weighed))
+    assert of_copies == of_weights
     assert weight_of_margin(generative, replace(weighed, weights=np.zeros(51)), margin, owners) == 1.0
     flat = generative._replace(words=np.ones((20, n)), totals=np.full(n, 20.0))
     assert weight_of_margin(flat, documents_of(rows), margin) == 1.0
@@ -247,8 +243,7 @@ def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(m
     assert not is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
     monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: True)
     hidden = np.where(np.arange(N) % 5 == 0, PART[:N], -1)
-    free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
-    alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
+    free, alone = (sd.MultinomialNB(unlabelled=-1, unlabelled_weight=w).fit(X[:N], hidden) for w in ("auto", 0.0))
     assert free.best_entry_["unlabelled_weight"] == 0.0
     np.testing.assert_array_equal(free.state_.words, alone.state_.words)
 
@@ -278,8 +273,7 @@ def test_few_labels_are_helped():
     hidden = np.full(N, -1)
     for k in range(4):
         hidden[np.flatnonzero(PART[:N] == k)[:4]] = k
-    known = hidden >= 0
-    alone = sd.MultinomialNB().fit(X[:N][known], hidden[known])
+    alone = sd.MultinomialNB().fit(X[:N][hidden >= 0], hidden[hidden >= 0])
     model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     assert model.best_entry_["unlabelled_weight"] > 0
     assert model.score(X[N:], PART[N:]) > alone.score(X[N:], PART[N:]) + 0.03
