@@ -224,13 +224,13 @@ def _equal(actual: Any, expected: Any, otherwise: str) -> None:
     _holds(all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs), otherwise)
 
 
-def _close(actual: Any, expected: Any, otherwise: str, tolerance: float = 1e-8) -> None:
+def _close(actual: Any, expected: Any, otherwise: str, tolerance: float = 1e-9) -> None:
     """Compare numbers up to rounding: of the largest of their array."""
     a, b = _leaves(actual), _leaves(expected)
     _holds([x.shape for x in a] == [y.shape for y in b], f"{otherwise}: shapes differ")
     for x, y in zip(a, b, strict=True):
         size = max(float(np.abs(y[np.isfinite(y)]).max(initial=0.0)), 1e-9)
-        close = np.allclose(x, y, rtol=tolerance, atol=tolerance * size, equal_nan=True)
+        close = np.allclose(x, y, rtol=max(tolerance, 1e-8), atol=tolerance * size, equal_nan=True)
         _holds(close, f"{otherwise}: {x} where {y} belongs")
 
 

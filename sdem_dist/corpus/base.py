@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,7 +41,7 @@ class OfValues:
         return replace(table, values=self.function(np.asarray(table.values, np.float64)))
 
 
-class BaseCorpus:
+class BaseCorpus(ABC):
     """Documents that are read by position. Subclasses say what is stored."""
 
     rows: np.ndarray | None = None  # stored positions of the documents, int64, ascending; None: all
@@ -59,15 +60,14 @@ class BaseCorpus:
     """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
 
     @property
-    def stored_header(self) -> Header:
-        raise NotImplementedError
+    @abstractmethod
+    def stored_header(self) -> Header: ...
 
     def vocabulary(self) -> list[str] | None:
         """Return the words in the order of their indices; None where columns have no names."""
         return None
 
     def _document_frequency(self) -> np.ndarray | None:
-        """Return that of all documents, where it is stored."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Clustering(ClusterMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
 
 
-class ClusterMixture(WithDensity, Clustering):
+class ClusterMixture(Clustering, WithDensity):  # in this order, for the default of `evaluate_every`
     """Base of mixtures without labels.
 
     alpha -- Observations of the column's mean (and variance) that the prior adds.

@@ -1,5 +1,6 @@
 """Rules for models of tables: steps that stay inside S, judged by the objective; and the paper's own."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +47,9 @@ class TableSteps:
         none = np.zeros((len(counts), 0))
         return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
 
+    @abstractmethod
     def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
         """Return the point after one batch of a lane of some weight, with t documents seen."""
-        raise NotImplementedError
 
 
 def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistics:
@@ -120,8 +121,8 @@ class SafeStep(TableSteps):
         # The rejected point lies on the way that was tried: S is convex, so a part of that way stays inside.
         counts = (1 - SHRINKAGE) * best[0] + SHRINKAGE * state.class_counts
         sums = (1 - SHRINKAGE) * best[0][:, None] * best[1] + SHRINKAGE * state.class_counts[:, None] * state.mu
-        mu, rho = sums / counts[:, None], state.rho * SHRINKAGE
-        return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
+        rho, t = state.rho * SHRINKAGE, state.t + s.weight
+        return state._replace(class_counts=counts, mu=sums / counts[:, None], rho=rho, t=t)
 
     def _moved(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics, rho: float) -> tuple[Any, Any, float]:
         """Return where a round leads: to the mean of its lanes, or one step with their sum."""
@@ -146,8 +147,7 @@ class SafeStep(TableSteps):
         if isinstance(named(sdem.loss), Nll) or state.rho > _STALLED or not ran:
             return False
         penalty = self.penalty(sdem, (state.best_counts, state.best_mu))
-        ended = state.best_objective - penalty
-        return penalty > state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+        return penalty > state.first_loss and state.best_objective - penalty > (1.0 - 1e-3) * state.first_loss
 
     def natural_gradient(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics) -> Point:
         """Return minus the gradient of the summed loss and the prior's share by theta: how N and S move (Theorem 2).
@@ -159,12 +159,11 @@ class SafeStep(TableSteps):
         share = self.prior_scale * s.weight / sdem.n_documents
         # NLL's weights sum to the documents, and pull mu back by as much (equation 11); others' sum to 0.
         pull = s.class_counts.sum() / mass
-        class_step = s.class_counts - pull * counts
         away = variables.centre - model.under_prior(mu, named(sdem.loss))
         nu = variables.prior_weight[variables.variable_of]
         step = s.sums - pull * counts[:, None] * mu + share * nu * away
         prior = share * model.class_alpha * (1.0 - len(counts) * counts / mass)
-        return class_step + prior, step + prior[:, None] * mu
+        return s.class_counts - pull * counts + prior, step + prior[:, None] * mu
 
 
 def safe_step(variables: FeatureModel, at: Point, way: Point, rho: float, radius: float) -> tuple[Any, Any, float]:

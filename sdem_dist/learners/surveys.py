@@ -1,5 +1,6 @@
 """Passes over documents that train nothing: statistics of columns, of words, and random examples of each class."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -16,13 +17,13 @@ _Summary = TypeVar("_Summary")
 _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
-class OnePass(Generic[_Summary, _Batch]):
+class OnePass(ABC, Generic[_Summary, _Batch]):
     """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
 
     cache_key = "as they are"  # prepared documents are the documents
 
-    def init(self) -> _Summary:
-        raise NotImplementedError
+    @abstractmethod
+    def init(self) -> _Summary: ...
 
     def state_fields(self) -> dict[str, Field]:
         summary: Any = self.init()
@@ -34,8 +35,8 @@ class OnePass(Generic[_Summary, _Batch]):
     def prepare(self, documents: _Batch) -> _Batch:
         return documents
 
-    def combine(self, parts: Sequence[_Summary]) -> _Summary:
-        raise NotImplementedError
+    @abstractmethod
+    def combine(self, parts: Sequence[_Summary]) -> _Summary: ...
 
     def update(self, state: _Summary, statistics: _Summary) -> _Summary:
         return self.combine([state, statistics])

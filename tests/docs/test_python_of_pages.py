@@ -272,6 +272,7 @@ def test_curves_of_a_learner_without_a_log_loss(named, toy, counts, tmp_path):
 
 def test_suspects_by_a_classifier_that_draws_nothing(named):
     assert len(ok("suspects", named, "--estimator", NAME, "--json", "-n", "3").splitlines()) == 3
+    assert "KMeans" not in refused("suspects", named, "--estimator", NAME, "--set", "n_clusters=1", code=2)
 
 
 def test_a_search_without_a_space_names_what_it_could_try(named, tmp_path):

@@ -100,8 +100,11 @@ def test_every_parameter_is_documented_once(name):
 
 @each_estimator
 def test_defaults_pass_their_own_checks_and_survive_cloning(name):
-    model = getattr(sdem_dist, name)()
+    model = (cls := getattr(sdem_dist, name))()
     parameters.check(model)
+    for parameter, value in model.get_params().items():  # of the nearest base: no other base's comes before
+        nearest = next(base for base in cls.__mro__ if parameter in base.__dict__.get("__annotations__", ()))
+        assert parameter not in vars(nearest) or value is vars(nearest)[parameter]
     assert clone(model).get_params() == model.get_params()
 
 
