@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from inspect import signature
+from inspect import get_annotations, signature
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_defaults_pass_their_own_checks_and_survive_cloning(name):
     model = (cls := getattr(sdem_dist, name))()
     parameters.check(model)
     for parameter, value in model.get_params().items():  # of the nearest base: no other base's comes before
-        nearest = next(base for base in cls.__mro__ if parameter in base.__dict__.get("__annotations__", ()))
+        nearest = next(base for base in cls.__mro__ if parameter in get_annotations(base))
         assert parameter not in vars(nearest) or value is vars(nearest)[parameter]
     assert clone(model).get_params() == model.get_params()
 
