@@ -115,7 +115,7 @@ def collect(
             continue
         kind_of_ids, rows["ids"] = "positions", np.arange(start, start + n, dtype=np.int64)
         if ids is not None:
-            plain = [v.item() if isinstance(v, np.generic) else v for v in ids]
+            plain = [v.item() if isinstance(v, np.generic) else v for v in getattr(ids, "tolist", ids.__iter__)()]
             if len(plain) != n:
                 raise CorpusError(f"{where} has {n} documents and {len(plain)} ids")
             try:
