@@ -59,6 +59,8 @@ def source_of(
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
         if sample_weight is not None and np.shape(sample_weight) == (len(texts),) and not np.all(sample_weight):
+            if not np.any(sample_weight):
+                raise ValueError("no document has a weight above zero: give some of them a weight")
             texts = np.where(np.asarray(sample_weight) == 0, "", np.asarray(texts, object))
         if settings.kind == "count":
             X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(texts, settings)
@@ -231,6 +233,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         if estimator._weights_are_relative:  # exactly 1 where all are alike
             alike = np.ptp(weights[trained_rows]) == 0
             weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
+        elif target == "labels" and (total := weights.sum()) < len(trained_rows) / 10:
+            problem = f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and weights count documents"
+            warnings.warn(f"{problem} here: priors outweigh them. Divide the weights by their mean", stacklevel=5)
         trained_rows = None if len(trained_rows) == len(weights) else trained_rows
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0

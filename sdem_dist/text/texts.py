@@ -415,11 +415,10 @@ def not_unicode(text: str) -> str | None:
 
 
 def warn_of_lookalikes(labels: Iterable[object]) -> None:
-    """Warn of labels that differ only by the code points that spell the same letters."""
+    """Warn of labels that differ only by spaces around them, or by the code points that spell the same letters."""
     spellings: dict[str, str] = {}
     for label in labels:
-        other = spellings.setdefault(unicodedata.normalize("NFC", label), label) if isinstance(label, str) else label
-        if other != label:
-            two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by Unicode normalisation"
-            problem = f"two labels look alike, and are two classes: {two}"
-            warnings.warn(f"{problem}; write all in one form, such as NFC", stacklevel=2)
+        plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
+        if (other := spellings.setdefault(plain, label) if plain else label) != label:
+            two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalisation"
+            warnings.warn(f"two labels look alike, and are two classes: {two}; write all in one form", stacklevel=2)

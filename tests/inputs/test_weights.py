@@ -75,6 +75,8 @@ def test_weights_are_numbers_of_documents_to_generative_losses(name):
     weighted = outputs(estimator, X, Y, times.astype(float))
     np.testing.assert_allclose(weighted, outputs(estimator, X[again], Y[again], None), rtol=1e-9)
     assert (weighted != outputs(estimator, X, Y, times / 100)).any()
+    with pytest.warns(UserWarning, match="priors outweigh them"):
+        clone(estimator).fit(X, Y, sample_weight=times / 100)
 
 
 @pytest.mark.parametrize("name", ALL)
