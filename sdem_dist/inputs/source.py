@@ -234,7 +234,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
             alike = np.ptp(weights[trained_rows]) == 0
             weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
         elif target == "labels" and (total := weights.sum()) < len(trained_rows) / 10:
-            problem = f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and weights count documents"
+            problem = (
+                f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and weights count documents"
+            )
             warnings.warn(f"{problem} here: priors outweigh them. Divide the weights by their mean", stacklevel=5)
         trained_rows = None if len(trained_rows) == len(weights) else trained_rows
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled

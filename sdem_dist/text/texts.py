@@ -416,7 +416,7 @@ def not_unicode(text: str) -> str | None:
 
 def warn_of_lookalikes(labels: Iterable[object]) -> None:
     """Warn of labels that differ only by spaces around them, or by the code points that spell the same letters."""
-    spellings: dict[str, str] = {}
+    spellings = dict[str, object]()
     for label in labels:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
