@@ -142,6 +142,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
     naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
+    from sdem_dist.calibration import FEW_OF_CLASS
     from sdem_dist.estimators.predictions import EngineClassifier
 
     target, inputs = output or model, () if output is None else (corpus,)
@@ -153,11 +154,11 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
         estimator.calibrate_sets(held_out)
     estimator.save(target)
     sizes = [len(scores) for scores in estimator.set_scores_]
-    n, limit = min(sizes), "no document: it is in every set, whatever the coverage"
-    if n:
-        limit = f"the fewest, {counted(n, 'document')}: above --coverage {n / (n + 1):.4g} it is in every set"
+    few, pooled = sum(size < FEW_OF_CLASS for size in sizes), sum(size for size in sizes if size < FEW_OF_CLASS)
     console.say(f"{target}: {counted(sum(sizes), 'document')}")
-    console.say(f"class {estimator.classes_.tolist()[sizes.index(n)]!r} has {limit}")
+    if few:
+        limit = f"share one threshold, of {counted(pooled, 'document')}: above --coverage {pooled / (pooled + 1):.4g}"
+        console.say(f"{counted(few, 'class', 'classes')} of fewer than {FEW_OF_CLASS} {limit} they are in every set")
 
 
 @click.command(no_args_is_help=True)
