@@ -7,11 +7,11 @@ import json
 import sys
 import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -75,24 +75,20 @@ class LogLines:
             print(line, file=sys.stderr, flush=True)
 
 
-class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
+class ProgressBar(ExitStack):
+    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics.
+
+    As a context it leaves the terminal as it was, also after a training that failed.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         columns, screen = (TextColumn("{task.description}", markup=False), BarColumn()), Console(stderr=True)
-        self._bars = Progress(*columns, console=screen, disable=in_notebook())
+        self._bars = self.enter_context(Progress(*columns, console=screen, disable=in_notebook()))
         self._drawn, self._stage, self._cell = 0.0, cast(StageStarted | None, None), cast(Any, None)
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Leave the terminal as it was, also after a training that failed."""
-        self._bars.stop()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):

@@ -152,13 +152,13 @@ class Checkpoints:
     def write_result(self, run: Json, stage: int, state: Any, values: object) -> None:
         """Publish what a finished stage gave, its state and history, or None and the metrics of a scoring."""
         arrays = {} if state is None else dict(_named(state, "state"))
-        write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(values)})
+        path = self.folder / f"stage-{stage:03d}.sdem"
+        write_archive(path, RESULT, arrays, {"run": run, "result": to_json(values)})
 
     def result(self, run: Json, stage: int, state_type: type[Any] | None = None) -> tuple[Any, Any] | None:
         """Return what `write_result` was given; None where a stage has not finished. A scoring has no state."""
-        if not (path := self._result(stage)).exists():
-            return None
-        return _read(path, RESULT, state_type, "state", run)
+        path = self.folder / f"stage-{stage:03d}.sdem"
+        return _read(path, RESULT, state_type, "state", run) if path.exists() else None
 
     def remove(self, stages: Container[int], keep: int = 0) -> None:
         """Remove the checkpoints of stages, but the newest `keep`."""
@@ -166,9 +166,6 @@ class Checkpoints:
         for path in paths[: len(paths) - keep]:
             with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
                 path.unlink()
-
-    def _result(self, stage: int) -> Path:
-        return self.folder / f"stage-{stage:03d}.sdem"
 
     def _of(self, stages: Container[int]) -> list[Path]:
         """Return the checkpoints of stages, the oldest first."""

@@ -17,7 +17,7 @@ from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from sdem_dist import compat
-from sdem_dist.engine.events import Event, TaskRetried, WorkerJoined, WorkerLost
+from sdem_dist.engine.events import TaskRetried, WorkerJoined, WorkerLost
 from sdem_dist.engine.executor import Executor, Handle, of_this_process
 from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
@@ -50,7 +50,7 @@ class DaskExecutor(Executor):
         self.wait_for_workers = float(patience)
         self.silence = float(dask.config.get("sdem-dist.silence", SILENCE, override_with=silence))
         self.workers: list[str] = []  # addresses when last looked; those that stay keep their position
-        self._events: list[Event] = []
+        self._events = []
         self._disturbed = False
         self._last_look = self._last_running = time.monotonic()
         client.sync(self._look)
@@ -103,11 +103,6 @@ class DaskExecutor(Executor):
 
         in_time = all(self._client.sync(self._while_alive, partial(replied, group)) for group in groups)
         return values if in_time else []
-
-    def drain_events(self) -> list[Event]:
-        events = list(self._events)
-        del self._events[: len(events)]  # others may be appended meanwhile
-        return events
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         self.n_remembered += 1  # the scheduler keeps those behind a result

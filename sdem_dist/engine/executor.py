@@ -86,6 +86,7 @@ class Executor(AbstractContextManager["Executor"]):
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_workers, self._stop = n_threads or len(os.sched_getaffinity(0)), threading.Event()
+        self._events: list[Event] = []  # of workers that come and go
         self._pool: ThreadPoolExecutor | None = None
         if self.n_workers > 1:
             self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
@@ -124,7 +125,9 @@ class Executor(AbstractContextManager["Executor"]):
 
     def drain_events(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last called."""
-        return []
+        latest = list(self._events)
+        del self._events[: len(latest)]  # others may be appended meanwhile
+        return latest
 
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Return ``function(*args)`` of every process: of one of each machine first, whose files others then find.

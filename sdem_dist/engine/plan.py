@@ -38,19 +38,15 @@ class Plan:
     first: int = 0  # number of the first epoch, for a run that goes on from an earlier run's state
 
     def rounds(self, epoch: int) -> int:
-        return self.n_rounds + self._growth(epoch)
+        return self.n_rounds + (self.growth if epoch + self.first == 0 else 0)
 
     def number(self, epoch: int, round_: int) -> int:
-        return epoch * self.n_rounds + round_ + (self._growth(0) if epoch else 0)
+        return epoch * self.n_rounds + round_ + (self.rounds(0) - self.n_rounds if epoch else 0)
 
     def place(self, number: int) -> tuple[int, int]:
         """Return the epoch and the round before which there are `number` rounds."""
-        if number < self.rounds(0):
-            return 0, number
-        return divmod(number - self._growth(0), self.n_rounds)
-
-    def _growth(self, epoch: int) -> int:
-        return self.growth if epoch + self.first == 0 else 0
+        growth = self.rounds(0) - self.n_rounds
+        return divmod(number - growth, self.n_rounds) if number >= self.rounds(0) else (0, number)
 
     @property
     def lane_documents(self) -> int:
@@ -78,7 +74,7 @@ class Plan:
         return np.random.Generator(bits).permuted(ranges, axis=1).T
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
-        growth, epoch = self._growth(epoch), epoch + self.first
+        growth, epoch = self.rounds(epoch) - self.n_rounds, epoch + self.first
         numbers = [round_] * self.n_lanes if growth else self.order(epoch)[round_].tolist()
         spans = [self.range(lane, number, growth) for lane, number in enumerate(numbers)]
         documents = sum(stop - start for start, stop in spans)

@@ -29,6 +29,7 @@ SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
 Value = TypeVar("Value")
 AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # only it looks into states, statistics and prepared documents
+MakeBlock: TypeAlias = Callable[[int, int], Any]  # takes the number of a block and of all blocks
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
 _compiled: set[object] = set()  # what `kernels_of` says of the learners that this process has run
 
@@ -36,19 +37,14 @@ _compiled: set[object] = set()  # what `kernels_of` says of the learners that th
 class TaskTiming(NamedTuple):
     """What one task did."""
 
-    lane: int  # first lane, or -1 for a task that only merged
-    n_lanes: int
-    n_documents: int
-    worker: str  # host and process
+    lane: int = -1  # first lane; a task that only merged has none
+    n_lanes: int = 0
+    n_documents: int = 0
+    worker: str = ""  # host and process
     read: float = 0.0  # seconds of reading and verifying documents, partly while others are mapped
     prepare: float = 0.0  # seconds of preparing them for the learner
     map: float = 0.0  # seconds of the learner's statistics
     merge: float = 0.0  # seconds of combining statistics and updating the state
-
-    @classmethod
-    def of_lanes(cls, lanes: Sequence[Lane], **seconds: float) -> "TaskTiming":
-        n_documents, first = sum(lane.stop - lane.start for lane in lanes), lanes[0].lane if lanes else -1
-        return cls(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **seconds)
 
 
 class TaskResult(NamedTuple):
@@ -114,41 +110,37 @@ def kernels_of(value: object) -> object:
 
 def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
     """Run a learner of this kind on one document, once a process, to compile it; return the `compile_target`."""
-    learner, corpus, lane = inputs.learner, inputs.corpus, Lane(0, 0, 0, 0, 1, 1)
+    learner, lane = inputs.learner, Lane(0, 0, 0, 0, 1, 1)
     if (kind := kernels_of(learner)) not in _compiled:
-        blocks = [TaskResult(initial_block(learner, b, n_blocks)) for b in range(n_blocks)]
+        blocks = [start_block(learner, None, b, n_blocks) for b in range(n_blocks)]
         state = inputs.state(blocks)
-        with naming_bad_document(learner, corpus, state, lane):
-            documents = learner.prepare(corpus.read(0, 1))
+        with naming_bad_document(inputs, state, [lane]):
+            documents = learner.prepare(inputs.corpus.read(0, 1))
             part = TaskResult([learner.map(state, documents, lane)] * 2)
-            update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+            needed = part if n_blocks == 1 else block_of(learner, part, 0, n_blocks)
+            combine(learner, 1, needed, state=blocks[0])
             learner.evaluate(state, [documents])
         _compiled.add(kind)
     return compile_target()
 
 
-def initial_block(learner: AnyWideLearner, block: int, n_blocks: int) -> Any:
-    return learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks)
-
-
-def start_block(make: Callable[[int, int], Any], block: int, n_blocks: int) -> TaskResult:
-    """Return a block of the state at which rounds begin, made where it is needed: initial, read, or a start's."""
-    return TaskResult(make(block, n_blocks))
+def start_block(learner: AnyWideLearner, make: MakeBlock | None, block: int, n_blocks: int) -> TaskResult:
+    """Return a block of the state at which rounds begin, made where it is needed: initial, or by `make`."""
+    if make is not None:
+        return TaskResult(make(block, n_blocks))
+    return TaskResult(learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks))
 
 
 def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
     """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
     seconds, state, learner = dict[str, float](), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], seconds)
-    timed_map = timed(seconds, "map", learner.map)
-
-    def leaf(lane: Lane) -> Any:
-        with naming_bad_document(learner, inputs.corpus, state, lane):
-            return timed_map(state, next(documents), lane)
-
-    leaves = map(leaf, lanes)
-    parts = [reduce(leaves, timed(seconds, "merge", learner.combine), LANES_COMBINED)] if summed else list(leaves)
-    return TaskResult(parts, (TaskTiming.of_lanes(lanes, **seconds),))
+    timed_map, timed_combine = timed(seconds, "map", learner.map), timed(seconds, "merge", learner.combine)
+    leaves = (timed_map(state, next(documents), lane) for lane in lanes)
+    with naming_bad_document(inputs, state, lanes):
+        parts = [reduce(leaves, timed_combine, LANES_COMBINED)] if summed else list(leaves)
+    n_documents, worker = sum(lane.stop - lane.start for lane in lanes), f"{socket.gethostname()}:{os.getpid()}"
+    return TaskResult(parts, (TaskTiming(lanes[0].lane, len(lanes), n_documents, worker, **seconds),))
 
 
 def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: int) -> TaskResult:
@@ -162,7 +154,7 @@ def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult, state: Ta
     started = time.perf_counter()
     value = reduce((item for part in parts for item in part.value), learner.combine, at_once)
     value = [value] if state is None else learner.update(state.value, value)
-    own = TaskTiming.of_lanes((), merge=time.perf_counter() - started)
+    own = TaskTiming(merge=time.perf_counter() - started)
     return TaskResult(value, (*(timing for part in parts for timing in part.timings), own))
 
 
@@ -174,13 +166,13 @@ def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskR
     """Return the state after rounds, all lanes of each in this task; their timings follow in order, two a round."""
     timings: list[TaskTiming] = []
     for lanes in rounds:
-        state = update(inputs.learner, state, map_lanes(inputs, lanes, True, state))
+        state = combine(inputs.learner, 1, map_lanes(inputs, lanes, True, state), state=state)
         timings += state.timings
     return TaskResult(state.value, tuple(timings))
 
 
 @contextmanager
-def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any, lane: Lane) -> Iterator[None]:
+def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) -> Iterator[None]:
     """Raise DocumentError, with the first document that fails alone, for errors not of storage or this package."""
     try:
         with reraise_interrupt():
@@ -188,24 +180,26 @@ def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any,
     except (SdemError, OSError, MemoryError):
         raise
     except Exception as error:
+        learner, corpus = inputs.learner, inputs.corpus
 
-        def fails(start: int, stop: int) -> bool:
+        def fails(lane: Lane) -> bool:
             try:
-                learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
+                learner.map(state, learner.prepare(corpus.read(lane.start, lane.stop)), lane)
             except (SdemError, OSError, MemoryError):
                 raise  # a storage error has no document to blame
             except Exception:  # noqa: BLE001  any: it is the same that brought us here
                 return True
             return False
 
-        failing: tuple[int, int] | None = (lane.start, lane.stop) if fails(lane.start, lane.stop) else None
-        while failing and failing[1] - failing[0] > 1:
-            middle = sum(failing) // 2
-            failing = next((half for half in ((failing[0], middle), (middle, failing[1])) if fails(*half)), None)
-        span = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        what = f"{corpus.place(failing[0]) if failing else span} cannot be trained on: {type(error).__name__}: {error}"
+        lane, parts = replace(lanes[0], stop=lanes[-1].stop), [*lanes]
+        while (failing := next(filter(fails, parts), None)) is not None:
+            lane, middle = failing, (failing.start + failing.stop) // 2
+            parts = [replace(lane, stop=middle), replace(lane, start=middle)] if lane.stop - lane.start > 1 else []
+        what = corpus.place(lane.start)
+        if lane.stop - lane.start > 1:
+            what = f"documents from {what} to {corpus.place(lane.stop - 1)} together"
         where = f"in lane {lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0"
-        raise DocumentError(f"{what} ({where})") from error
+        raise DocumentError(f"{what} cannot be trained on: {type(error).__name__}: {error} ({where})") from error
 
 
 def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> Blocks:

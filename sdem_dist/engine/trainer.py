@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from functools import partial
 from typing import Any, Self, cast
 
 from sdem_dist.compat import compile_target, target_difference
@@ -76,7 +75,23 @@ class Trainer:
 
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
         """Load a finished stage, go on from its checkpoint, or begin it; ModelError: another run's, or too large."""
-        return StageRun(self, self._change(stage), next(self._numbers)).run()
+        run = StageRun(self, self._change(stage), next(self._numbers))
+        checkpoints, record, progress, saved = self.checkpoints, run.record, Progress(), None
+        if checkpoints is not None:
+            for result in self.unsaved:
+                checkpoints.write_result(*result)
+            self.unsaved.clear()
+            checkpoints.remove(range(record.number))
+            if self.resume:
+                if (done := checkpoints.result(run.finished, record.number, record.state_type)) is not None:
+                    return StageResult(*done)
+                if (latest := checkpoints.latest(record, stage.plan.n_epochs)) is not None:
+                    progress, saved, run.best = latest
+                del latest  # a wide state must not be kept twice
+        ended = run.run_rounds(progress, saved)
+        if checkpoints is not None:
+            self.unsaved.append((run.finished, record.number, *ended))
+        return ended
 
     def score(self, name: str, learner: AnyLearner, state: Any) -> dict[str, float]:
         """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
@@ -100,68 +115,27 @@ class StageRun:
     def __init__(self, trainer: Trainer, stage: AnyStage, number: int) -> None:
         self._trainer, self._stage, self._plan, self._executor = trainer, stage, stage.plan, trainer.executor
         plan, learner, n = stage.plan, cast(AnyWideLearner, stage.learner), stage.plan.n_blocks
-        first = rounds.initial_block(learner, 0, n)
+        first = rounds.start_block(learner, None, 0, n).value
         size, n_classes = n * state_bytes(first), getattr(getattr(learner, "model", None), "n_classes", 0)
         budget = cache_bytes(size, n, trainer.executor.memory_bytes(), n_classes)
         self._inputs = TaskInput(learner, trainer.documents if stage.corpus is None else stage.corpus, budget)
         # A resumed run may go further, but only in its last stage.
         settings = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}
         run = identity(stage=stage.name, learner=learner, plan=settings, **trainer.settings)
-        self._finished, self._record = {**run, "n_epochs": plan.n_epochs}, StageRecord(number, run, type(first), n)
+        self.finished, self.record = {**run, "n_epochs": plan.n_epochs}, StageRecord(number, run, type(first), n)
         monitoring = stage.monitoring or (trainer.monitoring if stage.monitored else NOT_EVALUATED)
         if stage.reweighed is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.reweighed(monitoring.validation))
         self._monitoring, self._most_tasks = monitoring, max(MANY_TASKS, size // TASK_BYTES)
-        self._best: Any = None  # the state of the best epoch, in one piece
+        self.best: Any = None  # the state of the best epoch, in one piece
         self._sizes, self._stopped, self._clock = rounds.TaskSizes(plan, trainer.executor), False, 0.0
         # Rounds under way: epoch, numbers, timings block by block (none for a round without documents).
         self._pending: deque[tuple[int, range, list[Handle[tuple[TaskTiming, ...]]]]] = deque()
         # The state before each round under way, of which what a lost worker held is computed again, and the last.
         self._states: deque[Blocks] = deque()
 
-    def run(self) -> StageResult[Any]:
-        trainer, stage, plan, record = self._trainer, self._stage, self._plan, self._record
-        checkpoints, unsaved, progress, saved = trainer.checkpoints, trainer.unsaved, Progress(), None
-        if checkpoints is not None:
-            for result in unsaved:
-                checkpoints.write_result(*result)
-            unsaved.clear()
-            checkpoints.remove(range(record.number))
-            if trainer.resume:
-                if (done := checkpoints.result(self._finished, record.number, record.state_type)) is not None:
-                    return StageResult(*done)
-                if (latest := checkpoints.latest(record, plan.n_epochs)) is not None:
-                    progress, saved, self._best = latest
-                del latest  # a wide state must not be kept twice
-        self._best_epoch, self._seconds, self._history = progress.best_epoch, progress.seconds, [*progress.history]
-        last, monitoring = len(self._history) - 1, self._monitoring
-        is_planned = last < 0 or last == self._best_epoch or monitoring.should_evaluate(last, plan.n_epochs)
-        if monitoring.every > 0 and not is_planned:  # it was evaluated because it was the last
-            self._history[-1] = {name: self._history[-1][name] for name in ("epoch", "seconds")}
-        metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
-        sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
-        first_round, end = plan.number(progress.epoch, progress.round), plan.number(plan.n_epochs, 0)
-        begins = *plan.place(first_round), first_round, end
-        trainer.emit(events.StageStarted(stage.name, record.number, stage.monitored, metrics, *sizes, *begins))
-        if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once a run, in every process
-            started, here = time.perf_counter(), compile_target()
-            targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
-            for other in set() if trainer.compiled else {*targets} - {here}:
-                what = f"a worker compiles its kernels for another processor than this process ({target_difference(other, here)})"
-                bits = (
-                    "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers"
-                )
-                hint = "NUMBA_CPU_NAME=generic in the environment of all makes them the same, and slower"
-                warnings.warn(f"{what}: {bits}; {hint}", stacklevel=2)
-            trainer.compiled.add(kernels)
-            trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
-        ended = self._run_rounds(saved, first_round, end)
-        if checkpoints is not None:
-            unsaved.append((self._finished, record.number, *ended))
-        return ended
-
-    def _run_rounds(self, saved: SavedState | None, number: int, end: int) -> StageResult[Any]:
-        """Run the rounds from `number` to `end`, going on from a saved state if there is one.
+    def run_rounds(self, progress: Progress, saved: SavedState | None) -> StageResult[Any]:
+        """Run the rounds that are left, going on from a saved state if there is one.
 
         ============================  =========================================
         after an epoch's last round   a callback that may stop, an evaluation, the last epoch: nothing stays under way
@@ -171,25 +145,39 @@ class StageRun:
         ============================  =========================================
         """
         trainer, executor, plan, monitoring = self._trainer, self._executor, self._plan, self._monitoring
-        checkpoints, n = trainer.checkpoints, plan.n_blocks
+        checkpoints, name, n, number = trainer.checkpoints, self._stage.name, plan.n_blocks, self._begin(progress)
 
         def get(block: int) -> Any:
             return executor.result(self._states[-1][block]).value
 
         self._states.append(self._first_blocks(saved))
-        n_before = executor.n_remembered
+        n_before, end = executor.n_remembered, plan.number(plan.n_epochs, 0)
         while number < end and not (self._stopped or monitoring.is_exhausted(self._history, self._best_epoch)):
-            epoch, round_ = plan.place(number)
-            left = most = plan.rounds(epoch) - round_
+            epoch, first = plan.place(number)
+            most = left = plan.rounds(epoch) - first
             if checkpoints is not None and checkpoints.every_rounds is not None:
                 most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
-            n_rounds = self._submit(epoch, round_, most)
+            # Submit the next round, or as many as one task should run.
+            if not self._pending:
+                self._clock = time.perf_counter()
+            bundle, most_together = self._sizes.lanes_and_rounds()
+            of_rounds = (plan.lanes(epoch, first + i) for i in range(min(most, most_together)))
+            lanes = list(itertools.takewhile(bool, of_rounds))
+            blocks, timings, n_rounds = self._states[-1], [], max(1, len(lanes))
+            if lanes:  # otherwise there are more rounds than documents
+                blocks = rounds.submit_rounds(self._inputs, plan, executor, blocks, lanes, bundle)
+                # Submitted before the tasks of later rounds, so that they run first, each where its block is: only what
+                # the rounds behind a state took moves to the driver.
+                timings = [executor.submit(getattr, block, "timings") for block in blocks]
+            self._states.append(blocks)
+            self._pending.append((epoch, range(first, first + n_rounds), timings))
             number, ends_epoch = number + n_rounds, n_rounds == left
             evaluates = ends_epoch and monitoring.should_evaluate(epoch, plan.n_epochs)
             saves = checkpoints is not None and checkpoints.should_write(number, ends_epoch)
             cuts = executor.n_remembered - n_before >= self._most_tasks
             may_stop = epoch == plan.n_epochs - 1 or any(getattr(c, "may_stop", False) for c in trainer.callbacks)
             drains = evaluates or saves or cuts or (ends_epoch and may_stop)
+            del blocks, timings  # otherwise they would be alive where `_states` and `_pending` let go of them
             while len(self._pending) > (0 if drains else executor.max_pending_rounds):
                 self._wait_oldest(evaluates)
             if self._pending:
@@ -197,23 +185,50 @@ class StageRun:
             # Time has passed: a checkpoint may be due by now.
             if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
                 progress = Progress(*plan.place(number), self._history, self._best_epoch, self._seconds)
-                saved = checkpoints.write(self._record, progress, get, self._best)
-                trainer.emit(events.CheckpointWritten(self._stage.name, *progress[:2], place(saved.path)))
-                blocks = self._first_blocks(saved) if executor.n_remembered else None
-            else:
-                blocks = rounds.blocks_from_driver(executor, n, get) if cuts else None
-            if blocks is not None:
-                self._states, n_before = deque([blocks]), executor.n_remembered
-                del blocks
-        n_epochs, name = len(self._history), self._stage.name
-        best_epoch = n_epochs if self._best is None else self._best_epoch + 1
+                saved = checkpoints.write(self.record, progress, get, self.best)
+                trainer.emit(events.CheckpointWritten(name, *progress[:2], place(saved.path)))
+                if executor.n_remembered:
+                    self._states, n_before = deque([self._first_blocks(saved)]), executor.n_remembered
+            elif cuts:
+                self._states = deque([rounds.blocks_from_driver(executor, n, get)])
+                n_before = executor.n_remembered
+        n_epochs = len(self._history)
+        best_epoch = n_epochs if self.best is None else self._best_epoch + 1
         reason, why = ("callback", "a callback asked") if self._stopped else ("epochs", "")
         if monitoring.is_exhausted(self._history, self._best_epoch):
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"
         then = f"epoch {best_epoch} is kept" if why else ""
-        trainer.emit(events.StageEnded(name, self._record.number, n_epochs, reason, best_epoch, why, then))
-        return StageResult(self._best if self._best is not None else self._state(last=True), self._history)
+        trainer.emit(events.StageEnded(name, self.record.number, n_epochs, reason, best_epoch, why, then))
+        return StageResult(self.best if self.best is not None else self._state(last=True), self._history)
+
+    def _begin(self, progress: Progress) -> int:
+        """Take up the history, say that the stage starts, have all workers compile; return the first round's number."""
+        trainer, stage, plan, monitoring = self._trainer, self._stage, self._plan, self._monitoring
+        self._best_epoch, self._seconds, self._history = progress.best_epoch, progress.seconds, [*progress.history]
+        last = len(self._history) - 1
+        is_planned = last < 0 or last == self._best_epoch or monitoring.should_evaluate(last, plan.n_epochs)
+        if monitoring.every > 0 and not is_planned:  # it was evaluated because it was the last
+            self._history[-1] = {name: self._history[-1][name] for name in ("epoch", "seconds")}
+        metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
+        sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
+        first_round = plan.number(progress.epoch, progress.round)
+        begins = *plan.place(first_round), first_round, plan.number(plan.n_epochs, 0)
+        trainer.emit(events.StageStarted(stage.name, self.record.number, stage.monitored, metrics, *sizes, *begins))
+        if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once a run, in every process
+            started, here = time.perf_counter(), compile_target()
+            targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
+            for other in set() if trainer.compiled else {*targets} - {here}:
+                warnings.warn(
+                    "a worker compiles its kernels for another processor than this process "
+                    f"({target_difference(other, here)}): the model may differ in its last bits from one trained elsewhere. "
+                    "`sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes them the same, "
+                    "and slower",
+                    stacklevel=2,
+                )
+            trainer.compiled.add(kernels)
+            trainer.emit(events.Compiled(stage.name, time.perf_counter() - started))
+        return first_round
 
     def _first_blocks(self, saved: SavedState | None) -> Blocks:
         """Have the workers read or make a state; what they do not see, or cannot make, the driver sends."""
@@ -222,32 +237,12 @@ class StageRun:
             visible = executor.run_on_all_workers(saved.is_visible)
             if not visible or not all(visible):
                 return rounds.blocks_from_driver(executor, n, lambda b: saved.block(b, n))
-            make: Callable[[int, int], Any] = saved.block
-        elif initial is None or isinstance(initial, MadeByWorkers):
-            make = partial(rounds.initial_block, learner) if initial is None else initial.block
-        else:
+        elif initial is not None and not isinstance(initial, MadeByWorkers):
             state, cut = initial() if callable(initial) else initial, learner.block_of_state if n > 1 else None
             return rounds.blocks_from_driver(executor, n, lambda b: state if cut is None else cut(state, b, n))
+        make = None if (source := saved or initial) is None else source.block
         # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
-        return [executor.submit(rounds.start_block, make, b, n) for b in range(n)]
-
-    def _submit(self, epoch: int, first: int, most: int) -> int:
-        """Submit the next round, or as many of the next `most` as one task should run; return how many."""
-        if not self._pending:
-            self._clock = time.perf_counter()
-        bundle, most_rounds = self._sizes.lanes_and_rounds()
-        numbers = range(first, first + min(most, most_rounds))
-        lanes = list(itertools.takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
-        blocks, timings = self._states[-1], []
-        if lanes:  # otherwise there are more rounds than documents
-            blocks = rounds.submit_rounds(self._inputs, self._plan, self._executor, blocks, lanes, bundle)
-            # Submitted before the tasks of later rounds, so that they run first, each where its block is: only what the
-            # rounds behind a state took moves to the driver.
-            timings = [self._executor.submit(getattr, block, "timings") for block in blocks]
-        n_rounds = max(1, len(lanes))
-        self._states.append(blocks)
-        self._pending.append((epoch, numbers[:n_rounds], timings))
-        return n_rounds
+        return [executor.submit(rounds.start_block, learner, make, b, n) for b in range(n)]
 
     def _wait_oldest(self, evaluates: bool) -> None:
         """Wait for the first rounds under way, those of one task, and tell and record what they did."""
@@ -286,8 +281,8 @@ class StageRun:
         rate = self._plan.n_documents / max(seconds, 1e-9)
         self._stopped = trainer.emit(events.EpochEnded(name, epoch, seconds, rate, metrics))
         if monitoring.is_best(self._history, self._best_epoch):
-            self._best = None  # otherwise there would be two
-            self._best_epoch, self._best = epoch, self._state()
+            self.best = None  # otherwise there would be two
+            self._best_epoch, self.best = epoch, self._state()
 
     def _state(self, *, last: bool = False) -> Any:
         """Return the last state, in one piece; `last`: nobody asks again, and each block is dropped on arrival."""

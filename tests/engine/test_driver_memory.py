@@ -133,13 +133,13 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
-    handle = executor.submit(rounds.start_block, saved.block, 0, 1)
+    handle = executor.submit(rounds.start_block, None, saved.block, 0, 1)
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         executor.wait(handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     np.testing.assert_array_equal(
-        executor.result(executor.submit(rounds.start_block, saved.block, 0, 1)).value.words, state.words
+        executor.result(executor.submit(rounds.start_block, None, saved.block, 0, 1)).value.words, state.words
     )
 
 
@@ -240,7 +240,7 @@ def test_no_task_updates_all_words():
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
         source = rounds.TaskInput(learner, CORPUS, 1 << 28)
-        blocks = [executor.put(rounds.TaskResult(rounds.initial_block(learner, b, 4))) for b in range(4)]
+        blocks = [executor.submit(rounds.start_block, learner, None, b, 4) for b in range(4)]
         rounds.submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
     assert sizes == [7, 8, 7, 8]
 

@@ -18,7 +18,7 @@ from sdem_dist import ClusterError, CorpusError, MultinomialNB, write_corpus
 from sdem_dist.cli import streaming
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
-from sdem_dist.engine.rounds import naming_bad_document
+from sdem_dist.engine.rounds import TaskInput, naming_bad_document
 from sdem_dist.errors import DocumentError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.text import splits
@@ -133,7 +133,8 @@ def test_storage_that_fails_while_a_document_is_looked_for_is_not_the_documents_
         def read(self, start, stop):
             raise OSError("the disk has gone")
 
-    with pytest.raises(OSError, match="gone"), naming_bad_document(Fails(), Storage(), None, Lane(0, 0, 0, 0, 4, 4)):
+    inputs = TaskInput(Fails(), Storage(), 0)
+    with pytest.raises(OSError, match="gone"), naming_bad_document(inputs, None, [Lane(0, 0, 0, 0, 4, 4)]):
         raise ValueError("cannot take this")
 
 
