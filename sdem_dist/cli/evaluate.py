@@ -17,7 +17,7 @@ from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, forma
 from sdem_dist.counted import counted, nearest
 from sdem_dist.errors import ModelError
 from sdem_dist.glossary import named
-from sdem_dist.storage.encoding import null_for_nan
+from sdem_dist.storage.encoding import to_json
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -87,7 +87,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     if full:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if options["as_json"]:
-        click.echo(json.dumps(null_for_nan((report.to_dict() if full else {}) | metrics), allow_nan=False))
+        click.echo(json.dumps(to_json((report.to_dict() if full else {}) | metrics, lambda v: None), allow_nan=False))
     else:
         hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:

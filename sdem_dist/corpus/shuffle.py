@@ -293,8 +293,7 @@ def _write(
                 counts &= np.repeat(contents["weights"] > 0, np.diff(contents["indptr"]))
             words.append(indices if counts.all() else indices[counts])
         folder = parent / f"{shard:05d}"
-        arrays.write_group(folder, attributes)
-        arrays.write_arrays(folder, contents)
+        arrays.write_group(folder, attributes, contents)
         checksums = {name: crc32c(contents[name]) for name in sorted(contents)}
         infos.append(ShardInfo(stop - start, entries.size, str(entries.dtype), checksums))
     return infos, np.concatenate(words)

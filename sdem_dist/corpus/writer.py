@@ -214,9 +214,8 @@ def write_contents(
     if words is not None:
         if (n_words := len(words[1]) - 1) != n_features:
             raise CorpusError(f"the vocabulary has {n_words} words and the documents have {n_features} features")
-        arrays.write_group(root / VOCABULARY)
-        arrays.write_arrays(root / VOCABULARY, {"bytes": words[0], "offsets": words[1]})
-    arrays.write_group(root / SHARDS)
+        arrays.write_group(root / VOCABULARY, {}, {"bytes": words[0], "offsets": words[1]})
+    arrays.write_group(root / SHARDS, {})
     n, n_nonzeros = documents.n_documents, documents.n_nonzeros
     if shard_documents is None:
         # A small corpus is cut finer, so that several workers have something to do, though it takes longer to read.

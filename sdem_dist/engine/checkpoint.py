@@ -18,9 +18,9 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
-from sdem_dist.storage.buckets import is_url, place
+from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import from_json, to_json
-from sdem_dist.storage.publish import check_writable, hidden_folder
+from sdem_dist.storage.publish import check_writable
 
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
@@ -37,7 +37,7 @@ class SavedState(NamedTuple):
     """A state in a checkpoint, to be read block by block wherever its file is seen."""
 
     path: str  # absolute: processes have working directories of their own
-    contents: int | None  # checksum of the file's table of contents: on another machine another file may have its name
+    contents: str | None  # checksum of the file's table of contents: on another machine another file may have its name
     state_type: type[Any]
 
     def is_visible(self) -> bool:
@@ -84,12 +84,10 @@ def checkpoint_folder(folder: str | Path) -> Path:
     folder = place(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with hidden_folder(folder / "checkpoint", "probe"):
-            pass
-        if is_url(folder):
-            check_writable(folder / "checkpoint", error=ModelError)
-    except OSError as error:
-        raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
+        check_writable(folder / "checkpoint", error=ModelError)
+    except (OSError, ModelError) as error:
+        reason = getattr(error.__cause__ or error, "strerror", None) or error
+        raise ModelError(f"cannot keep checkpoints in {folder}: {reason}") from error
     return folder
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sdem_dist.counted import counted, one_line, visible
-from sdem_dist.storage.encoding import null_for_nan
+from sdem_dist.storage.encoding import to_json
 from sdem_dist.table import Table, cell
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Explained:
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON can hold them: None for NaN and infinities."""
         parts = {"topics": [t._asdict() for t in self.topics], "words": [w._asdict() for w in self.words]}
-        return dict(null_for_nan(vars(self) | parts | {"marks": list(self.marks)}))
+        return dict(to_json(vars(self) | parts | {"marks": list(self.marks)}, lambda v: None))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the words with their parts, as a pandas table."""

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,18 +21,14 @@ from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.publish import publish_file
 
+Arrays: TypeAlias = Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]  # by name
 FORMAT_VERSION = 3
 MAX_JSON_BYTES = 64 * 2**20
 DTYPES = {"bool": "BOOL", **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)}}
 DTYPES |= {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
-def write_archive(
-    path: str | Path,
-    kind: str,
-    arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
-    metadata: Mapping[str, object],
-) -> None:
+def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping[str, object]) -> None:
     """Write arrays, of an iterable one before the next is made, and JSON as a file; equal ones make equal files.
 
     Raises ModelError: an array or the metadata cannot be stored, or the disk refuses. What was at `path` stays.
@@ -41,8 +38,7 @@ def write_archive(
         metadata_json = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
-    if len(metadata_json) > MAX_JSON_BYTES // 4:  # as a string in JSON they take more
-        size, limit = len(metadata_json), MAX_JSON_BYTES // 4
+    if (size := len(metadata_json)) > (limit := MAX_JSON_BYTES // 4):  # as a string in JSON they take more
         raise ModelError(f"the metadata take {size:,} bytes as JSON, above {limit:,}", path=path)
 
     def write(partial: Path) -> None:
@@ -129,10 +125,9 @@ def read_archive(
         raise ModelError(f"{what}; not a {kind} file", path=path) from error
 
 
-def contents_checksum(path: str | Path) -> int | None:
+def contents_checksum(path: str | Path) -> str | None:
     """Return the checksum of an archive's table of contents, which holds those of its arrays; None if there is none."""
-    checksum = _preamble(path).get("crc32c", "")
-    return int(checksum) if checksum.isdecimal() else None
+    return _preamble(path).get("crc32c")
 
 
 def is_archive(path: str | Path, kind: str) -> bool:

@@ -17,11 +17,9 @@ from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage.buckets import REQUESTS, is_url
 from sdem_dist.storage.encoding import JsonObject
 
-CNAME = "lz4"
-CLEVEL = 5
-"""A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md."""
-WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
-"""A larger array is cut into chunks of about this many bytes."""
+# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md.
+CNAME, CLEVEL = "lz4", 5
+WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23  # an array above the first is cut into chunks of about the second
 HEADER_BYTES = 16
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -35,9 +33,10 @@ def map_requests(function: Callable[[Job], Result], jobs: Iterable[Job], folder:
         return list(pool.map(function, jobs))
 
 
-def write_group(folder: Path, attributes: Mapping[str, object] | None = None) -> None:
+def write_group(folder: Path, attributes: Mapping[str, object], arrays: Mapping[str, np.ndarray] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "zarr.json").write_bytes(group_json(attributes or {}))
+    (folder / "zarr.json").write_bytes(group_json(attributes))
+    map_requests(lambda item: write_array(folder / item[0], item[1]), (arrays or {}).items(), folder)
 
 
 def group_json(attributes: Mapping[str, object]) -> bytes:
@@ -65,10 +64,6 @@ def read_attributes(folder: Path) -> JsonObject:
         if not isinstance(attributes, dict):
             raise ValueError("its attributes are no JSON object")
         return attributes
-
-
-def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    map_requests(lambda name: write_array(folder / name, arrays[name]), arrays, folder)
 
 
 def write_array(folder: Path, array: np.ndarray) -> None:

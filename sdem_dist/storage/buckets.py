@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from itertools import count
 from pathlib import Path, PosixPath
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -33,12 +32,10 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
-REQUESTS = 16
-"""Objects of a bucket that are read or written at once: each waits for answers."""
+REQUESTS = 16  # objects of a bucket that are read or written at once: each waits for answers
 BLOCK = 4 << 20  # bytes that a reader of an object requests at once
 TRIES = 5  # of what obstore does not retry itself
-Meta: TypeAlias = Mapping[str, Any]
-"""What a bucket tells of an object; ``e_tag`` changes with its content; Google writes by ``version``."""
+Meta: TypeAlias = Mapping[str, Any]  # of an object: ``e_tag`` changes with its content; Google writes by ``version``
 Result = TypeVar("Result")
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
@@ -145,23 +142,22 @@ def _store(bucket: str) -> ObjectStore:
         return _stores[key]
 
 
-def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
+def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result], attempt: int = 1) -> Result:
     """Return what ``send(obstore, connection, name of the object)`` returns, its errors named."""
     bucket, key = split(url)
-    for attempt in count(1):
-        try:
-            connection = _store(bucket)
-            import obstore
+    try:
+        connection = _store(bucket)
+        import obstore
 
-            return send(obstore, connection, key)
-        except Exception as error:
-            cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
-            if not cut_short or attempt == TRIES:  # obstore does not retry where an answer ends in the middle
-                if (cause := named(error, url)) is error:
-                    raise
-                raise cause from None  # obstore's may quote what the server said of the credentials
-            time.sleep(0.1 * 2**attempt)
-    raise AssertionError
+        return send(obstore, connection, key)
+    except Exception as error:
+        cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
+        if not cut_short or attempt == TRIES:  # obstore does not retry where an answer ends in the middle
+            if (cause := named(error, url)) is error:
+                raise
+            raise cause from None  # obstore's may quote what the server said of the credentials
+    time.sleep(0.1 * 2**attempt)
+    return _request(url, send, attempt + 1)
 
 
 def get_with_meta(
@@ -188,10 +184,9 @@ def head(url: str) -> Meta:
         raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
     try:
         return _request(url, lambda o, s, key: o.head(s, key))
-    except FileNotFoundError:
-        raise
-    except (BucketError, OSError):
-        get(url, 0, 1)  # which says why: answers to HEAD have no body
+    except (BucketError, OSError) as error:
+        if not isinstance(error, FileNotFoundError):
+            get(url, 0, 1)  # which says why: answers to HEAD have no body
         raise
 
 
@@ -206,25 +201,24 @@ def put_new(url: str, content: bytes | Path) -> None:
         _request(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
-def put_if(url: str, content: bytes, before: Meta | None) -> Meta:
+def put_if(url: str, content: bytes, before: Meta | None, attempt: int = 1) -> Meta:
     """Write an object if nothing is there (`before` None), or what was before; ChangedError where it is something else.
 
     The content must not occur twice: after a lost answer it tells whether the object is ours.
     """
     tags = {name: before.get(name) for name in ("e_tag", "version")} if before is not None else {}
     mode = "create" if before is None else {name: tag for name, tag in tags.items() if tag is not None}
-    for attempt in count(1):
-        try:
-            return _request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
-        except (ChangedError, OSError) as error:
-            with suppress(OSError):
-                current, meta = get_with_meta(url)
-                if current == content:
-                    return meta
-            if isinstance(error, ChangedError) or attempt == TRIES:
-                raise
-            time.sleep(0.1 * 2**attempt)
-    raise AssertionError
+    try:
+        return _request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
+    except (ChangedError, OSError) as error:
+        with suppress(OSError):
+            current, meta = get_with_meta(url)
+            if current == content:
+                return meta
+        if isinstance(error, ChangedError) or attempt == TRIES:
+            raise
+    time.sleep(0.1 * 2**attempt)
+    return put_if(url, content, before, attempt + 1)
 
 
 def delete(url: str) -> None:

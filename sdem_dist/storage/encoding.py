@@ -22,17 +22,12 @@ def crc32c(array: np.ndarray) -> int:
 
 
 def to_json(value: object, lacking: Callable[[float], object] = lambda v: {"float": str(float(v))}) -> Any:
-    """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for what JSON lacks."""
+    """Return dicts, lists and scalars with ``{"float": name}``, or what `lacking` says, for floats that JSON lacks."""
     if isinstance(value, dict):
         return {name: to_json(v, lacking) for name, v in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(v, lacking) for v in value]
     return lacking(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def null_for_nan(value: object) -> Any:
-    """Return the same with null for what JSON lacks: for other programs."""
-    return to_json(value, lambda v: None)
 
 
 def from_json(value: object) -> Any:

@@ -23,7 +23,7 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c
-from sdem_dist.storage.publish import clear_abandoned, opened, to_disk
+from sdem_dist.storage.publish import FOLDER, clear_abandoned, to_disk
 
 SUMMARY, OWNER = "summary.json", "owner"
 CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 def n_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def in_threads(work: Callable[[Job], Result], jobs: Iterable[Job], n_jobs: int | None) -> Generator[Result, None, None]:
@@ -54,13 +54,13 @@ def in_threads(work: Callable[[Job], Result], jobs: Iterable[Job], n_jobs: int |
 
 
 @contextmanager
-def driver_folder(folder: Path, *, copied: bool = False) -> Iterator[Path]:
-    """Yield `folder` itself, or for a URL a temporary folder of this machine, empty or with copies of the objects."""
+def driver_folder(folder: Path) -> Iterator[Path]:
+    """Yield `folder` itself, or for a URL a temporary folder of this machine with copies of the objects."""
     if not is_url(folder):
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="sdem-") as here:
-        names = buckets.children(str(folder))[1] if copied else ()
+        names = buckets.children(str(folder))[1]
         map_requests(lambda name: Path(here, name).write_bytes((folder / name).read_bytes()), names, folder)
         yield Path(here)
 
@@ -86,8 +86,7 @@ def save_array(path: Path, array: np.ndarray) -> None:
 
 
 def load_array(path: Path) -> np.ndarray:
-    array: np.ndarray = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    return array
+    return np.asarray(np.load(io.BytesIO(path.read_bytes()), allow_pickle=False))
 
 
 def _unique(path: Path) -> Path:
@@ -114,7 +113,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         else:
             clear_abandoned(path.parent, prefix, 32, folder.name)
             folder.mkdir(exist_ok=True, mode=0o700)
-            stack.callback(os.close, descriptor := opened(folder))
+            stack.callback(os.close, descriptor := os.open(folder, FOLDER))
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -138,8 +137,8 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     """Return what ``make(folder)`` returned, now or in an earlier process, after it filled the folder.
 
-    The folder appears whole; one whose files have changed since is made again. Where two processes make it at once, the
-    first wins; both make the same. In a bucket, which keeps checksums itself, the summary comes last.
+    It appears whole, in a bucket by its summary, which comes last. It is made again where a file has changed since. Of
+    two processes that make the same at once the first wins.
     """
 
     def sum_of(summary: JsonObject) -> int:

@@ -26,6 +26,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 """Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opens a folder to lock it
 FLUSHES_AT_A_TIME = 16
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
 _CONTENTS_NAME = re.compile(r"contents-[0-9a-f]{16}")
@@ -60,7 +61,7 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
         folder = path.parent / f"{prefix}{secrets.token_hex(8)}"
         folder.mkdir()
         with suppress(FileNotFoundError):
-            descriptor = opened(folder)
+            descriptor = os.open(folder, FOLDER)
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if folder.exists():
@@ -83,7 +84,7 @@ def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> No
     names = os.listdir(parent) if parent.is_dir() else []
     for folder in (parent / name for name in names if ours.fullmatch(name) and name != but):
         with suppress(OSError):
-            descriptor = opened(folder)
+            descriptor = os.open(folder, FOLDER)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
@@ -91,16 +92,10 @@ def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> No
                 os.close(descriptor)
 
 
-def opened(folder: Path) -> int:
-    """Return a descriptor of a folder, by which it can be locked."""
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-
-
 def publish_file(path: str | Path, write: Callable[[Path], object], *, error: type[SdemError] = SdemError) -> None:
     """Have `write` make a file in a hidden folder beside `path`, flush it, then rename it to `path`, or put it there.
 
-    An OSError about the file, and that the device is full, read-only or failing, is raised as `error`. Whatever else
-    `write` raises passes through. Then a file that was at `path` is untouched and nothing else is left behind.
+    An OSError of the file or its device is raised as `error`. Whatever fails, what was at `path` is untouched then.
     """
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
@@ -206,9 +201,8 @@ def free_space(folder: Path) -> str:
     try:
         return f" ({shutil.disk_usage(folder).free / 1e6:,.0f} MB free in {folder})"
     except OSError:
-        return (
-            f" (the folder {folder} {'cannot be read' if os.path.exists(folder) else 'does not exist: make it first'})"
-        )
+        problem = "cannot be read" if os.path.exists(folder) else "does not exist: make it first"
+        return f" (the folder {folder} {problem})"
 
 
 def _resolved(path: str | Path) -> Path:
@@ -297,6 +291,5 @@ def publish_contents(url: str) -> Iterator[Path]:
 
 def _attributes(root: bytes) -> JsonObject:
     with suppress(ValueError, KeyError, TypeError):
-        attributes = json.loads(root)["attributes"]
-        return attributes if isinstance(attributes, dict) else {}
+        return dict(json.loads(root)["attributes"])
     return {}

@@ -293,7 +293,7 @@ def placed_documents(
 
 def place_split(part: Part, folder: Path, placing: Placing, terms: TermColumns | None, start: int) -> JsonObject:
     def placed(partial_folder: Path) -> JsonObject:
-        with driver_folder(part.folder, copied=True) as here:
+        with driver_folder(part.folder) as here:
             columns, file = None if terms is None else replace(terms, folder=here), partial_folder / "unsorted"
             own = replace(part, folder=here)
             documents, _, n_empty = placed_documents(own, placing, columns, start, file, lambda n: None)

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 import sdem_dist as sd
 from sdem_dist.reports.page import report_page, write_page
 from sdem_dist.reports.reporting import mistakes
-from sdem_dist.storage.encoding import null_for_nan
+from sdem_dist.storage.encoding import to_json
 from sdem_dist.table import Html, Table
 
 ODD = "<b>|\x1b[1m `x` a"
@@ -54,7 +54,7 @@ def test_every_report_has_every_form(case):
     assert "\x1b" not in shown + html and "<b>" not in html and "<i>" not in html
     for table in report.tables():
         assert table.text() in shown and len(table.markdown().splitlines()) == len(table.rows) + 2
-    plain = json.loads(json.dumps(null_for_nan(report.to_dict()), allow_nan=False))
+    plain = json.loads(json.dumps(to_json(report.to_dict(), lambda v: None), allow_nan=False))
     assert plain["documents"] == N and set(report.figures) <= set(plain)
     frame = report.to_frame()
     assert [row[report.kind] for row in plain[report.kinds]] == frame.index.tolist() == list(report.names)

@@ -45,7 +45,7 @@ def test_round_trip(folder, chunk_bytes, monkeypatch):
         for number, shape in enumerate(SHAPES)
     }
     for _ in range(2):  # a task that runs twice writes the same
-        arrays.write_arrays(folder / "child", values)
+        arrays.write_group(folder / "child", {"b": [2]}, values)
     assert arrays.read_attributes(folder / "child") == {"b": [2]}
     kinds = {name: (value.shape, value.dtype.newbyteorder("=")) for name, value in values.items()}
     for name, kind in kinds.items():
@@ -60,7 +60,7 @@ def test_round_trip(folder, chunk_bytes, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_files_are_those_of_zarr(kind, shape, tmp_path):
     array = np.random.default_rng(0).integers(1, 9, shape).astype(kind)
-    arrays.write_group(tmp_path)
+    arrays.write_group(tmp_path, {})
     arrays.write_array(tmp_path / "ours", array)
     root = zarr.open_group(tmp_path, mode="r+")
     lz4 = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
