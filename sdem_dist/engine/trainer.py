@@ -240,7 +240,7 @@ class StageRun:
         elif initial is not None and not isinstance(initial, MadeByWorkers):
             state, cut = initial() if callable(initial) else initial, learner.block_of_state if n > 1 else None
             return rounds.blocks_from_driver(executor, n, lambda b: state if cut is None else cut(state, b, n))
-        make = None if (source := saved or initial) is None else source.block
+        make = getattr(saved or initial, "block", None)
         # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
         return [executor.submit(rounds.start_block, learner, make, b, n) for b in range(n)]
 
