@@ -204,14 +204,12 @@ def test_class_weights_favour_a_class():
         assert found[1] > found[0]
 
 
+COUNTS = {"components": "multinomial"}
 KINDS_OVERLAP = {
     "EM": (sd.EMMixtureClassifier, {"n_epochs": 15}),
     "EM of counts": (sd.EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
     "sdEM": (sd.SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
-    "sdEM of counts": (
-        sd.SdemMixtureClassifier,
-        {"n_epochs": 4, "components": "multinomial", "validation_fraction": 0.1},
-    ),
+    "sdEM of counts": (sd.SdemMixtureClassifier, {**COUNTS, "n_epochs": 4, "validation_fraction": 0.1}),
     "updates": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
     "updates of sparse rows": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
 }

@@ -5,7 +5,6 @@ import math
 from dataclasses import make_dataclass
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference.random_documents import random_counts
@@ -100,15 +99,6 @@ def test_losses_that_are_not_finite(tmp_path):
     assert kept(model, tmp_path / "m").history_ == without_seconds(model)
     silent = sd.MultinomialNB(n_epochs=1, evaluate_every=1).fit(X * 0, Y)
     assert np.isnan(kept(silent, tmp_path / "s").history_[0]["perplexity"])
-
-
-def test_feature_names(tmp_path):
-    frame = pd.DataFrame(X.toarray(), columns=[f"c{i}" for i in range(20)])
-    loaded = kept(sd.MultinomialNB(n_epochs=1).fit(frame, Y), tmp_path / "m")
-    assert list(loaded.feature_names_in_) == list(frame.columns)
-    loaded.predict(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.predict(frame.rename(columns={"c0": "other"}))
 
 
 RNG = np.random.default_rng(0)

@@ -125,10 +125,6 @@ def test_corpora_and_files(tmp_path):
     model = sd.MultiLabelNB().fit(corpus)
     assert tuple(model.classes_) == NAMES
     assert model.evaluate(corpus) == pytest.approx(model.evaluate(X, LISTS))
-    model.save(tmp_path / "a.model")
-    loaded = sd.load_model(tmp_path / "a.model")
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.evaluate(corpus) == model.evaluate(corpus)
     with pytest.raises(sd.CorpusError, match="several labels per document, and MultinomialNB learns one"):
         sd.MultinomialNB().fit(corpus)
     strange = sd.write_corpus(tmp_path / "d", X[:2], [["ant"], ["fox"]])

@@ -1,6 +1,5 @@
 """scikit-learn's own checks of every estimator, and its tools, which do with ours what they do with its own."""
 
-import warnings
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -109,21 +108,17 @@ def expected_failures(estimator) -> dict[str, str]:
     return failures
 
 
-def passes(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
-
-
+@pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures, xfail_strict=True)
 def test_check(estimator, check):
-    passes(estimator, check)
+    check(estimator)
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures, xfail_strict=True)
 def test_check_of_variants(estimator, check):
-    passes(estimator, check)
+    check(estimator)
 
 
 @pytest.mark.parametrize("estimator", [*CHECKED, *VARIANTS], ids=str)

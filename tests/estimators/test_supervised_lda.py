@@ -188,18 +188,17 @@ def test_stopping_on_validation_keeps_the_best():
 def test_what_cannot_be_learned_from(tmp_path):
     plain = sd.write_corpus(tmp_path / "a.zarr", X)
     dense = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
-    with pytest.raises(sd.CorpusError, match="has no targets, which SupervisedLDARegressor needs"):
-        sd.SupervisedLDARegressor().fit(plain)
-    with pytest.raises(sd.CorpusError, match="has no labels"):
-        sd.SupervisedLDAClassifier().fit(plain)
-    with pytest.raises(sd.CorpusError, match="holds dense documents, and LatentDirichletAllocation takes sparse"):
-        sd.LatentDirichletAllocation().fit(dense)
-    with pytest.raises(ValueError, match="write one with"):
-        sd.LatentDirichletAllocation().fit(X, client="somewhere")
-    with pytest.raises(ValueError, match="is a path"):
-        sd.LatentDirichletAllocation().fit(str(tmp_path / "a.zarr"))
-    with pytest.raises(ValueError, match="leave y and sample_weight"):
-        sd.SupervisedLDARegressor().fit(plain, R)
+    classes, numbers, words = sd.SupervisedLDAClassifier(), sd.SupervisedLDARegressor(), sd.LatentDirichletAllocation()
+    for error, fit, said in (
+        (sd.CorpusError, lambda: numbers.fit(plain), "has no targets, which SupervisedLDARegressor needs"),
+        (sd.CorpusError, lambda: classes.fit(plain), "has no labels"),
+        (sd.CorpusError, lambda: words.fit(dense), "holds dense documents, and LatentDirichletAllocation takes sparse"),
+        (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
+        (ValueError, lambda: words.fit(str(tmp_path / "a.zarr")), "is a path"),
+        (ValueError, lambda: numbers.fit(plain, R), "leave y and sample_weight"),
+    ):
+        with pytest.raises(error, match=said):
+            fit()
 
 
 @pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.05), (25_000, 0.05), (250_000, 0.005)])

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
@@ -68,35 +67,6 @@ def test_missing_values_are_summed_out(merge):
     np.testing.assert_allclose(model.predict_joint_log_proba(row)[0], by_hand, rtol=1e-9)
     nothing = model.predict_proba(np.full((1, 4), np.nan))[0]
     np.testing.assert_allclose(nothing, np.exp(model.class_log_prior_), rtol=1e-9)
-
-
-def mixed_table(n=400, seed=5):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    frame = pd.DataFrame(
-        {
-            "size": rng.normal(y, 1.0),
-            "colour": np.where(rng.random(n) < 0.3 + 0.4 * y, "red", rng.choice(["green", "blue"], n)),
-            "visits": rng.poisson(2 + 2 * y),
-            "member": rng.random(n) < 0.3 + 0.3 * y,
-            "waiting": rng.exponential(1.0 + y),
-        }
-    )
-    return frame, np.where(y, "yes", "no")
-
-
-def test_tables_of_mixed_columns():
-    frame, y = mixed_table()
-    kinds = {"visits": "poisson", "waiting": "exponential"}
-    model = sd.MixedNB(kinds=kinds).fit(frame, y)
-    assert [type(b.family).__name__ for b in model.learner_.model.variables.blocks] == [
-        "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
-    ]  # fmt: skip
-    gaussian = sd.GaussianNB(loss="nll").fit(frame[["size", "visits", "waiting"]], y)
-    assert model.score(frame, y) > gaussian.score(frame[["size", "visits", "waiting"]], y)
-    odd = frame.head(3).assign(colour=["red", "violet", None])
-    assert np.isfinite(model.predict_proba(odd)).all()
-    assert model.predict_proba(odd)[1] == pytest.approx(model.predict_proba(odd.assign(colour=None))[1])
 
 
 def test_columns_that_make_one_variable():

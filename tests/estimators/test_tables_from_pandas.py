@@ -20,11 +20,15 @@ def table(n=300, seed=0):
             "visits": pd.array(rng.poisson(2 + 2 * y), "Int64"),
             "member": rng.random(n) < 0.3 + 0.3 * y,
             "grade": pd.Categorical(rng.choice([10, 20, 30], n)),
+            "waiting": rng.exponential(1.0 + y),
         }
     )
     frame.loc[::17, "colour"] = None
     frame.loc[::19, "visits"] = pd.NA
     return frame, np.where(y, "yes", "no")
+
+
+FRAME, Y = table()
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +38,18 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.filterwarnings("error:X .*feature names")
 def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path):
-    frame, y = table()
     stored = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(corpus)
-    memory = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(frame, y)
-    assert list(stored.feature_names_in_) == list(frame.columns)
+    memory = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(FRAME, Y)
+    assert list(stored.feature_names_in_) == list(FRAME.columns)
     assert {i: c.tolist() for i, c in stored.categories_.items()} == {
         1: ["blue", "green", "red"], 3: [False, True], 4: [10, 20, 30],
     }  # fmt: skip
-    np.testing.assert_allclose(stored.predict_proba(frame), memory.predict_proba(frame), rtol=1e-6)
-    assert stored.score(corpus) == stored.score(frame, y) == memory.score(corpus)
+    np.testing.assert_allclose(stored.predict_proba(FRAME), memory.predict_proba(FRAME), rtol=1e-6)
+    assert stored.score(corpus) == stored.score(FRAME, Y) == memory.score(corpus)
     order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
-    np.testing.assert_array_equal(stored.predict_proba(corpus), stored.predict_proba(frame.iloc[order]))
+    np.testing.assert_array_equal(stored.predict_proba(corpus), stored.predict_proba(FRAME.iloc[order]))
     stored.save(tmp_path / "m")
-    np.testing.assert_array_equal(sd.load_model(tmp_path / "m").predict_proba(frame), stored.predict_proba(frame))
+    np.testing.assert_array_equal(sd.load_model(tmp_path / "m").predict_proba(FRAME), stored.predict_proba(FRAME))
 
 
 def test_other_rows_are_numbered_alike(corpus, tmp_path):
@@ -89,51 +92,47 @@ def test_tables_of_numbers(tmp_path):
 
 
 def test_what_cannot_be_a_corpus(tmp_path):
-    frame, y = table()
-    with pytest.raises(sd.CorpusError, match=r"\(colour, member, grade\) are stored with dense=True"):
-        sd.write_corpus(tmp_path / "a", frame, y)
-    with pytest.raises(sd.CorpusError, match="'b' holds values of type int, str"):
-        sd.write_corpus(tmp_path / "a", pd.DataFrame({"b": [1, "x"]}), [0, 1], dense=True)
-    with pytest.raises(sd.CorpusError, match="two columns are named 'a'"):
-        sd.write_corpus(tmp_path / "a", pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], dense=True)
-    with pytest.raises(sd.CorpusError, match=r"a list of rows: pass a matrix, numpy.asarray\(X\)"):
-        sd.write_corpus(tmp_path / "a", [[1, 2, 3], [4, 5, 6]], [0, 1])
-    with pytest.raises(sd.CorpusError, match="X, a generator, is not a matrix"):
-        sd.write_corpus(tmp_path / "a", (row for row in np.ones((2, 2))), [0, 1])
+    twice = pd.DataFrame(np.ones((2, 2)), columns=["a", "a"])
+    for X, y, dense, said in (
+        (FRAME, Y, False, r"\(colour, member, grade\) are stored with dense=True"),
+        (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' holds values of type int, str"),
+        (twice, [0, 1], True, "two columns are named 'a'"),
+        ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass a matrix, numpy.asarray\(X\)"),
+        ((row for row in np.ones((2, 2))), [0, 1], False, "X, a generator, is not a matrix"),
+    ):
+        with pytest.raises(sd.CorpusError, match=said):
+            sd.write_corpus(tmp_path / "a", X, y, dense=dense)
     assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "poisson", "bernoulli", "exponential", Poisson()], ids=str)
 @pytest.mark.parametrize("column", ["colour", "grade"])
 def test_categories_are_not_taken_for_numbers(kind, column, tmp_path):
-    frame, y = table()
     said = rf"kinds: column '{column}' holds categories \((blue, green, red|10, 20, 30)\), and .* is for numbers"
     with pytest.raises(ValueError, match=said):
-        sd.MixedNB(kinds={column: kind}).fit(frame, y)
+        sd.MixedNB(kinds={column: kind}).fit(FRAME, Y)
     with pytest.raises(ValueError, match=said):
-        sd.MixedNB(kinds={column: kind}).fit(sd.write_corpus(tmp_path / "c", frame, y, dense=True))
+        sd.MixedNB(kinds={column: kind}).fit(sd.write_corpus(tmp_path / "c", FRAME, Y, dense=True))
 
 
 def test_categories_may_be_called_categorical_and_booleans_numbers():
-    frame, y = table()
-    named = sd.MixedNB(kinds={"colour": Categorical(3), "grade": "categorical"}, loss="nll").fit(frame, y)
-    plain = sd.MixedNB(loss="nll").fit(frame, y)
-    np.testing.assert_allclose(named.predict_proba(frame), plain.predict_proba(frame))
-    always = frame.assign(member=True)
-    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(always, y)  # True is 1 though nothing else occurs
+    named = sd.MixedNB(kinds={"colour": Categorical(3), "grade": "categorical"}, loss="nll").fit(FRAME, Y)
+    plain = sd.MixedNB(loss="nll").fit(FRAME, Y)
+    np.testing.assert_allclose(named.predict_proba(FRAME), plain.predict_proba(FRAME))
+    always = FRAME.assign(member=True)
+    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(always, Y)  # True is 1 though nothing else occurs
     assert (model.predict_proba(always) != model.predict_proba(always.assign(member=False))).any()
 
 
 def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
-    frame, y = table()
-    objects = frame.assign(size=frame["size"].astype(object).where(frame["size"].notna(), None))
-    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(objects, y)
+    objects = FRAME.assign(size=FRAME["size"].astype(object).where(FRAME["size"].notna(), None))
+    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(objects, Y)
     assert 0 not in model.categories_
     np.testing.assert_array_equal(
-        model.predict_proba(objects), sd.MixedNB(kinds=KINDS, loss="nll").fit(frame, y).predict_proba(frame)
+        model.predict_proba(objects), sd.MixedNB(kinds=KINDS, loss="nll").fit(FRAME, Y).predict_proba(FRAME)
     )
     counts = pd.DataFrame({"n": pd.Series([1, 2.5, None, 4] * 10, dtype=object)})
-    assert np.isnan(sd.write_corpus(tmp_path / "o", counts, y[:40], dense=True).read(0, 40).values).sum() == 10
+    assert np.isnan(sd.write_corpus(tmp_path / "o", counts, Y[:40], dense=True).read(0, 40).values).sum() == 10
 
 
 @pytest.mark.parametrize(("column", "said"), [
@@ -144,37 +143,46 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*turn the column into one of these"),
 ], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
-    frame, y = table()
     with pytest.raises(ValueError, match=said):
-        sd.MixedNB().fit(frame.assign(when=column), y)
+        sd.MixedNB().fit(FRAME.assign(when=column), Y)
 
 
 def test_columns_are_told_apart_by_their_names():
-    frame, y = table()
-    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(frame, y)
-    for other in (frame[frame.columns[::-1]], frame.drop(columns="grade")):
+    model = sd.MixedNB(kinds=KINDS, loss="nll").fit(FRAME, Y)
+    for other in (FRAME[FRAME.columns[::-1]], FRAME.drop(columns="grade")):
         with pytest.raises(ValueError, match="feature names should match"):
             model.predict(other)
     with pytest.raises(ValueError, match="two columns are named 'size'"):
-        sd.MixedNB(loss="nll").fit(frame.rename(columns={"grade": "size"}), y)
+        sd.MixedNB(loss="nll").fit(FRAME.rename(columns={"grade": "size"}), Y)
 
 
 def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
-    frame, y = table()
-    model = sd.MixedNB(kinds=KINDS, n_epochs=2).fit(frame, y)
+    model = sd.MixedNB(kinds=KINDS, n_epochs=2).fit(FRAME, Y)
     with pytest.raises(ValueError, match="column 'size' must hold numbers: could not convert string to float: 'big'"):
-        model.predict(frame.assign(size="big"))
+        model.predict(FRAME.assign(size="big"))
     for column, values, said in (
         ("colour", 3, "'colour' holds values of type number, and held str"),
         ("grade", "20", "'grade' holds values of type str, and held number"),
-        ("member", frame["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
+        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
     ):
         with pytest.raises(ValueError, match=said):
-            model.predict(frame.assign(**{column: values}))
+            model.predict(FRAME.assign(**{column: values}))
     with pytest.raises(sd.CorpusError, match="'colour' holds values of type number"):
-        sd.write_corpus(tmp_path / "o", frame.assign(colour=3), y, dense=True, vectorizer=corpus.header.vectorizer)
-    same = model.predict_proba(frame)
-    for column, values in (("grade", frame["grade"].astype(float)), ("member", frame["member"].astype(object))):
-        np.testing.assert_array_equal(model.predict_proba(frame.assign(**{column: values})), same)
+        sd.write_corpus(tmp_path / "o", FRAME.assign(colour=3), Y, dense=True, vectorizer=corpus.header.vectorizer)
+    same = model.predict_proba(FRAME)
+    for column, values in (("grade", FRAME["grade"].astype(float)), ("member", FRAME["member"].astype(object))):
+        np.testing.assert_array_equal(model.predict_proba(FRAME.assign(**{column: values})), same)
     for nothing in (np.nan, None, "violet"):
-        assert model.predict(frame.assign(colour=nothing)).shape == y.shape
+        assert model.predict(FRAME.assign(colour=nothing)).shape == Y.shape
+
+
+def test_tables_of_mixed_columns():
+    model = sd.MixedNB(kinds={"visits": "poisson", "waiting": "exponential"}).fit(FRAME, Y)
+    assert [type(b.family).__name__ for b in model.learner_.model.variables.blocks] == [
+        "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
+    ]  # fmt: skip
+    numbers = FRAME[["size", "visits", "waiting"]].astype(float)
+    assert model.score(FRAME, Y) > sd.GaussianNB(loss="nll").fit(numbers, Y).score(numbers, Y)
+    odd = FRAME.head(3).assign(colour=["red", "violet", None])
+    assert np.isfinite(model.predict_proba(odd)).all()
+    assert model.predict_proba(odd)[1] == pytest.approx(model.predict_proba(odd.assign(colour=None))[1])

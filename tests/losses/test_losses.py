@@ -154,11 +154,6 @@ def test_posterior_near_one_is_not_lost_to_cancellation():
     assert weights[0] == largest == pytest.approx(np.exp(-50), rel=1e-12)
 
 
-def test_marginal_is_the_logarithm_of_the_sum():
-    scores = np.log(np.array([[0.1, 0.2, 0.3], [1e-3, 1e-3, 1e-3]]))
-    np.testing.assert_allclose(losses.marginal_log_likelihood(scores), np.log([0.6, 3e-3]))
-
-
 def test_costs_stand_inside_the_maximum():
     scores, labels = np.array([[3.0, 2.0, 0.0]] * 2), np.array([0, 1])
     # label 0: the strongest rival is 1, but taking 0 for 2 costs so much more that 2 is the worst
@@ -191,13 +186,8 @@ def test_the_ends_of_a_blend_are_its_losses():
     (lambda: losses.kernel_form(SimpleNamespace(value=None, weights=None), 3), ValueError, "of your own"),
     (lambda: Blend(Hinge(), 2.0), ValueError, "share"),
     (lambda: Blend("hinge"), TypeError, "other"),
+    *((lambda margin=m: Hinge(margin), ValueError, "margin") for m in (np.nan, np.inf, -3.0, True, "2", None)),
 ])  # fmt: skip
 def test_what_is_no_loss_is_refused(make, error, match):
     with pytest.raises(error, match=match):
         make()
-
-
-@pytest.mark.parametrize("margin", [np.nan, np.inf, -3.0, True, "2", None])
-def test_a_margin_is_a_finite_number(margin):
-    with pytest.raises(ValueError, match="margin"):
-        losses.Hinge(margin)
