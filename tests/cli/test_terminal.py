@@ -109,10 +109,9 @@ def test_letters_that_the_terminal_does_not_have(desk):
 
 
 FAILURES = [
-    (MemoryError("Unable to allocate 59.6 GiB"), "", 1, "not enough memory"),
-    (MemoryError("Unable to allocate 59.6 GiB"), "", 1, "59.6 GiB"),
-    (KeyboardInterrupt(), "", 130, "nothing of the run was kept"),
-    (KeyboardInterrupt(), "--checkpoint run", 130, "--resume goes on from"),
+    (MemoryError("Unable to allocate 59.6 GiB"), "", 1, ["not enough memory", "59.6 GiB"]),
+    (KeyboardInterrupt(), "", 130, ["nothing of the run was kept"]),
+    (KeyboardInterrupt(), "--checkpoint run", 130, ["--resume goes on from"]),
 ]
 
 
@@ -123,7 +122,7 @@ def test_what_stops_a_training_is_said(desk, monkeypatch, failure, options, code
 
     monkeypatch.setattr(MultinomialNB, "fit", fit)
     shown = refused(f"train posts.zarr m {options}", code=code)
-    assert said in shown and "Aborted" not in shown
+    assert all(words in shown for words in said) and "Aborted" not in shown
     assert ("nothing of the run was kept" in shown) == (code == 130 and not options)
 
 

@@ -59,8 +59,8 @@ def test_the_line_of_a_training_says_what_was_trained_and_what_of(desk):
     assert line.endswith(": MultinomialNB, loss hinge, 1 epoch\n")  # metrics of training cost as much as it
     line = ok("train plain.tsv m --quiet --overwrite")
     assert f"loss {load_model('m').learner_.loss}" in line
-    line = ok("train posts.zarr n --estimator EMMixtureClassifier --epochs 4 --validation test.zarr"
-              " --set validation_fraction=0.5")  # fmt: skip
+    held_out = "--validation test.zarr --set validation_fraction=0.5"
+    line = ok(f"train posts.zarr n --estimator EMMixtureClassifier --epochs 4 {held_out}")
     for documents in ("training documents", "a held-out part of the training documents", "held-out documents"):
         assert f"; {documents}: accuracy" in line
     shown = ok("inspect n")

@@ -39,7 +39,6 @@ SLOW = ("guide/choose.md", "guide/clusters.md", "guide/topics.md", "guide/train.
 GATEWAY = "from dask_gateway"
 """Needs a server: tests/cluster/test_gateway.py has one."""
 WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goal", "match", "team", "minute", "last"]}
-TABLES_OF_PANDAS = {"MixedNB"}
 
 
 def documents(n: int, seed: int) -> tuple[list[str], list[str]]:
@@ -190,8 +189,6 @@ def examples_of(name: str) -> list[doctest.DocTest]:
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_examples_say_what_happens(name):
-    if name in TABLES_OF_PANDAS:
-        pytest.importorskip("pandas")
     said: list[str] = []
     for test in examples_of(name):
         with warnings.catch_warnings():

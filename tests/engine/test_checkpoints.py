@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from engine.conftest import killing
 from reference.random_documents import random_counts
 from reference.trained_bits import Stop, bits
 
@@ -20,28 +21,19 @@ SETTINGS = {
 }
 
 
-class StopAfter:
-    """A callback that raises at the end of a round, as a lost machine would."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def __call__(self, event) -> None:
-        if isinstance(event, RoundEnded):
-            self.rounds -= 1
-            if self.rounds == 0:
-                raise Stop
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    path = tmp_path_factory.mktemp("checkpoints") / "corpus"
-    return write_corpus(path, X, Y, shard_documents=64)
+    return write_corpus(tmp_path_factory.mktemp("checkpoints") / "corpus", X, Y, shard_documents=64)
 
 
 @pytest.fixture(scope="module")
 def held_out(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("checkpoints") / "held-out", *HELD_OUT)
+
+
+def after(rounds: int):
+    """Return a callback that raises at the end of a round, as a lost machine would."""
+    return killing((RoundEnded, "train", rounds))
 
 
 def model(name: str, **more) -> MultinomialNB:
@@ -58,7 +50,7 @@ def test_patience_goes_on_counting_with_the_bits_of_an_uninterrupted_run(stop, e
     whole = fit("patience", corpus, held_out)
     assert 3 < whole.n_iter_ < 40
     with pytest.raises(Stop):
-        fit("patience", corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, callbacks=[StopAfter(stop)])
+        fit("patience", corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, callbacks=[after(stop)])
     resumed = fit("patience", corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, resume=True, n_jobs=2)
     assert bits(resumed) == bits(whole)
 
@@ -103,17 +95,16 @@ def test_other_documents_are_refused(corpus, held_out, tmp_path):
 
 def test_other_validation_documents_are_refused_where_they_decide(corpus, held_out, tmp_path):
     with pytest.raises(Stop):
-        fit("patience", corpus, held_out, checkpoint=tmp_path, callbacks=[StopAfter(7)])
+        fit("patience", corpus, held_out, checkpoint=tmp_path, callbacks=[after(7)])
     with pytest.raises(ModelError, match="other settings"):
         fit("patience", corpus, corpus, checkpoint=tmp_path, resume=True)
 
 
 def test_what_decides_nothing_may_change(corpus, held_out, tmp_path):
     with pytest.raises(Stop):
-        fit("mean", corpus, checkpoint=tmp_path, callbacks=[StopAfter(7)])
-    resumed = model("mean", evaluate_every=0, n_jobs=2).fit(
-        corpus, validation=held_out, checkpoint=tmp_path, resume=True
-    )
+        fit("mean", corpus, checkpoint=tmp_path, callbacks=[after(7)])
+    resumed = model("mean", evaluate_every=0, n_jobs=2)
+    resumed.fit(corpus, validation=held_out, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(resumed.state_.words, fit("mean", corpus).state_.words)
 
 

@@ -39,11 +39,7 @@ class Elsewhere(Executor):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.n_remembered = self.alive = self.most = 0
-
-    def submit(self, function, *args, affinity=None):
-        self.n_remembered += 1
-        return super().submit(function, *args, affinity=affinity)
+        self.alive = self.most = 0
 
     def result(self, handle):
         value = copy.deepcopy(super().result(handle))
@@ -51,33 +47,24 @@ class Elsewhere(Executor):
             words = value.value.words
             self.alive += len(words)
             self.most = max(self.most, self.alive)
-            weakref.finalize(words, self._dead, len(words))
+            weakref.finalize(words, self.forget, len(words))
         return value
 
-    def _dead(self, n_words: int) -> None:
+    def forget(self, n_words: int) -> None:
         self.alive -= n_words
 
 
-def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
-    settings = {name: more.pop(name) for name in ("patience", "evaluate_every", "n_jobs") if name in more}
-    settings |= {"n_lanes": 4, "rounds_per_epoch": 2, **PAPER}
-    model = MultinomialNB(n_epochs=4, n_blocks=n_blocks, **settings)
-    return model.fit(X, Y, **more)
-
-
-@pytest.fixture
-def elsewhere(monkeypatch) -> Elsewhere:
-    executor = Elsewhere()
-    monkeypatch.setattr(running, "Executor", lambda *_: executor)
-    return executor
-
-
 @pytest.mark.parametrize("patience", [None, 1])
-def test_one_block_at_a_time(elsewhere, patience, tmp_path):
-    more = {} if patience is None else {"patience": patience, "validation": (X[:50], Y[:50])}
-    straight = bits(fitted(**more))
-    elsewhere.most = 0
-    assert bits(fitted(checkpoint=tmp_path, checkpoint_rounds=1, **more)) == straight
+def test_one_block_at_a_time(patience, tmp_path, monkeypatch):
+    elsewhere = Elsewhere()
+    monkeypatch.setattr(running, "Executor", lambda *_: elsewhere)
+
+    def fitted(**more):
+        model = MultinomialNB(n_epochs=4, n_blocks=N_BLOCKS, n_lanes=4, rounds_per_epoch=2, patience=patience, **PAPER)
+        return model.fit(X, Y, validation=patience and (X[:50], Y[:50]), **more)
+
+    straight, elsewhere.most = bits(fitted()), 0
+    assert bits(fitted(checkpoint=tmp_path, checkpoint_rounds=1)) == straight
     assert elsewhere.most == N_WORDS // N_BLOCKS and elsewhere.alive == 0
 
 
@@ -100,8 +87,12 @@ def test_no_task_carries_the_model(client, corpus, n_blocks, settings, tmp_path)
     assert len(largest) == 6 and max(largest) < 10_000 < model.state_.words.nbytes / 40
 
 
-def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
-    state = MultinomialNB(n_epochs=1).fit(X, Y).state_
+@pytest.fixture(scope="module")
+def state():
+    return MultinomialNB(n_epochs=1).fit(X, Y).state_
+
+
+def test_a_worker_that_does_not_see_the_file_says_so(state, tmp_path):
     kept = Checkpoints(tmp_path / "run")
     found = [kept.write(RECORD, Progress(epoch), lambda _: state, None) for epoch in (1, 2)]
     assert found[0].is_visible() and found[1].is_visible()
@@ -114,8 +105,7 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
         found[1].block(0, 1)
 
 
-def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path):
-    state = MultinomialNB(n_epochs=1).fit(X, Y).state_
+def test_storage_that_hiccups_is_not_taken_for_another_file(state, tmp_path):
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     Path(saved.path).unlink()
     Path(saved.path).symlink_to("/proc/self/mem")  # any read of its first bytes fails
@@ -125,11 +115,11 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path):
     assert caught.value.errno == errno.EIO and not isinstance(caught.value, ModelError)
 
 
-def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path):
+def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, state, tmp_path):
     from sdem_dist.engine.dask import TRIES, DaskExecutor
     from sdem_dist.engine.events import TaskRetried
 
-    executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y).state_
+    executor = DaskExecutor(client)
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
@@ -138,9 +128,8 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
         executor.wait(handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
-    np.testing.assert_array_equal(
-        executor.result(executor.submit(rounds.start_block, None, saved.block, 0, 1)).value.words, state.words
-    )
+    found = executor.result(executor.submit(rounds.start_block, None, saved.block, 0, 1))
+    np.testing.assert_array_equal(found.value.words, state.words)
 
 
 @pytest.mark.parametrize("there", ["nothing", "another file"])

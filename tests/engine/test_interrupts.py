@@ -94,16 +94,10 @@ def test_threads_end_between_compiled_calls():
         executor.result(task)
 
 
-def within_a_call(cause):
-    with reraise_interrupt():
+@pytest.mark.parametrize(("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (ValueError(), SystemError)])
+def test_an_interrupt_within_a_compiled_call_is_one(cause, raised):
+    with pytest.raises(raised, match="result" if raised is SystemError else None), reraise_interrupt():
         raise SystemError("returned a result with an exception set") from cause
-
-
-def test_an_interrupt_within_a_compiled_call_is_one():
-    with pytest.raises(KeyboardInterrupt):
-        within_a_call(KeyboardInterrupt())
-    with pytest.raises(SystemError, match="result"):
-        within_a_call(ValueError())
 
 
 SCRIPT = """

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from engine.conftest import killing
 from reference.random_documents import random_counts
 from reference.trained_bits import Stop
 
@@ -109,20 +110,6 @@ def begun() -> list[tuple[str, int, int]]:
     rounds = [(name, epoch, round_) for name, epoch, round_, lane in WORK if lane == 3]
     WORK.clear()
     return rounds
-
-
-def killing(at: tuple[type, str, int]):
-    """Return a callback that ends the driver at the n-th event of a kind and stage."""
-    kind, stage, count = at
-    seen = []
-
-    def callback(event) -> None:
-        if isinstance(event, kind) and event.stage == stage:
-            seen.append(event)
-            if len(seen) == count:
-                raise Stop
-
-    return callback
 
 
 POINTS = [

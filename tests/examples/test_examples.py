@@ -30,12 +30,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run_script
 
 
-@pytest.fixture
-def few_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = {name: docstrings.PACKAGES[name] for name in ("distributed", "rich")}  # reading all eight takes seconds
-    monkeypatch.setattr(docstrings, "PACKAGES", two)
-
-
 def sentences(seed: int) -> list[tuple[str, str]]:
     """Return 90 labelled documents whose classes have words of their own, and share others."""
     draw = np.random.default_rng(seed)
@@ -106,9 +100,10 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...], list[Pattern]]] = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.usefixtures("few_docstrings")
 def test_a_script_runs_on_little_data(script, run, corpora, tmp_path, monkeypatch):
     kind, files, patterns = SCRIPTS[script]
+    two = {name: docstrings.PACKAGES[name] for name in ("distributed", "rich")}  # reading all eight takes seconds
+    monkeypatch.setattr(docstrings, "PACKAGES", two)
     if kind:
         monkeypatch.setenv("SDEM_CORPORA", str(corpora[kind]))
     where = ["--corpora", corpora[kind]] if kind in ("classes", "stars") else []

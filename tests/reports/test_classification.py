@@ -86,9 +86,10 @@ def test_classes_without_documents_are_counted():
     assert "never predicted" not in ClassificationReport(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
 
 
-@pytest.mark.parametrize(
-    "kind", [sd.MultinomialNB, sd.GaussianNB, sd.EMMixtureClassifier, sd.MultiplicativeMixtureClassifier]
-)
+KINDS = [sd.MultinomialNB, sd.GaussianNB, sd.EMMixtureClassifier, sd.MultiplicativeMixtureClassifier]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_classifier_measures_what_its_report_does(kind, tmp_path):
     y = RNG.integers(0, 3, 90)
     counts = kind is sd.MultinomialNB

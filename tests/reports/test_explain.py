@@ -21,10 +21,8 @@ RNG = np.random.default_rng(0)
 TOPICS = {"sport": "goal match team score", "money": "bank share profit market", "food": "salt bread oven taste"}
 LABELS = list(TOPICS) * 40
 TEXTS = [" ".join(RNG.choice([*TOPICS[label].split(), "the", "of", "and"], 9)) for label in LABELS]
-NEW = [
-    "The goal of the bank, and the TEAM", "salt", "", "unknown words only",
-    "bread <script>alert('x')</script> \x1b[31m goal",
-]  # fmt: skip
+NASTY = "bread <script>alert('x')</script> \x1b[31m goal"
+NEW = ["The goal of the bank, and the TEAM", "salt", "", "unknown words only", NASTY]
 MODELS = {
     "hinge": sd.MultinomialNB(),
     "counts": sd.MultinomialNB(loss="nll"),
@@ -217,7 +215,5 @@ def test_parts_that_round_to_nothing_are_not_shown():
     small = replace(faint, words=(words[0], WordPart("faint", 1.0, 1e-4), WordPart("fainter", 1.0, 1e-5)))
     rows = [line.split() for line in str(replace(small, text=None)).splitlines()]
     assert ["w0", "+0.004", "1"] in rows and ["2", "other", "words", "+0.000"] in rows
-    number = NumberExplanation(
-        prediction=0.004, mean=0.002, words=(WordPart("w0", 1.0, 4e-6),), text="w0", marks=((0, 2, 4e-6),)
-    )
-    assert "[w0 +4e-06]" in str(number)
+    one = {"words": (WordPart("w0", 1.0, 4e-6),), "text": "w0", "marks": ((0, 2, 4e-6),)}
+    assert "[w0 +4e-06]" in str(NumberExplanation(prediction=0.004, mean=0.002, **one))

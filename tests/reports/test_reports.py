@@ -24,13 +24,11 @@ Y = RNG.integers(0, 2, N)
 NAMES = np.array([ODD, "other"])[Y]
 X = RNG.poisson(0.8 + 0.7 * (np.arange(6) % 2 == Y[:, None]))
 NUMBERS = X[:, 0] + RNG.normal(size=N)
+SETS = [ODD, "b"], [ODD]
 CASES = {
     "classes": (sd.MultinomialNB(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
     "table": (sd.GaussianNB(), {"X": X.astype(float), "y": NAMES, "dense": True}),
-    "labels": (
-        sd.MultiLabelNB(n_epochs=1),
-        {"y": [[ODD] if label else [ODD, "b"] for label in Y], "vocabulary": WORDS},
-    ),
+    "labels": (sd.MultiLabelNB(n_epochs=1), {"y": [SETS[label] for label in Y], "vocabulary": WORDS}),
     "numbers": (sd.SupervisedLDARegressor(n_components=2, n_epochs=1), {"targets": NUMBERS, "vocabulary": WORDS}),
     "dense numbers": (sd.GaussianRegressor(), {"X": np.column_stack([X, NUMBERS]), "dense": True}),
     "clusters": (sd.MultinomialMixture(3, n_init=1, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
@@ -142,13 +140,14 @@ import sdem_dist as sd
 from sdem_dist.text import Reading
 _ = sd.ingest("posts.jsonl", "posts.zarr", reading=Reading(label="kind", text="body"))
 """
+BAR = ["<progress", 'value="2" max="2"', "epoch 2"]
 CELLS = {
-    "corpus": "corpus = sd.open_corpus('posts.zarr'); corpus",
-    "bar": "model = sd.MultinomialNB(n_epochs=2, validation_fraction=0, verbose=True); model.fit(corpus);",
-    "estimator": "model",
-    "report": "model.report(corpus)",
-    "explanations": "model.explain(['a <i>goal</i>', 'the bank'])",
-    "topics": "sd.LatentDirichletAllocation(2, n_epochs=1).fit(corpus).topics()",
+    "corpus = sd.open_corpus('posts.zarr'); corpus": ["<table>", "60", "&lt;b&gt;sport", "money"],
+    "model = sd.MultinomialNB(n_epochs=2, validation_fraction=0, verbose=True); model.fit(corpus);": BAR,
+    "model": ["MultinomialNB", "n_epochs"],
+    "model.report(corpus)": ["<table>", "macro-F1", "&lt;b&gt;sport"],
+    "model.explain(['a <i>goal</i>', 'the bank'])": ["<mark", "goal", "money"],
+    "sd.LatentDirichletAllocation(2, n_epochs=1).fit(corpus).topics()": ["<table>", "goal", "bank"],
 }
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = [
@@ -164,12 +163,10 @@ def shown(tmp_path_factory):
     kinds = ("<b>sport", "goal match"), ("money", "bank share")
     rows = [{"kind": kinds[i % 2][0], "body": f"{kinds[i % 2][1]} <i>word{i % 7}</i>"} for i in range(60)]
     (folder / "posts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, *CELLS.values())]
+    cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, *CELLS)]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    run = nbclient.NotebookClient(
-        notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": folder}}
-    )
-    run.execute()
+    where = {"metadata": {"path": folder}}
+    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources=where).execute()
     found = {}
     for name, cell in zip(CELLS, notebook.cells[1:], strict=True):
         assert not any(output.output_type == "error" for output in cell.outputs)
@@ -178,14 +175,7 @@ def shown(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize(("cell", "said"), [
-    ("corpus", ["<table>", "60", "&lt;b&gt;sport", "money"]),
-    ("bar", ["<progress", 'value="2" max="2"', "epoch 2"]),
-    ("estimator", ["MultinomialNB", "n_epochs"]),
-    ("report", ["<table>", "macro-F1", "&lt;b&gt;sport"]),
-    ("explanations", ["<mark", "goal", "money"]),
-    ("topics", ["<table>", "goal", "bank"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("cell", "said"), CELLS.items())
 def test_a_cell_shows_itself(shown, cell, said):
     html, plain = shown[cell]
     assert all(part in html for part in said), html[:2000]
@@ -205,18 +195,16 @@ def page(tmp_path_factory):
     (folder / "d.tsv").write_text("".join(f"{names[k]}\t{text}\n" for k, text in zip(labels, texts, strict=True)))
     sd.ingest(folder / "d.tsv", folder / "d.zarr", keep_text=True)
     corpus = sd.open_corpus(folder / "d.zarr")
-    write_page(
-        folder / "report.html", "A report", report_page(sd.MultinomialNB().fit(corpus), corpus, "model", "texts")
-    )
+    parts = report_page(sd.MultinomialNB().fit(corpus), corpus, "model", "texts")
+    write_page(folder / "report.html", "A report", parts)
     return folder / "report.html"
 
 
 def shown_page(page, name, width, *more):
     picture = page.parent / f"{name}.png"
     command = [BROWSER, *QUIET, f"--user-data-dir={page.parent / name}", f"--screenshot={picture}", *more]
-    subprocess.run(
-        [*command, f"--window-size={width},2400", page.as_uri()], check=True, capture_output=True, timeout=120
-    )
+    command += [f"--window-size={width},2400", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
     return np.asarray(Image.open(picture).convert("L"), np.float64)
 
 
