@@ -190,10 +190,8 @@ def labelled(path):
 def joined(path, kept):
     """Documents of the part without groups are each a group of its own."""
     names = [np.array([f"{part}{i // 3}" for i in range(12)]) if kept[part] else None for part in (0, 1)]
-    parts = [
-        sd.write_corpus(path / str(i), np.ones((12, 3), int), ["a", "b"] * 6, groups=names[i], shuffle=False)
-        for i in (0, 1)
-    ]
+    given = np.ones((12, 3), int), ["a", "b"] * 6
+    parts = [sd.write_corpus(path / str(i), *given, groups=names[i], shuffle=False) for i in (0, 1)]
     groups = sd.concat(parts).all_groups()
     for own, name in zip(np.split(groups, 2), names, strict=True):
         assert len(set(own)) == 12 if name is None else len(set(own)) == 4
@@ -209,9 +207,8 @@ def searched(path):
 def of_a_column(path):
     with (path / "posts.csv").open("w", newline="") as file:
         texts = [" ".join(f"w{w}" for w in np.flatnonzero(row)) for row in X]
-        csv.writer(file).writerows(
-            [("label", "author", "text"), *zip(Y, (f"a{g}" for g in GROUPS), texts, strict=True)]
-        )
+        rows = zip(Y, (f"a{g}" for g in GROUPS), texts, strict=True)
+        csv.writer(file).writerows([("label", "author", "text"), *rows])
     ok("ingest", path / "posts.csv", path / "c", "--group", "author")
     corpus = sd.open_corpus(path / "c")
     assert together(corpus.all_groups(), GROUPS[corpus.ids_of()]) and len(set(corpus.all_groups())) == len(set(GROUPS))
@@ -268,10 +265,8 @@ def test_folds_keep_groups_whole(name, tmp_path):
 
 
 def test_weights_of_a_corpus_are_those_of_its_matrix(tmp_path, weighted):
-    stored, here = (
-        sd.MultinomialNB(loss="nll").fit(weighted),
-        sd.MultinomialNB(loss="nll").fit(X, Y, sample_weight=WEIGHTS),
-    )
+    stored = sd.MultinomialNB(loss="nll").fit(weighted)
+    here = sd.MultinomialNB(loss="nll").fit(X, Y, sample_weight=WEIGHTS)
     equal_states(stored, here)
     assert stored.evaluate(weighted)["accuracy"] == pytest.approx(here.score(X, Y, sample_weight=WEIGHTS))
     part = weighted.subset(lambda label, name: label != "b")

@@ -207,7 +207,7 @@ def test_class_weights_favour_a_class():
 COUNTS = {"components": "multinomial"}
 KINDS_OVERLAP = {
     "EM": (sd.EMMixtureClassifier, {"n_epochs": 15}),
-    "EM of counts": (sd.EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
+    "EM of counts": (sd.EMMixtureClassifier, {**COUNTS, "n_epochs": 15}),
     "sdEM": (sd.SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
     "sdEM of counts": (sd.SdemMixtureClassifier, {**COUNTS, "n_epochs": 4, "validation_fraction": 0.1}),
     "updates": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),

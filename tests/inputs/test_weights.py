@@ -68,15 +68,10 @@ def test_only_the_ratios_of_weights_matter_to_discriminative_losses(name):
 
 
 @pytest.mark.parametrize("name", ["counts, nll", "numbers, nll"])
-def test_weights_are_numbers_of_documents_to_generative_losses(name):
+def test_weights_that_add_up_to_little_are_warned_of_by_generative_losses(name):
     estimator, X = ABSOLUTE[name]
-    times = RNG.integers(1, 4, N)
-    again = np.repeat(np.arange(N), times)
-    weighted = outputs(estimator, X, Y, times.astype(float))
-    np.testing.assert_allclose(weighted, outputs(estimator, X[again], Y[again], None), rtol=1e-9)
-    assert (weighted != outputs(estimator, X, Y, times / 100)).any()
     with pytest.warns(UserWarning, match="priors outweigh them"):
-        clone(estimator).fit(X, Y, sample_weight=times / 100)
+        clone(estimator).fit(X, Y, sample_weight=RNG.integers(1, 4, N) / 100)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -76,16 +76,20 @@ def test_counts_give_the_same_model_and_predictions_in_every_dtype_and_layout(na
                 np.testing.assert_array_equal(one, other, err_msg=f"{dtype}, {layout}")
 
 
+def weighed(x, form):
+    out = np.empty(x.size, np.float32)
+    weigh(x, np.zeros(x.size, np.uint32), np.array([0, x.size]), np.ones(1, np.float32), FORMS[form], 0.0, 1.0, out)
+    return out
+
+
 @pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_are_those_of_numpy_up_to_a_million(form, dtype):
     x = np.unique(np.concatenate([np.arange(1, 1000), np.geomspace(1, MOST, 500).astype(int)])).astype(dtype)
-    out = np.empty(x.size, np.float32)
     n = np.array([0, x.size])
-    weigh(x, np.zeros(x.size, np.uint32), n, np.ones(1, np.float32), FORMS[form], 0.0, 1.0, out)
     exact = x.astype(np.float64)
     expected = {"counts": exact, "log": np.log1p(exact), "binary": np.ones(x.size), "tfidf": 1 + np.log(exact)}[form]
-    np.testing.assert_allclose(out, expected, rtol=1e-7)
+    np.testing.assert_allclose(weighed(x, form), expected, rtol=1e-7)
     assert row_sums(x, n)[0] == exact.sum()
     squares = weighed_squares(x, np.zeros(x.size, np.uint32), n, np.ones(1))
     np.testing.assert_allclose(squares, np.full((2, 1), exact @ exact), rtol=1e-14)
@@ -93,11 +97,8 @@ def test_weights_are_those_of_numpy_up_to_a_million(form, dtype):
 
 @pytest.mark.parametrize("x", [0.001, 0.3, 0.9, 2.5, 300.25])
 def test_entries_that_are_not_whole_have_weights_that_are_not_negative(x):
-    out = np.empty(1, np.float32)
     for dtype in (np.float32, np.float64):
-        column, span, factor = np.zeros(1, np.uint32), np.array([0, 1]), np.ones(1, np.float32)
-        weigh(np.array([x], dtype), column, span, factor, FORMS["tfidf"], 0.0, 1.0, out)
-        np.testing.assert_allclose(out[0], max(1 + np.log(x), 0.0), rtol=1e-6)
+        np.testing.assert_allclose(weighed(np.array([x], dtype), "tfidf"), max(1 + np.log(x), 0.0), rtol=1e-6)
 
 
 def _add(values, words, rows, sums):

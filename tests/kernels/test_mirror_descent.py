@@ -71,7 +71,9 @@ def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, metho
     return 0.5 * gamma * ((target - output @ theta) ** 2).sum()
 
 
-def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method):
+def gradients(kind, given, alpha=1.001, gamma=1.0, n_layers=10, step=1.0, method=md.MIRROR_DESCENT):
+    """Return gradients by topics and by outputs of what `problem` returns."""
+    topics, output, counts, labels, targets = given
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
     n, totals = len(counts), np.ones(topics.shape[1])
     documents = Visited(*csr(counts), labels, np.ones(n), np.arange(n), targets)
@@ -116,9 +118,8 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, method, n_
         targets = np.floor(np.abs(targets) * 1.7) if kind == ts.POISSON else (targets > 0).astype(float)
     if kind == ts.ORDERED:
         output[1:] = np.array([[-0.4], [0.3]])
-    by_topics, by_output = gradients(
-        kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method
-    )
+    given = topics, output, counts, labels, targets
+    by_topics, by_output = gradients(kind, given, alpha, gamma, n_layers, step, method)
     frozen = [inferred(topics, x, alpha, length(step, x, alpha), method, n_layers)[1] for x in counts]
 
     def total(topics, output):
@@ -142,10 +143,8 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
     labels[1] = -1
     by_topics, by_output, n = np.zeros_like(topics), np.zeros_like(output), len(counts)
     documents = Visited(*csr(counts), labels, np.array([1.0, 2.0, 0.5]), np.arange(n), targets)
-    how, response = (
-        md.Descent(each_alpha(1.001, 4), 6, 1.0, md.MIRROR_DESCENT),
-        ts.Response(ts.SOFTMAX, 1.3, words, labelled),
-    )
+    how = md.Descent(each_alpha(1.001, 4), 6, 1.0, md.MIRROR_DESCENT)
+    response = ts.Response(ts.SOFTMAX, 1.3, words, labelled)
     before, found = (ts.Topics(of, np.ones(4), by) for of, by in ((topics, output), (by_topics, by_output)))
     ts.add_gradients(documents, response, before, how, found)
     frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), md.MIRROR_DESCENT, 6)[1] for x in counts]
@@ -165,13 +164,9 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
 
 def test_the_gradient_without_outputs_holds_theta_fast():
     topics, output, counts, labels, targets = problem(7)
-    by_topics, _ = gradients(
-        ts.NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, md.MIRROR_DESCENT
-    )
+    by_topics, _ = gradients(ts.NONE, (topics, output[:0], counts, labels, targets))
     thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), md.MIRROR_DESCENT, 10)[0][-1] for x in counts]
-    expected = differences(
-        lambda phi: -sum(x @ np.log(phi @ theta) for x, theta in zip(counts, thetas, strict=True)), topics
-    )
+    expected = differences(lambda phi: -(counts * np.log(np.array(thetas) @ phi.T)).sum(), topics)
     np.testing.assert_allclose(by_topics, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -189,9 +184,8 @@ def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, 
     counts *= scale
     thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
     words = np.flatnonzero(counts[0])
-    values = [
-        md.objective(counts[0][words], topics[words] @ theta, theta, each_alpha(alpha, n_topics)) for theta in thetas
-    ]
+    own = each_alpha(alpha, n_topics)
+    values = [md.objective(counts[0][words], topics[words] @ theta, theta, own) for theta in thetas]
     assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
     for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):
         assert taken > 0 or np.array_equal(before, after)
@@ -209,9 +203,8 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
     theta, own = np.empty((1, 20)), each_alpha(alpha, 20)
     layers = {md.LINE_SEARCH: 60, md.LINE_SEARCH_L1: 60, md.MIRROR_DESCENT: 300, md.ACCELERATED: 300}
     for method, n_layers in layers.items():
-        md.infer_documents(
-            Counted(*csr(counts[None])), topics, md.Descent(own, n_layers, 1.0, method), theta, np.empty(1)
-        )
+        how = md.Descent(own, n_layers, 1.0, method)
+        md.infer_documents(Counted(*csr(counts[None])), topics, how, theta, np.empty(1))
         values.append(md.objective(counts[words], topics[words] @ theta[0], theta[0], own))
     np.testing.assert_allclose(values[1:], values[0], rtol=1e-4)
 
@@ -223,27 +216,22 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(200, 0.01), n_topics).T + 1e-9
     topics /= topics.sum(axis=0)
-    counts = np.array([rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)])
-    thetas = [
-        inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), md.MIRROR_DESCENT, 20)[0]
-        for x in counts.astype(float)
-    ]
+    counts = [rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)]
+    counts, steps = np.array(counts, float), length(1.0, np.full(1, 30.0), alpha, n_topics)
+    thetas = [inferred(topics, x, alpha, steps, md.MIRROR_DESCENT, 20)[0] for x in counts]
     with np.errstate(divide="ignore"):
         gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
     assert gains.max() < 2.5  # 1 before shares are normalised
     targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
-    labels, counts = np.zeros(20, np.int32), counts.astype(float)
-    by_topics, _ = gradients(ts.GAUSSIAN, topics, u, counts, labels, targets, alpha, 1.0, 20, 1.0, md.MIRROR_DESCENT)
+    labels = np.zeros(20, np.int32)
+    by_topics, _ = gradients(ts.GAUSSIAN, (topics, u, counts, labels, targets), alpha, n_layers=20)
     relative = by_topics * topics  # by ln Phi, which is what steps change
     assert np.abs(relative).max() < 1e3
 
 
 def test_a_document_without_words_has_even_topics():
     topics, output, counts, labels, targets = problem(1)
-    counts[1] = 0
-    by_topics, by_output = gradients(
-        ts.SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, md.MIRROR_DESCENT
-    )
+    by_topics, by_output = gradients(ts.SOFTMAX, (topics, output, 0 * counts[1:2], labels, targets), n_layers=5)
     assert not by_topics.any()
     assert np.isfinite(by_output).all() and by_output.any()
 
@@ -252,8 +240,8 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     """Algorithm 2 over dense tables; return the parameters after every batch."""
     squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
     for t, batch in enumerate(batches, start=1):
-        rows = counts[batch], labels[batch], targets[batch]
-        by_topics, by_output = gradients(kind, topics, output, *rows, 1.001, 1.0, n_layers, 1.0, md.MIRROR_DESCENT)
+        given = topics, output, counts[batch], labels[batch], targets[batch]
+        by_topics, by_output = gradients(kind, given, n_layers=n_layers)
         by_topics = by_topics / len(batch) - prior / topics
         remaining = 1 - (seen + len(batch) / 2) / len(counts)
         seen += len(batch)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.random_documents import documents_of
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
@@ -24,9 +25,7 @@ def documents(draw) -> Documents:
     shape = draw(st.tuples(st.integers(0, 6), st.integers(1, 9)))
     seed = draw(st.integers(0, 1000))
     X = sp.csr_matrix(np.random.default_rng(seed).poisson(draw(st.floats(0.1, 3)), shape))
-    return Documents(
-        X.data.astype(draw(st.sampled_from(DTYPES))), X.indices.astype(np.uint32), X.indptr.astype(np.int64), shape[1]
-    )
+    return documents_of(X.astype(draw(st.sampled_from(DTYPES))))
 
 
 @given(documents(), st.integers(1, 5))
@@ -71,9 +70,8 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     X = sp.csr_matrix(rng.poisson(0.7, (12, 6)))
     labels, weights, order = rng.integers(0, n_columns, 12).astype(np.int32), 2 * rng.random(12), rng.permutation(12)
     words = 0.5 + 0.1 * rng.random((6, n_columns))
-    steps = schedule(
-        start=0.2, class_start=0.1, decay=0.01, corpus_scale=3.0, floor=0.4, class_floor=0.9, mean_square=4.0
-    )
+    floors = {"floor": 0.4, "class_floor": 0.9}
+    steps = schedule(start=0.2, class_start=0.1, decay=0.01, corpus_scale=3.0, mean_square=4.0, **floors)
     rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
     assert not changes_of(rows, words, np.arange(6)).any()

@@ -104,9 +104,8 @@ def test_the_sum_over_lanes_is_one_batch_of_the_sequential_algorithm(kind, beta)
     expected, _ = run(sequential, start, [0, 40])
     found, _ = run(summed, start, [0, 13, 14, 40])
     for field in found._fields:
-        np.testing.assert_allclose(
-            getattr(found, field), getattr(expected, field), rtol=1e-9, atol=1e-11, err_msg=field
-        )
+        one, other = getattr(found, field), getattr(expected, field)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11, err_msg=field)
 
 
 def test_averages_begin_when_they_should():
@@ -138,8 +137,7 @@ def test_even_columns_survive_a_storm():
     state = made.model.start(COUNTS.sum(axis=0), 0)
     for epoch in range(30):
         state, _ = run(made, state, [0, 40], epoch)
-    for value in state:
-        assert np.isfinite(value).all()
+    assert all(np.isfinite(value).all() for value in state)
     np.testing.assert_allclose(state.topics.sum(axis=0), 1.0, rtol=1e-12)
 
 

@@ -157,9 +157,8 @@ def test_the_posterior_of_theta_is_what_integrals_say():
 
     volume = integral(lambda t, a: 1.0)
     assert log_volume[0] == pytest.approx(np.log(volume), abs=1e-5)
-    np.testing.assert_allclose(
-        theta[0], [integral(lambda t, a: t[0]) / volume, integral(lambda t, a: t[1]) / volume], rtol=1e-4
-    )
+    means = [integral(lambda t, a, i=i: t[i]) / volume for i in (0, 1)]
+    np.testing.assert_allclose(theta[0], means, rtol=1e-4)
     assert partition[0] == pytest.approx(integral(lambda t, a: a) / volume, rel=1e-4)
 
 

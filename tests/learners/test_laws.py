@@ -74,15 +74,11 @@ SUMS_OF_COUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_means_of_lanes_of_counts(name):
-    check_learner(COUNTS[name], counted(), apart=False)
-
-
-@pytest.mark.parametrize("name", SUMS_OF_COUNTS)
-def test_sums_of_counts(name):
-    merged = isinstance(SUMS_OF_COUNTS[name].rule, Merge)  # side by side: what they have in common is averaged
-    check_learner(SUMS_OF_COUNTS[name], counted(), additive=True, apart=not merged)
+@pytest.mark.parametrize("name", [*COUNTS, *SUMS_OF_COUNTS])
+def test_means_and_sums_of_lanes_of_counts(name):
+    learner = (COUNTS | SUMS_OF_COUNTS)[name]
+    merged = isinstance(learner.rule, Merge)  # side by side: what they have in common is averaged
+    check_learner(learner, counted(), additive=name in SUMS_OF_COUNTS, apart=not merged)
 
 
 LLOYD = SdEM(Centres(K, WIDTH), TOTAL, ClosedForm(EmForm("hard")))
@@ -111,6 +107,11 @@ def test_hidden_classes():
 MODEL = FeatureModel((Block(Gaussian(alpha=1.0), (0, 1, 2), (0.0, 1.0, 2.0), (1.0, 2.0, 3.0)), Block(Gaussian(), (3,))))
 CLASSES, COMPONENTS = FeatureClasses(MODEL, Classes(K)), FeatureClasses(MODEL, Classes(K, OWNERS))
 COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
+MEANS_OF_FEATURES = {
+    "paper's steps": SdEM(CLASSES, TOTAL, PaperStep(), "ncll"),
+    "lanes": SdEM(CLASSES, TOTAL, SafeStep(True, 4), "ncll"),
+    "lanes, hinge": SdEM(CLASSES, TOTAL, SafeStep(True), Hinge()),
+}
 SUMS_OF_FEATURES = {
     "naive Bayes": SdEM(CLASSES, TOTAL, SafeStep(), "ncll"),
     "naive Bayes, fixed prior": SdEM(replace(CLASSES, log_prior=FIXED.log_prior), TOTAL, SafeStep(judged=False), COSTS),
@@ -128,22 +129,14 @@ def start_of(learner):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("name", SUMS_OF_FEATURES)
-def test_sums_of_features(name, gaps):
+@pytest.mark.parametrize("name", [*MEANS_OF_FEATURES, *SUMS_OF_FEATURES])
+def test_means_and_sums_of_lanes_of_features(name, gaps):
     documents = dense()
     if gaps:
         documents.values[::5, 1] = np.nan
         documents = replace(documents, labels=np.where(np.arange(N) % 7 == 3, -1, LABELS).astype(np.int32))
-    learner = SUMS_OF_FEATURES[name]
-    check_learner(learner, documents, state=start_of(learner), additive=True)
-
-
-@pytest.mark.parametrize(
-    ("rule", "loss"), [(PaperStep(), "ncll"), (SafeStep(True, 4), "ncll"), (SafeStep(True), Hinge())]
-)
-def test_means_of_lanes_of_features(rule, loss):
-    learner = SdEM(CLASSES, TOTAL, rule, loss)
-    check_learner(learner, dense(), state=start_of(learner))
+    learner = (MEANS_OF_FEATURES | SUMS_OF_FEATURES)[name]
+    check_learner(learner, documents, state=start_of(learner), additive=name in SUMS_OF_FEATURES)
 
 
 @pytest.mark.parametrize("rule", [ClosedForm(), SafeStep()])
@@ -168,11 +161,10 @@ def test_multiplicative_updates(schedule, sparse):
 SCALES = {"location": (0.0, 1.0), "scale": (1.0, 2.0)}
 HEADS = [th.SoftmaxClasses(K), th.Levels(K), th.SigmoidLabels(2), th.NoOutput()]
 HEADS += [th.Numbers(2, **SCALES), th.Rates(2, **SCALES)]
+HEADS += [th.TopicShares(trained, 4) for trained in (th.NoOutput(), th.SigmoidLabels(2))]
 
 
-@pytest.mark.parametrize(
-    "head", [*HEADS, th.TopicShares(th.NoOutput(), 4), th.TopicShares(th.SigmoidLabels(2), 4)], ids=str
-)
+@pytest.mark.parametrize("head", HEADS, ids=str)
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("beta", [1.0, 1.01])
 def test_topics(head, local, beta):
@@ -238,17 +230,20 @@ def test_arrays_that_no_state_has_are_named(name, value):
         restored_state(GOOD, arrays)
 
 
-@pytest.mark.parametrize(("learner", "match"), [
-    (replace(GOOD, class_weight=(1.0,)), "class_weight has 1 numbers for 3 classes"),
-    (replace(GOOD, seed=-1), "seed"),
-    (replace(GOOD, loss="other"), "unknown"),
-])  # fmt: skip
-def test_settings_that_do_not_fit_together_are_refused(learner, match):
-    with pytest.raises(ValueError, match=match):
-        learner.check_state(learner.init())
+FEATURES, SECOND_MOMENT = SUMS_OF_FEATURES["generative"], np.arange(8) == 1
+TOPICS = SdEM(TopicModel(WIDTH, 4, th.SoftmaxClasses(K)), TOTAL, MirrorSteps())
+
+
+def checked(learner, state=None, **changed):
+    learner.check_state((learner.init() if state is None else state)._replace(**changed))
 
 
 @pytest.mark.parametrize(("make", "match"), [
+    (lambda: checked(replace(GOOD, class_weight=(1.0,))), "class_weight has 1 numbers for 3 classes"),
+    (lambda: checked(replace(GOOD, seed=-1)), "seed"),
+    (lambda: checked(replace(GOOD, loss="other")), "unknown"),
+    (lambda: checked(FEATURES, start_of(FEATURES), mu=start_of(FEATURES).mu - 9.0 * SECOND_MOMENT), "inside S"),
+    (lambda: checked(TOPICS, topics=np.ones((WIDTH, 4))), "simplex"),
     (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
     (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
     (lambda: Classes(K, (0, 2, 1)), "ascending"),
@@ -257,18 +252,6 @@ def test_settings_that_do_not_fit_together_are_refused(learner, match):
     (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
     (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
 ])  # fmt: skip
-def test_models_that_do_not_fit_together_are_not_made(make, match):
+def test_what_does_not_fit_together_and_points_outside_are_refused(make, match):
     with pytest.raises(ValueError, match=match):
         make()
-
-
-def test_points_outside_are_refused():
-    learner = SdEM(CLASSES, TOTAL, ClosedForm())
-    state = start_of(learner)
-    mu = state.mu.copy()
-    mu[0, 1] = -9.0  # a second moment
-    with pytest.raises(ValueError, match="inside S"):
-        learner.check_state(state._replace(mu=mu))
-    topics = SdEM(TopicModel(WIDTH, 4, th.SoftmaxClasses(K)), TOTAL, MirrorSteps())
-    with pytest.raises(ValueError, match="simplex"):
-        topics.check_state(topics.init()._replace(topics=np.ones((WIDTH, 4))))

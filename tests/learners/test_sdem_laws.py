@@ -19,7 +19,7 @@ from sdem_dist.learners.rules import DAMPING, Merge, StepSizes
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, joint_scores
-from sdem_dist.models.word_counts import localised
+from sdem_dist.models.word_counts import SdemState, localised
 
 N, WORDS, CLASSES = 40, 15, 3
 X, Y = random_counts(N, WORDS, CLASSES, seed=4)
@@ -36,9 +36,7 @@ cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inn
 def state_of(learner: SdEM, seed: int = 1):
     rng = np.random.default_rng(seed)
     words = rng.gamma(0.5, 2.0, (WORDS, CLASSES))
-    return learner.init()._replace(
-        words=words, totals=words.sum(axis=0), class_counts=rng.random(CLASSES) * 9, gamma=0.2, class_gamma=0.3, t=17.0
-    )
+    return SdemState(words, words.sum(axis=0), rng.random(CLASSES) * 9, 0.2, 0.3, 17.0)
 
 
 def statistics(learner: SdEM, start: int, stop: int, state=None, lane: int = 0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import open_corpus, write_corpus
+from sdem_dist import CorpusSearchCV, MultinomialNB, open_corpus, write_corpus
 
 
 def made(n, seed=0, n_words=60, flipped=0.1):
@@ -27,6 +27,13 @@ def corpus(documents, tmp_path_factory):
     path = tmp_path_factory.mktemp("selection") / "corpus.zarr"
     write_corpus(path, documents[0], documents[1], shard_documents=150)
     return open_corpus(path)
+
+
+def searched(*documents, **more):
+    """Return a fitted search, of three folds and one thread unless something else is said."""
+    fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
+    how = {"estimator": MultinomialNB(), "space": {}, "cv": 3, "n_jobs": 1}
+    return CorpusSearchCV(**{**how, **more}).fit(*documents, **fit)
 
 
 def same(one, other):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
 from reference.trained_bits import Stop
-from selection.conftest import made, same
+from selection.conftest import made, same, searched
 from sklearn import config_context
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
@@ -23,8 +23,7 @@ FIRST = {
 
 
 def search(corpus, **more):
-    fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
-    return sd.CorpusSearchCV(sd.MultinomialNB(), SPACE, **{"cv": 3, "n_jobs": 1, **more}).fit(corpus, **fit)
+    return searched(corpus, **{"space": SPACE, **more})
 
 
 @pytest.fixture(scope="module")
@@ -240,14 +239,13 @@ def test_metrics(corpus, metric):
 
 
 def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
-    space, how = {"alpha": [0.01, 20.0]}, {"cv": 3, "metric": "accuracy", "n_jobs": 1}
-    for given in ((corpus,), documents[:2]):
-        found = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, nested=True, **how).fit(*given)
+    how = {"estimator": sd.MultinomialNB(loss="nll"), "space": {"alpha": [0.01, 20.0]}, "metric": "accuracy"}
+    for given in (documents[:2], (corpus,)):
+        found = searched(*given, nested=True, **how)
         assert found.nested_score_ == found.nested_scores_.mean() and "(nested)" in found.summary()
     folds = corpus.folds(3)
-    found = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, nested=True, **how).fit(corpus)
     for fold in range(3):
-        inner = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, **how).fit(folds.train(fold))
+        inner = searched(folds.train(fold), **how)
         expected = inner.best_estimator_.evaluate(folds.test(fold))["accuracy"]
         assert found.nested_scores_[fold] == pytest.approx(expected)
 
@@ -278,21 +276,16 @@ def test_what_k_means_has_is_said():
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),
     ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
+    ({"estimator": LinearSVC()}, "got LinearSVC: tune others by GridSearchCV"),
+    ({"estimator": sd.MultinomialNB}, "with brackets"),
 ])  # fmt: skip
 def test_mistakes(corpus, settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         sd.CorpusSearchCV(**{"estimator": sd.MultinomialNB(), **settings}).fit(corpus)
 
 
-def test_what_is_no_estimator_of_ours_is_refused():
-    with pytest.raises(TypeError, match="got LinearSVC: tune others by GridSearchCV"):
-        sd.CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(TypeError, match="with brackets"):
-        sd.CorpusSearchCV(sd.MultinomialNB).fit(np.eye(4), [0, 1, 0, 1])
-
-
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
-    found = sd.CorpusSearchCV(sd.MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
+    found = searched(corpus, space={"alpha": [0.0, 2.0]})
     assert "alpha must be" in found.cv_results_["error"][1] and "alpha must be" in found.summary()
     assert found.best_params_.get("alpha") != 0.0
 
@@ -321,23 +314,16 @@ def shown(value):
     return bundle.get("text/html") or getattr(value, "_repr_html_", lambda: None)()
 
 
-@pytest.fixture(scope="module")
-def searched(documents):
-    return sd.CorpusSearchCV(sd.MultinomialNB(), {"loss": ["nll"]}, cv=3, n_jobs=1).fit(*documents[:2])
-
-
-def test_a_fitted_search_shows_its_summary(searched):
-    page = shown(searched)
-    assert page == searched._repr_html_() and "sk-top-container" not in page
+def test_a_fitted_search_shows_its_summary_and_another_the_diagram(documents):
+    found = searched(*documents[:2], space={"loss": ["nll"]})
+    page = shown(found)
+    assert page == found._repr_html_() and "sk-top-container" not in page
     assert page.count("<tr") == 3 and "the default" in page and "loss=nll" in page
-    for line in searched.summary().splitlines()[-3:]:
+    for line in found.summary().splitlines()[-3:]:
         assert line.strip() in page
-    assert max(map(len, searched.summary().splitlines())) <= 80
-    searched.trials_[1].params["loss"] = "<script>"
-    assert "<script>" not in shown(searched) and "&lt;script&gt;" in shown(searched)
-
-
-def test_an_unfitted_search_shows_the_diagram_and_text_stays_text(searched):
+    assert max(map(len, found.summary().splitlines())) <= 80
+    found.trials_[1].params["loss"] = "<script>"
+    assert "<script>" not in shown(found) and "&lt;script&gt;" in shown(found)
     assert "sk-top-container" in shown(sd.CorpusSearchCV(sd.MultinomialNB()))
     with config_context(display="text"):
-        assert shown(searched) is None and not hasattr(searched, "_repr_html_")
+        assert shown(found) is None and not hasattr(found, "_repr_html_")

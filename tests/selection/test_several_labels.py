@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cli.commands import ok, refused
-from selection.conftest import same
+from selection.conftest import same, searched
 from sklearn.metrics import average_precision_score
 
 import sdem_dist as sd
@@ -41,9 +41,8 @@ def sets(documents, tmp_path_factory):
     return sd.write_corpus(tmp_path_factory.mktemp("sets") / "c.zarr", X, lists_of(members), shard_documents=100)
 
 
-def search(X, y=None, estimator=MODELS[0], space=SPACE, **more):
-    fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
-    return sd.CorpusSearchCV(estimator, space, **{"cv": 3, "n_jobs": 1, **more}).fit(X, y, **fit)
+def search(corpus, **more):
+    return searched(corpus, **{"estimator": MODELS[0], "space": SPACE, **more})
 
 
 def test_forms_of_labels_are_one_in_memory(documents):
@@ -54,10 +53,11 @@ def test_forms_of_labels_are_one_in_memory(documents):
 
 @pytest.mark.parametrize(("model", "space"), [(MODELS[0], SPACE), (MODELS[1], {"n_components": [2]})])
 def test_the_same_anywhere_and_from_a_checkpoint(model, space, sets, client, tmp_path):
-    straight = search(sets, None, model, space, checkpoint=tmp_path / "run")
+    what = {"estimator": model, "space": space}
+    straight = search(sets, checkpoint=tmp_path / "run", **what)
     assert straight.metric_ == "micro-F1" and straight.oof_proba_.shape == (300, 3)
-    same(search(sets, None, model, space, client=client), straight)
-    again = search(sets, None, model, space, checkpoint=tmp_path / "run", resume=True)
+    same(search(sets, client=client, **what), straight)
+    again = search(sets, checkpoint=tmp_path / "run", resume=True, **what)
     same(again, straight)
     np.testing.assert_array_equal(again.best_estimator_.thresholds_, straight.best_estimator_.thresholds_)
 
@@ -105,9 +105,8 @@ def test_wrong_labels_are_suspected(tmp_path):
     assert "is there" in repr(of) and "is missing" in repr(of)
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, lists_of(flipped))
     on_disk, codes = sd.label_suspects(corpus, n=50, n_jobs=1), corpus.labels()
-    has = [
-        label in corpus.header.label_sets[codes[d]] for d, label in zip(on_disk.positions, on_disk.labels, strict=True)
-    ]
+    sets = [corpus.header.label_sets[codes[d]] for d in on_disk.positions]
+    has = [label in own for label, own in zip(on_disk.labels, sets, strict=True)]
     assert on_disk.present.tolist() == has and len(on_disk) == 50
 
 

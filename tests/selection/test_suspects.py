@@ -57,9 +57,8 @@ def test_more_documents_teach_more(corpus):
     assert curve.n_documents[0] < 40 and curve.n_documents[1] == 300
     assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
     head, first, last, note = filter(None, str(curve).splitlines())
-    assert (
-        head.split() == ["documents", "accuracy", "log-loss"] and note == "(means +- standard deviations over 2 folds)"
-    )
+    assert head.split() == ["documents", "accuracy", "log-loss"]
+    assert note == "(means +- standard deviations over 2 folds)"
     assert last.split()[:4] == ["300", f"{curve.accuracy[1].mean():.4f}", "+-", f"{curve.accuracy[1].std():.4f}"]
     assert first.split()[0] == str(curve.n_documents[0]) and curve._repr_html_().count("<tr") == 3
     with pytest.raises(ValueError, match="shares"):
@@ -102,10 +101,8 @@ KNOWN = RNG.random(N) < 0.4
 HALF = np.where(KNOWN, Y, -1)
 
 
-def model(**given):
-    return sd.MultinomialNB(
-        unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, validation_fraction=0.0, n_jobs=1, **given
-    )
+def model():
+    return sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, validation_fraction=0.0, n_jobs=1)
 
 
 @pytest.fixture(scope="module")

@@ -53,11 +53,14 @@ def test_metrics_are_those_of_scikit_learn(metric, predictions, expected):
 
 @pytest.mark.parametrize(("metric", "predictions", "expected"), [row for row in EXPECTED if row[0] in ts.PER_DOCUMENT])
 def test_standard_errors_are_those_of_the_bootstrap(metric, predictions, expected):
-    equal = ts.Predictions(**{**predictions._asdict(), "weights": np.ones(N)})
-    error = ts.mean_and_error(ts.per_document(metric, equal), np.ones(N))[1]
+    equal = ts.Predictions(**{**predictions._asdict(), "weights": np.full(N, 7.0)})
+    error = ts.mean_and_error(ts.per_document(metric, equal), equal.weights)[1]
     rng = np.random.default_rng(0)
     drawn = [ts.measure(metric, equal.taken(rng.integers(N, size=N))) for _ in range(300)]
     assert error == pytest.approx(np.std(drawn), rel=0.2)
+    of_each = ts.per_document(metric, equal)
+    assert error == pytest.approx(of_each.std(ddof=1) / N**0.5)
+    assert np.isnan(ts.mean_and_error(of_each[:1], np.ones(1))[1])
 
 
 def test_a_metric_of_ones_own_takes_labels_and_probabilities(corpus):
@@ -165,12 +168,6 @@ def test_other_metrics_are_compared_by_the_folds_differences(documents):
         search.fit(*documents[:2])
         search.best_index_ = 1  # whichever won
         assert "over the 4 folds" in search.summary()
-
-
-def test_equal_weights_are_no_weights():
-    values = np.random.default_rng(0).normal(size=50)
-    assert ts.mean_and_error(values, np.full(50, 7.0)) == pytest.approx((values.mean(), values.std(ddof=1) / 50**0.5))
-    assert np.isnan(ts.mean_and_error(np.ones(1), np.ones(1))[1])
 
 
 def far(params):

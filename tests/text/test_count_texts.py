@@ -30,7 +30,7 @@ TEXT = st.one_of(
     st.text(st.sampled_from("ab ,"), max_size=40),
     st.lists(st.sampled_from(["the", "cat", "über", "international" * 2, "internationals" * 2, "東京"])).map(" ".join),
 )
-TEXTS = st.lists(TEXT, max_size=6)
+TEXTS, ENCODED = st.lists(TEXT, max_size=6), st.characters(exclude_categories=["Cs"])
 REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz"]
 
 
@@ -71,9 +71,8 @@ def reference(texts, chosen, **more):
 
 
 def same(found, expected):
-    return found.shape == expected.shape and all(
-        np.array_equal(getattr(found, name), getattr(expected, name)) for name in ("indptr", "indices", "data")
-    )
+    one, other = ((of.indptr, of.indices, of.data) for of in (found, expected))
+    return found.shape == expected.shape and all(map(np.array_equal, one, other))
 
 
 def check(texts, **chosen):
@@ -114,12 +113,10 @@ def test_many_words_that_begin_alike_and_a_text_of_ten_megabytes():
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="set SDEM_CORPORA to the folder of the real corpora")
 @pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize(
-    ("analyzer", "ngrams"), [("word", (1, 1)), ("word", (1, 2)), ("char", (1, 2)), ("char_wb", (2, 3))]
-)
-def test_real_corpora(name, analyzer, ngrams):
+@pytest.mark.parametrize(("analyzer", "n"), [("word", (1, 1)), ("word", (1, 2)), ("char", (1, 2)), ("char_wb", (2, 3))])
+def test_real_corpora(name, analyzer, n):
     with lzma.open(Path(os.environ["SDEM_CORPORA"], name), "rt", encoding="utf-8", newline="\n") as file:
-        check([line.rstrip("\n").rsplit("\t", 1)[-1] for line in file], analyzer=analyzer, ngram_range=ngrams)
+        check([line.rstrip("\n").rsplit("\t", 1)[-1] for line in file], analyzer=analyzer, ngram_range=n)
 
 
 @hypothesis_settings(deadline=None, max_examples=100)
@@ -136,9 +133,7 @@ def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
 
 
 @hypothesis_settings(deadline=None, max_examples=100)
-@given(
-    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4), options(), st.integers(1, 99)
-)
+@given(st.lists(st.text(ENCODED, max_size=20), max_size=4), options(), st.integers(1, 99))
 @example(["0\U000134400"], {"analyzer": "word", "token_pattern": r"\w+-\w+|\w+", "ngram_range": (1, 1)}, 7)
 @pytest.mark.filterwarnings("ignore")
 def test_hashing_is_scikit_learns(texts, chosen, n_features):
