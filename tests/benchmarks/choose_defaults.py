@@ -169,8 +169,7 @@ def drawn(y: np.ndarray, kind: str, size: int, seed: int) -> tuple[np.ndarray, n
         spread = float(kind) ** np.linspace(0, 1, n_classes)
         sizes = rng.permutation(np.maximum(1, np.round(size * spread / spread.mean())).astype(int))
         rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:n] for k, n in enumerate(sizes)])
-    others = np.setdiff1d(np.arange(len(y)), rows)
-    return np.sort(rows), np.sort(rng.permutation(others)[:4_000])
+    return np.sort(rows), np.sort(rng.permutation(np.setdiff1d(np.arange(len(y)), rows))[:4_000])
 
 
 def regret(results: np.ndarray, ncll: np.ndarray) -> np.ndarray:

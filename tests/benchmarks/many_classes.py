@@ -41,8 +41,7 @@ def drawn(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[sp.c
     own = of_class[y[:, None], rng.integers(0, OWN, (n, LENGTH))]
     words = np.where(rng.random((n, LENGTH)) < share, own, np.minimum(words, WORDS - 1))
     rows = np.repeat(np.arange(n), LENGTH)
-    counts = sp.csr_matrix((np.ones(n * LENGTH, np.int64), (rows, words.ravel())), shape=(n, WORDS))
-    return counts, y
+    return sp.csr_matrix((np.ones(n * LENGTH, np.int64), (rows, words.ravel())), shape=(n, WORDS)), y
 
 
 def compare(classes: tuple = (1_000, 10_000, 100_000), documents: int = 100_000, only: tuple = tuple(MODELS)) -> None:

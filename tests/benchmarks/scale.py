@@ -69,8 +69,7 @@ def forget_pages(path: str | Path) -> None:
 
 def peak_memory() -> int:
     # Not ru_maxrss: a process that was forked from a large one starts with the peak of that.
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+    return 1024 * int(Path("/proc/self/status").read_text(encoding="ascii").split("VmHWM:")[1].split()[0])
 
 
 def peaks_of(client: Any) -> str:

@@ -55,8 +55,7 @@ CHARACTERS = VectorizerSettings(**OF_CHARACTERS)
 
 def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
     """Count blocks of texts in threads, each with terms of its own; return the number of entries."""
-    size = max(1, texts.n_bytes // 16)
-    blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, size)]
+    blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, max(1, texts.n_bytes // 16))]
 
     local = threading.local()
 
@@ -243,8 +242,7 @@ def by_workers(where: Path, n: int | None, repeats: int) -> None:
 
 def _peaks(source: Path, target: Path, settings: VectorizerSettings) -> tuple[float, int, int]:
     with connected(n_workers=2) as client:
-        duration = ingested(source, target, settings, client=client)
-        return duration, peak_memory(), max(client.run(peak_memory).values())
+        return ingested(source, target, settings, client=client), peak_memory(), max(client.run(peak_memory).values())
 
 
 def measured(source: Path, target: Path, settings: VectorizerSettings) -> str:

@@ -65,8 +65,7 @@ def test_an_interrupted_run_goes_on(bucket):
         MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run")
     with pytest.raises(OtherRunError):
         MultinomialNB(n_epochs=4, random_state=1).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
-    resumed = MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
-    same_states(resumed.state_, whole.state_)
+    same_states(MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", resume=True).state_, whole.state_)
 
 
 def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):

@@ -56,8 +56,7 @@ def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     sd.MultinomialNB(n_epochs=1).fit(sd.open_corpus(sd.ingest(source, f"{bucket}/c").path)).save(f"{bucket}/m")
-    model = sd.load_model(f"{bucket}/m")
-    given = [source], Source(Reading(), "raise"), model
+    given = [source], Source(Reading(), "raise"), sd.load_model(f"{bucket}/m")
     where = {"beside": place(f"{bucket}/m"), "client": client}
     with pytest.raises(KeyboardInterrupt), documents_of(*given, **where):
         raise KeyboardInterrupt

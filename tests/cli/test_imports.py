@@ -91,5 +91,4 @@ def test_a_circle_is_found(tmp_path):
     (package / "two.py").write_text("from sdem_dist.three import h\n")
     (package / "three.py").write_text("from sdem_dist import one\n")
     (package / "four.py").write_text("from sdem_dist import one\n")
-    names = {"sdem_dist.one", "sdem_dist.two", "sdem_dist.three"}
-    assert circles(tmp_path) == {frozenset(names)}
+    assert circles(tmp_path) == {frozenset({"sdem_dist.one", "sdem_dist.two", "sdem_dist.three"})}

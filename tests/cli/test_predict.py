@@ -334,8 +334,7 @@ def test_topics_of_documents(shelf, tmp_path):
     classes = [f"{name} {k}" for name in load_model("lda.model").classes_ for k in (0, 1)]
     for name, names in (("topics", ["0", "1", "2"]), ("lda", classes)):
         shares = load_model(f"{name}.model").transform(TEXTS)
-        lines = ok(f"transform {name}.model t.jsonl --text body").splitlines()
-        for line, row in zip(lines, shares, strict=True):
+        for line, row in zip(ok(f"transform {name}.model t.jsonl --text body").splitlines(), shares, strict=True):
             best, *pairs = line.split("\t")
             assert [pair.rsplit("=", 1)[0] for pair in pairs] == names and best == names[row.argmax()]
             np.testing.assert_allclose([float(pair.rsplit("=", 1)[1]) for pair in pairs], row, rtol=1e-4, atol=1e-6)

@@ -64,8 +64,7 @@ def test_no_control_character_of_data_reaches_a_terminal(tmp_path, monkeypatch):
     Path("t.txt").write_text("w0\n")
     Path("bad.tsv").write_text(f"{ODD}\n")
     started = '{"event": "StageStarted", "monitored": true}\n'
-    ended = '{"event": "EpochEnded", "epoch": 0, "stage": "\\u001b[31m[red]"}'
-    Path("events").write_text(started + ended)
+    Path("events").write_text(started + '{"event": "EpochEnded", "epoch": 0, "stage": "\\u001b[31m[red]"}')
     for command, *more in (
         ["inspect c"], ["inspect m"], ["predict m t.txt"], ["evaluate m c"], ["ingest bad.tsv d"],
         ["ingest bad.tsv d --label", ODD], ["inspect", ODD], ["log events"], ["train c n --set", f"{ODD}=1"],

@@ -83,8 +83,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
     assert kept["epoch"] < len(history) and f"epoch {kept['epoch']} is kept" in result.stderr
     assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training documents: accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
-    evaluated = json.loads(ok("evaluate m posts.zarr-held-out --json"))
-    assert evaluated["hinge"] == pytest.approx(kept["validation_hinge"])
+    assert json.loads(ok("evaluate m posts.zarr-held-out --json"))["hinge"] == pytest.approx(kept["validation_hinge"])
     assert f"kept: epoch {kept['epoch']}" in ok("inspect m")
 
 

@@ -113,8 +113,7 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, monkeypatch)
         raise BrokenPipeError
 
     monkeypatch.setattr(console, "say", closed)
-    command = "tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv"
-    invoke(command)
+    invoke("tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv")
     assert len(rows_of("t.csv")) == 2
 
 

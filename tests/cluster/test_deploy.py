@@ -41,8 +41,7 @@ def slurm(more: str) -> str:
 ])  # fmt: skip
 def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    file = DEPLOY / system / f"{system}.yaml"
-    lines = ok("train no.zarr no.model --dry-run --cluster", file).splitlines()
+    lines = ok("train no.zarr no.model --dry-run --cluster", DEPLOY / system / f"{system}.yaml").splitlines()
     assert lines[0] == "#!/usr/bin/env bash" and set(directives) <= set(lines)
     exports = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
     assert set(exports) <= set(lines) and ok("cluster environment").splitlines() == exports

@@ -126,8 +126,7 @@ def test_test_documents_follow_a_corpus_and_bad_lines_have_their_numbers(tmp_pat
         with pytest.raises(IngestError, match=r"s\.tsv, line 334: there is no TAB") as refused:
             ingest(tmp_path / "s.tsv", tmp_path / name, **kept, **more)
         report = ingest(tmp_path / "s.tsv", tmp_path / name, on_error="skip", **kept, **more)
-        ids = open_corpus(tmp_path / name).ids_of()
-        assert ids == list(range(398)) and report.n_skipped == 2
+        assert open_corpus(tmp_path / name).ids_of() == list(range(398)) and report.n_skipped == 2
         told.append((str(refused.value), report.skipped_examples, open_corpus(tmp_path / name).header.uid))
     assert told[0] == told[1] and left_over(tmp_path) == []
 

@@ -121,8 +121,7 @@ def test_every_kind_of_matrix(tmp_path, kind):
     blocks = da.from_array(X.toarray(), chunks=(40, M if "sparse" in kind else 13))
     matrix = blocks.map_blocks(sp.csr_matrix, dtype=X.dtype) if "sparse" in kind else KINDS.get(kind, lambda: blocks)()
     labels = da.from_array(Y, chunks=30) if kind == "dask" else list(Y)
-    corpus = write_corpus(tmp_path / "c", matrix, labels)
-    assert corpus.header.uid == write_corpus(tmp_path / "csr", X, Y).header.uid
+    assert write_corpus(tmp_path / "c", matrix, labels).header.uid == write_corpus(tmp_path / "csr", X, Y).header.uid
     if kind in FORMS:
         assert write_corpus(tmp_path / "0", sp.csr_matrix((3, 4)).asformat(kind)).header.n_nonzeros == 0
 

@@ -61,8 +61,7 @@ def test_a_part_trains_is_evaluated_and_predicted_as_its_documents_alone(corpus,
     model, alone = sd.MultinomialNB(**settings).fit(part), sd.MultinomialNB(**settings).fit(X[inside], Y[inside])
     assert part.weight == inside.sum() < N
     np.testing.assert_array_equal(part.mask, inside)
-    n_classes = len(alone.classes_)
-    np.testing.assert_allclose(model.predict_proba(X)[:, :n_classes], alone.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X)[:, : len(alone.classes_)], alone.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(model.predict(part), alone.predict(X[inside]))
     assert model.evaluate(part)["accuracy"] == pytest.approx((alone.predict(X[inside]) == Y[inside]).mean())
     again = pickle.loads(pickle.dumps(part))  # noqa: S301
@@ -105,9 +104,8 @@ def test_corpora_of_one_vocabulary_are_one(tmp_path, weighted):
     assert both.subset(np.arange(100, 200)).weight == 100
     assert sd.concat([first]) is first and sd.concat([both, first]).n_documents == 420
     assert sd.concat([weighted, weighted]).weight == 2 * WEIGHTS.sum()
-    narrow = sd.write_corpus(tmp_path / "n", X[:, :5], Y)
     for parts, message in (
-        ([whole, narrow], "differ in vocabulary_hash, n_features"),
+        ([whole, sd.write_corpus(tmp_path / "n", X[:, :5], Y)], "differ in vocabulary_hash, n_features"),
         ([whole, whole.subset([1])], "join corpora first"),
         ([weighted, whole], "has_weights"),
         ([], "no corpora"),
@@ -122,8 +120,7 @@ def test_every_class_is_dealt_evenly_to_folds_and_not_in_turn(corpus):
         assert np.ptp(np.bincount(numbers[part], minlength=5)) <= 1
     assert not np.array_equal(numbers, corpus.folds(5, seed=1).numbers)
     assert 0.1 < (numbers[1:] == numbers[:-1]).mean() < 0.35
-    memory = MemoryCorpus(X, CODES, corpus.header.classes, shuffle=False)
-    assert np.array_equal(Folds(memory, 5).numbers, numbers)
+    assert np.array_equal(Folds(MemoryCorpus(X, CODES, corpus.header.classes, shuffle=False), 5).numbers, numbers)
     part = deserialize(*serialize(corpus.folds(5).train(2)))
     assert part.cache_key == corpus.folds(5).train(2).cache_key
     assert np.array_equal(part.read(10, 200).weights, numbers[10:200] != 2)

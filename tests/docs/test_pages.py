@@ -40,8 +40,7 @@ def test_every_equation_has_a_function_that_exists(equation, functions):
 
 
 def test_the_papers_algorithms_are_all_there():
-    text = (DOCS / "formulas.md").read_text(encoding="utf-8")
-    sdem, _, descent = text.split("\n## ")[1:4]
+    sdem, _, descent = (DOCS / "formulas.md").read_text(encoding="utf-8").split("\n## ")[1:4]
     for number in (1, 2, 3, 6):
         assert f"Algorithm {number}" in sdem
     assert "Algorithms 2 and 4" in sdem and "Algorithms 5 and 7" in sdem and "Table 1" in sdem and "Table 2" in sdem
@@ -162,8 +161,7 @@ def test_every_benchmark_is_in_the_list():
 
 
 def test_every_result_has_a_command_and_a_day_and_is_written_by_a_script():
-    page = (BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8")
-    recorded, _, older = page.partition("\n## Older figures\n")
+    recorded, _, older = (BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8").partition("\n## Older figures\n")
     for heading, body in [*sections(recorded)[2:], *sections(older)[1:]]:
         command = re.match(r"`(\S+\.py)\b", heading)
         assert command, heading

@@ -45,8 +45,7 @@ def documents(n: int, seed: int) -> tuple[list[str], list[str]]:
     rng = np.random.default_rng(seed)
     labels = [["money", "sport"][i % 2] for i in range(n)]
     common = [f"word{i}" for i in range(30)]
-    texts = [" ".join(rng.choice(WORDS[label] + common[: 10 + i % 20], 10)) for i, label in enumerate(labels)]
-    return texts, labels
+    return [" ".join(rng.choice(WORDS[label] + common[: 10 + i % 20], 10)) for i, label in enumerate(labels)], labels
 
 
 def of_texts(folder: Path) -> dict[str, object]:

@@ -87,8 +87,7 @@ def test_other_documents_are_refused(corpus, held_out, tmp_path):
         fit("mean", held_out, checkpoint=tmp_path / "disk", resume=True)
     model("mean").fit(X, Y, checkpoint=tmp_path / "memory")
     model("mean").fit(X.copy(), Y.copy(), checkpoint=tmp_path / "memory", resume=True)
-    weights = np.ones(300)
-    for documents in ((X[::-1], Y[::-1]), (X, (Y + 1) % 3), (X, Y, weights)):
+    for documents in ((X[::-1], Y[::-1]), (X, (Y + 1) % 3), (X, Y, np.ones(300))):
         with pytest.raises(ModelError, match="another corpus"):
             model("mean").fit(*documents, checkpoint=tmp_path / "memory", resume=True)
 

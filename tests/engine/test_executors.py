@@ -62,8 +62,7 @@ def test_handles_are_arguments(executor):
 
 def test_errors_arrive_where_the_result_is_asked_for(executor):
     failed = executor.submit(fail, "what happened")
-    later = executor.submit(operator.add, failed, 1)
-    for handle in (failed, later):
+    for handle in (failed, executor.submit(operator.add, failed, 1)):
         for ask in (executor.result, executor.wait):
             with pytest.raises(ArithmeticError, match="what happened"):
                 ask(handle)

@@ -56,8 +56,7 @@ def endless():
     slow = sd.LDAClassifier(n_sweeps=10_000, inference="gibbs", n_epochs=1, n_lanes=1, n_jobs=1, evaluate_every=0)
     slow.set_params(n_sweeps=1).fit(wide[:9], y[:9]).set_params(n_sweeps=10_000)  # compiled
     learner = sampled.learner_
-    inference = type(learner.model.inference)("gibbs", n_sweeps=10_000)
-    object.__setattr__(learner.model, "inference", inference)
+    object.__setattr__(learner.model, "inference", type(learner.model.inference)("gibbs", n_sweeps=10_000))
     words.set_params(n_particles=10_000)
     return lambda: sampled.predict(wide), lambda: slow.fit(wide, y), lambda: words.score_samples(wide)
 

@@ -119,8 +119,7 @@ def test_of_many_quick_epochs_without_a_figure_one_in_ten_gets_a_line(n_epochs, 
     write(stage("train", monitored=True, n_epochs=n_epochs))
     for epoch in range(n_epochs):
         write(EpochEnded("train", epoch, seconds, 1.0, metrics))
-    lines = capsys.readouterr().err.splitlines()[1:]
-    assert [int(line.split("epoch ")[1].split()[0]) for line in lines] == expected
+    assert [int(line.split("epoch ")[1].split()[0]) for line in capsys.readouterr().err.splitlines()[1:]] == expected
 
 
 def test_lines_where_nobody_watches(capsys, tmp_path):

@@ -69,8 +69,7 @@ def test_bundles_and_lanes_without_documents_do_not_change_the_tree(n_lanes, n_d
     names = shape.replace("(", "").replace(")", "").split()
     assert names == sorted(set(names), key=int) and (len(names) == n_lanes or n_documents < 3 * n_lanes)
     if names:
-        full = trained(len(names), 1)[0]
-        assert re.sub(r"\d+", lambda found: names[int(found[0])], full) == shape
+        assert re.sub(r"\d+", lambda found: names[int(found[0])], trained(len(names), 1)[0]) == shape
 
 
 def test_the_tree_combines_four_lanes_and_then_pairs():
@@ -257,10 +256,8 @@ def test_no_two_streams_of_random_numbers_are_alike():
     plan = Plan(10_000, 3, 4, 5, seed)
     for epoch in range(3):
         for lane in epoch_lanes(plan, epoch):
-            bits = np.random.Philox(key=At(lane, seed).key)
-            streams["lane", epoch, lane.round, lane.lane] = bits
-    keys = {tuple(b.state["state"]["key"]) for b in streams.values()}
-    assert len(keys) == len(streams) == 60
+            streams["lane", epoch, lane.round, lane.lane] = np.random.Philox(key=At(lane, seed).key)
+    assert len({tuple(b.state["state"]["key"]) for b in streams.values()}) == len(streams) == 60
     # The key of dealing epoch e may be that of some lane: its counter must then be far away.
     drawn = [tuple(np.random.Generator(b).integers(0, 2**63, 4)) for b in streams.values()]
     drawn += [tuple(np.random.Generator(dealer(seed, e)).integers(0, 2**63, 4)) for e in range(60)]

@@ -84,8 +84,7 @@ def train(trainer: Trainer, made: list, n_epochs: int = 3, decay: float = 0.5) -
 
         learner = Summing(f"start {number}", decay)
         state = trainer.run(Stage(f"start {number} of 2", learner, plan(2), start)).state
-        metrics = trainer.score(f"score {number}", learner, state)
-        found.append((metrics["loss"], number, state))
+        found.append((trainer.score(f"score {number}", learner, state)["loss"], number, state))
     best = min(found)[2]
     return trainer.run(Stage("train", Summing("train", decay), plan(n_epochs), lambda: best, monitored=True))
 
@@ -290,8 +289,7 @@ def test_patience_returns_the_best_state_exhausted_or_not(loss, patience, every,
     reason = "patience" if n_epochs == 60 else "epochs"
     assert (ended.reason, ended.best_epoch, ended.n_epochs) == (reason, best, model.n_iter_)
     assert model.evaluate(*HELD_OUT)[loss] == pytest.approx(watched[best], rel=1e-12)
-    fixed = MultinomialNB(n_epochs=best, **settings).fit(X, Y)
-    np.testing.assert_array_equal(model.state_.words, fixed.state_.words)
+    np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=best, **settings).fit(X, Y).state_.words)
 
 
 def test_events_in_order(tmp_path):

@@ -224,8 +224,7 @@ def test_clusters_are_found_by_every_em_and_kept_in_files(kind, em, tmp_path):
 
 
 def test_missing_values_are_summed_out():
-    rng = np.random.default_rng(1)
-    X = np.where(rng.random(IRIS.shape) < 0.15, np.nan, IRIS)
+    X = np.where(np.random.default_rng(1).random(IRIS.shape) < 0.15, np.nan, IRIS)
     model = GaussianMixture(3, n_init=5).fit(X)
     assert adjusted_rand_score(SPECIES, model.labels_) > 0.6
     assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
@@ -294,8 +293,7 @@ def test_every_cluster_far_from_the_others_gets_a_start():
     for seed in range(5):
         found = k_means(X, np.ones(200), 8, seed, tries=1)
         assert len(set(zip(found.labels.tolist(), truth.tolist(), strict=True))) == 8
-    again = k_means(X, np.ones(200), 8, 4, tries=1)
-    assert again.centres.tobytes() == found.centres.tobytes()
+    assert k_means(X, np.ones(200), 8, 4, tries=1).centres.tobytes() == found.centres.tobytes()
 
 
 def test_rows_of_zeros_have_no_direction():

@@ -57,8 +57,7 @@ def test_the_evidence_does_not_depend_on_units_where_features_have_their_own(gap
 
 
 def test_many_features_that_say_nothing_are_shrunk():
-    noise = np.random.default_rng(0).normal(size=(442, 300))
-    many = np.column_stack([20.0 * X, noise])
+    many = np.column_stack([20.0 * X, np.random.default_rng(0).normal(size=(442, 300))])
     weak, chosen = (GaussianRegressor(**a).fit(many[::2], Y[::2]) for a in ({"alpha": 1.0}, {}))
     assert weak.score(many[1::2], Y[1::2]) < 0.0
     assert chosen.alpha_ > 100.0 and chosen.score(many[1::2], Y[1::2]) > 0.15
@@ -74,13 +73,11 @@ def test_a_constant_target_is_predicted_without_doubt(rows):
 
 
 def test_features_missing():
-    rng = np.random.default_rng(1)
-    gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    gaps = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
     train, test = np.arange(0, 442, 2), np.arange(1, 442, 2)
     joint = GaussianRegressor(n_epochs=20).fit(gaps[train], Y[train])
     model = GaussianRegressor(loss="ncll", n_epochs=20).fit(gaps[train], Y[train])
-    losses = [h["nll"] for h in joint.history_]
-    assert all(b <= a + 1e-9 for a, b in pairwise(losses))  # EM
+    assert all(b <= a + 1e-9 for a, b in pairwise([h["nll"] for h in joint.history_]))  # EM
     assert model.history_[-1]["ncll"] < joint.history_[-1]["ncll"] - 0.01
     assert joint.score(gaps[test], Y[test]) > 0.3 and model.score(gaps[test], Y[test]) > 0.25
     mean, std = joint.predict(np.full((1, 10), np.nan), return_std=True)
@@ -151,15 +148,13 @@ def test_against_the_density_of_the_targets(n, p):
     found = largest_evidence(products, n)
     assert found.penalty == PENALTIES[theirs >= theirs.max() - LEVEL].max() and 0.1 < found.penalty < 1e6
     constant = multivariate_normal.logpdf(y, cov=y @ y / (n - 1) * np.eye(n - 1))
-    chosen = theirs[PENALTIES.tolist().index(found.penalty)]
-    assert found.log_evidence == pytest.approx(chosen - constant)
+    assert found.log_evidence == pytest.approx(theirs[PENALTIES.tolist().index(found.penalty)] - constant)
 
 
 def test_where_there_is_nothing_to_choose():
     rng = np.random.default_rng(0)
     two = centred_products(rng.normal(size=(2, 5)), np.array([0.0, 1.0]))[0]
     assert largest_evidence(two, 2).penalty == PENALTIES[-1]  # all penalties are level
-    constant = centred_products(np.ones((9, 2)), rng.normal(size=9))[0]
-    assert largest_evidence(constant, 9).penalty == PENALTIES[-1]
+    assert largest_evidence(centred_products(np.ones((9, 2)), rng.normal(size=9))[0], 9).penalty == PENALTIES[-1]
     assert largest_evidence(np.diag([1.0, 2.0, 0.0]), 9).penalty == PENALTIES[0]  # a constant target
     assert largest_evidence(np.zeros((3, 3)), 1).penalty == PENALTIES[0]

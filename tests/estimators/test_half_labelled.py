@@ -198,18 +198,15 @@ def test_the_weight_puts_the_median_margin_where_it_is_to_be(owners, margin):
 
 @pytest.mark.parametrize("kind", ["em", "sdem"])
 def test_labelled_documents_are_held_out_and_no_others(kind):
-    model = NaiveBayes(X.shape[1], Classes(4))
-    learner = SdEM(model, 100.0, Merge() if kind == "sdem" else ClosedForm(), seed=3)
+    learner = SdEM(NaiveBayes(X.shape[1], Classes(4)), 100.0, Merge() if kind == "sdem" else ClosedForm(), seed=3)
     lane = Lane(0, 0, 0, 0, N, N)
     documents = documents_of(X[:N], FEW.astype(np.int32), weights=np.ones(N))
     out = ~trained_part(3, 0, N, 0.5) & (FEW >= 0)
     assert 0 < out.sum() < (FEW >= 0).sum()
     held = replace(learner, held_out=0.5)
-    weights = held.trained_on(held.prepare(documents), lane).weights
-    np.testing.assert_array_equal(weights, np.where(out, 0.0, 1.0))
+    np.testing.assert_array_equal(held.trained_on(held.prepare(documents), lane).weights, np.where(out, 0.0, 1.0))
     if kind == "sdem":  # a hidden class has no rivals: it asks for no step
-        found = learner.map(learner.init(), learner.prepare(documents), lane)
-        assert found.weight == (FEW >= 0).sum()
+        assert learner.map(learner.init(), learner.prepare(documents), lane).weight == (FEW >= 0).sum()
 
 
 @pytest.mark.parametrize("loss", ["auto", "nll"])

@@ -129,8 +129,7 @@ def test_nll_takes_a_step_for_every_batch(batch_size, as_rounds):
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
 def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
     X, y = random_counts(seed=2)
-    steps = margin_steps(0.3, Unit(20.0, 25.0), 0.5, 1.0)
-    rule = Merge(steps, merge == "mean")
+    rule = Merge(margin_steps(0.3, Unit(20.0, 25.0), 0.5, 1.0), merge == "mean")
     topics = LdaClasses(X.shape[1], Classes(3), alpha=0.5, n_topics=1, inference=Inference(method=inference))
     found = []
     for model in (topics, NaiveBayes(X.shape[1], Classes(3), 0.5)):
@@ -314,8 +313,7 @@ def test_a_fraction_of_a_word_counts_as_an_occurrence_of_that_weight():
 
 @pytest.mark.parametrize("n", [20, 150])
 def test_long_documents_have_the_exact_sum_in_the_mean(n):
-    rng = np.random.default_rng(n)
-    beta, alpha = rng.dirichlet(np.ones(300), 2).T[:n].copy(), 0.5
+    beta, alpha = np.random.default_rng(n).dirichlet(np.ones(300), 2).T[:n].copy(), 0.5
     ways = np.zeros(1)  # ln of the sum over all assignments with so many words of the first topic
     for first, second in np.log(beta):
         ways = np.logaddexp(np.append(ways + second, -np.inf), np.append(-np.inf, ways + first))

@@ -56,8 +56,7 @@ def test_rivals_among_rare_words_do_as_well():
     y = np.arange(N) % 400  # more classes than one looks at: words are in hundreds of them
     common = sp.hstack([X, sp.csr_matrix(RNG.poisson(0.5, (N, 60)))]).tocsr()
     model = sd.ManyClassNB(n_epochs=2, calibrate=False).fit(common[TRAIN], y[TRAIN])
-    longest = np.bincount(model.state_.split()[0])
-    assert longest[-60:].sum() > ENTRIES
+    assert np.bincount(model.state_.split()[0])[-60:].sum() > ENTRIES
     assert model.score(common[TRAIN], y[TRAIN]) > 0.95
 
 
@@ -184,13 +183,10 @@ def test_the_temperature_is_of_documents_with_a_weight_and_of_classes_that_were_
     found = held.prepare(DOCUMENTS)
     plain = held.metrics(held.evaluate(state, [found]))
     assert plain["temperature"] > 0
-    ten_times = replace(found, weights=10.0 * found.weights)
-    assert held.metrics(held.evaluate(state, [ten_times])) == pytest.approx(plain)
-    unseen = np.setdiff1d(np.arange(K_LAWS), LABELS)[0]
-    strangers = replace(found, labels=np.full(N_LAWS, unseen, np.int32))
+    assert held.metrics(held.evaluate(state, [replace(found, weights=10.0 * found.weights)])) == pytest.approx(plain)
+    strangers = replace(found, labels=np.full(N_LAWS, np.setdiff1d(np.arange(K_LAWS), LABELS)[0], np.int32))
     nobody = replace(found, labels=(LABELS + 1).astype(np.int32) % K_LAWS, weights=np.zeros(N_LAWS))
-    sums = held.evaluate(state, [found, strangers, nobody])
-    assert held.metrics(sums) == pytest.approx(plain)
+    assert held.metrics(held.evaluate(state, [found, strangers, nobody])) == pytest.approx(plain)
     for others in ([strangers], [nobody], [found[:5]]):
         assert np.isnan(held.metrics(held.evaluate(state, others))["temperature"])
 

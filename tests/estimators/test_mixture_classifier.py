@@ -71,8 +71,7 @@ def test_every_training_classifies_and_is_saved(fitted, name, tmp_path):
     assert len(model.history_) == model.n_iter_ == model.n_epochs
     assert model.log_weights_.shape == (3, 9 if name == "shared" else 3 if name == "expanded" else 6)
     assert len(model.theta_) == model.log_weights_.shape[1]
-    in_fortran_order = model.predict_log_proba(np.asfortranarray(X_TEST))
-    np.testing.assert_array_equal(in_fortran_order, model.predict_log_proba(X_TEST))
+    np.testing.assert_array_equal(model.predict_log_proba(np.asfortranarray(X_TEST)), model.predict_log_proba(X_TEST))
     model.save(tmp_path / "m")
     assert bits(sd.load_model(tmp_path / "m")) == bits(model)
 
@@ -83,8 +82,7 @@ def test_starting_at_em_is_the_posterior_of_the_generative_model():
         start = mixture(2, init="em", expand=expand, scaling=None, n_epochs=1, **alone).fit(X, Y)
         kind = "gaussian" if expand else "exponential"
         em = mixture(2, kind=sd.EMMixtureClassifier, components=kind, n_epochs=11, evaluate_every=0, **alone).fit(X, Y)
-        near = abs(start.predict_proba(X) - em.predict_proba(X)).max()
-        assert near < 0.01
+        assert abs(start.predict_proba(X) - em.predict_proba(X)).max() < 0.01
     gained = mixture(2, init="em", scaling=None, n_epochs=50).fit(X, Y).log_likelihood_path_
     assert gained[-1] > gained[0]
 
@@ -259,8 +257,7 @@ def test_a_class_is_never_held_out_whole():
     X, y = table_overlap(400, 0)
     y[:8] = [f"only {k}" for k in range(8)]
     for seed in range(5):
-        model = sd.EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
-        assert model.temperature_ != 1.0
+        assert sd.EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y).temperature_ != 1.0
 
 
 def test_a_class_of_weight_0_does_not_decide():
@@ -276,8 +273,7 @@ def test_groups_are_kept_together_where_there_are_enough(tmp_path):
     for n_groups in (4, 60):
         groups = np.arange(600) % n_groups
         corpus = sd.write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
-        held_out = held_out_of(corpus, 0.1, 0)
-        inside = groups[held_out]
+        inside = groups[held_out_of(corpus, 0.1, 0)]
         assert len(inside) >= 30
         assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
         assert sd.EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0

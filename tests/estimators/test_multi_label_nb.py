@@ -46,8 +46,7 @@ def test_statistics_at_one_theta_are_those_of_each_label(loss):
     whole, binary = NaiveBayes(WORDS, Labels(LABELS)), NaiveBayes(WORDS, Classes(2))
     state = whole.start(0, WORDS, 0)._replace(words=rng.gamma(2.0, 1.0, (WORDS, 2 * LABELS)))
     state = state._replace(totals=state.words.sum(axis=0), class_counts=rng.gamma(2.0, 1.0, 2 * LABELS))
-    documents = documents_of(X.astype(float))
-    local = localised(documents, np.zeros(N, np.int32), rng.random(N), Y.astype(np.uint8))
+    local = localised(documents_of(X.astype(float)), np.zeros(N, np.int32), rng.random(N), Y.astype(np.uint8))
     found = whole.expected(state, local, NAMED[loss], np.empty(0), 0.0)
     for label in range(LABELS):
         pair = slice(2 * label, 2 * label + 2)

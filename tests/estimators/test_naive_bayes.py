@@ -71,8 +71,7 @@ def test_the_seed_decides(seed):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_documents_without_words_get_the_most_frequent_class(loss):
-    y = np.where(np.arange(240) % 4 == 0, Y, 1)
-    model = MultinomialNB(loss=loss).fit(X, y)
+    model = MultinomialNB(loss=loss).fit(X, np.where(np.arange(240) % 4 == 0, Y, 1))
     empty = sp.csr_matrix((4, 30))
     np.testing.assert_allclose(model.predict_joint_log_proba(empty), np.tile(model.class_log_prior_, (4, 1)))
     expected = log_softmax(model.class_log_prior_ / model.temperature_)
@@ -199,8 +198,7 @@ def test_any_number_of_documents(n, merge, seed):
 def test_documents_that_hold_all_words_in_nearly_equal_shares_are_told_apart(shift):
     """Steps in units of the margin left S here: the total took back what the words had moved, and predictions were chance."""
     rng = np.random.default_rng(0)
-    words = rng.dirichlet(np.full(12, 20.0))
-    classes = words * np.exp(rng.normal(size=(3, 12)) * shift)
+    classes = rng.dirichlet(np.full(12, 20.0)) * np.exp(rng.normal(size=(3, 12)) * shift)
     y = rng.integers(0, 3, 800)
     X = np.array([rng.multinomial(400, classes[c] / classes[c].sum()) for c in y])
     generative = MultinomialNB(loss="nll").fit(X[:300], y[:300]).score(X[300:], y[300:])

@@ -91,8 +91,7 @@ each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_parameter_is_documented_once(name):
     cls = getattr(sdem_dist, name)
     section = cls.__doc__.partition("Parameters\n    ----------\n")[2].partition("\n\n")[0]
-    documented = re.findall(r"^ {4}(\w+) :", section, re.MULTILINE)
-    assert sorted(documented) == sorted(signature(cls).parameters)
+    assert sorted(re.findall(r"^ {4}(\w+) :", section, re.MULTILINE)) == sorted(signature(cls).parameters)
     for parameter, value in cls().get_params().items():
         shown = f'"{value}"' if isinstance(value, str) else value
         assert re.search(rf"^ {{4}}{parameter} : .*, default={re.escape(str(shown))}$", section, re.MULTILINE)

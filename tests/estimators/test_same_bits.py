@@ -134,8 +134,7 @@ def test_three_epochs_and_three_more_are_six(name, folder, tmp_path):
     corpus = open_corpus(folder / CASES[name].corpus)
     three, six = (CASES[name].made(**{**LONGER[name], "n_epochs": n}) for n in (3, 6))
     three.fit(corpus, checkpoint=tmp_path)
-    resumed = bits(six.fit(corpus, checkpoint=tmp_path, resume=True))
-    assert resumed == bits(six.fit(corpus))
+    assert bits(six.fit(corpus, checkpoint=tmp_path, resume=True)) == bits(six.fit(corpus))
 
 
 N, WIDTH = 60, 12
@@ -198,8 +197,7 @@ def test_every_model_is_itself_after_skops_and_as_a_copy(name, asked):
     if asked:  # what predictions need is then there
         model.evaluate(X) if model.spec.target == "nothing" else model.predict(X)
     written = skops.dumps(model)
-    found = skops.loads(written, trusted=skops.get_untrusted_types(data=written))
-    copies = found, deepcopy(model)
+    copies = skops.loads(written, trusted=skops.get_untrusted_types(data=written)), deepcopy(model)
     for method in methods_of(model):
         for again in copies:
             np.testing.assert_array_equal(getattr(again, method)(X), getattr(model, method)(X))
@@ -239,8 +237,7 @@ def test_values_without_a_place_are_named(tmp_path):
 
 
 def test_two_classes_have_one_number():
-    two = np.where(LABELS == "cow", "cow", "other")
-    model = MultinomialNB().fit(COUNTS, two)
+    model = MultinomialNB().fit(COUNTS, np.where(LABELS == "cow", "cow", "other"))
     found, log_proba = model.decision_function(COUNTS), model.predict_log_proba(COUNTS)
     assert found.shape == (N,)
     np.testing.assert_allclose(found, log_proba[:, 1] - log_proba[:, 0], atol=1e-12)

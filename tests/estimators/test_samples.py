@@ -112,8 +112,7 @@ def test_a_class_of_weight_zero_can_be_given_no_share(loss):
     model = sd.GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES, sample_weight=(SPECIES < 2).astype(float))
     with pytest.raises(ValueError, match="class 2: its share must be 0"):
         model.with_class_prior([0.3, 0.3, 0.4])
-    moved = model.with_class_prior([0.3, 0.7, 0.0])
-    assert moved.predict_proba(IRIS)[:, 2].max() == 0.0
+    assert model.with_class_prior([0.3, 0.7, 0.0]).predict_proba(IRIS)[:, 2].max() == 0.0
 
 
 def drawn(n):
@@ -195,8 +194,7 @@ def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
     model = sd.MultinomialNB().fit(X[:50], y[:50])
     with pytest.raises(sd.ModelError, match="calibrate_sets"):
         model.predict_sets(X)
-    corpus = sd.write_corpus(tmp_path / "c", X[50:], y[50:])
-    model.calibrate_sets(corpus)
+    model.calibrate_sets(sd.write_corpus(tmp_path / "c", X[50:], y[50:]))
     expected = model.predict_sets(X, 0.8)
     np.testing.assert_array_equal(model.calibrate_sets(X[50:], y[50:]).predict_sets(X, 0.8), expected)
     model.save(tmp_path / "m")

@@ -268,8 +268,7 @@ def of_the_bare(name, score):
 def test_a_tool_is_as_good_as_the_classifier(name, tool):
     around, score, score_bare = TOOLS[tool]
     accuracy = score(around(clone(CLASSIFIERS[name])))
-    bare = of_the_bare(name, score_bare)
-    assert accuracy >= bare - 0.02 or accuracy >= of_logistic_regression(tool)
+    assert accuracy >= of_the_bare(name, score_bare) - 0.02 or accuracy >= of_logistic_regression(tool)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

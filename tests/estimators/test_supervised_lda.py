@@ -52,8 +52,7 @@ def test_several_targets_are_learned(merge):
     model = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN])
     assert model.predict(X[TEST]).shape == (200, 2) and model.score(X[TEST], R[TEST]) > 0.8
     assert model.evaluate(X[TEST], R[TEST])["r2"] == pytest.approx(model.score(X[TEST], R[TEST]))
-    mse = ((model.predict(X[TEST]) - R[TEST]) ** 2).mean()
-    assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(mse)
+    assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(((model.predict(X[TEST]) - R[TEST]) ** 2).mean())
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
 
@@ -85,8 +84,7 @@ def test_units_of_targets_play_no_part(family, targets, shift):
 def test_topics_are_found_again():
     model = sd.LatentDirichletAllocation(n_components=K, n_epochs=40, batch_size=20).fit(X[TRAIN])
     peer = PeerLDA(K, max_iter=40, learning_method="online", random_state=0).fit(X[TRAIN])
-    overlap = np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0)
-    assert overlap.min() > 0.8
+    assert np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0).min() > 0.8
     ours = model.score(X[TEST][:60])
     documents = MemoryCorpus(X[TEST][:60], None, (), shuffle=False).read(0, 60)
     topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T
@@ -147,8 +145,7 @@ def test_targets_whose_squares_are_no_numbers():
 
 def test_a_strong_prior_makes_topics_even():
     """Not the contrary, which steps by the words alone would, with documents this short."""
-    model = sd.SupervisedLDAClassifier(alpha=50.0, n_components=20, batch_size=20).fit(X, Y)
-    assert model.transform(X).max() < 0.08
+    assert sd.SupervisedLDAClassifier(alpha=50.0, n_components=20, batch_size=20).fit(X, Y).transform(X).max() < 0.08
 
 
 def test_topics_for_people():
@@ -205,8 +202,7 @@ def test_what_cannot_be_learned_from(tmp_path):
 def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
     rows, targets = sp.csr_matrix(np.ones((n_documents, 2))), np.arange(n_documents) % 2.0
     quick = {"n_components": 2, "n_epochs": 1, "n_layers": 1, "evaluate_every": 0}
-    model = sd.SupervisedLDARegressor(**quick).fit(rows, targets)
-    assert model.learner_.rule.topic_rate == pytest.approx(expected)
+    assert sd.SupervisedLDARegressor(**quick).fit(rows, targets).learner_.rule.topic_rate == pytest.approx(expected)
 
 
 def test_weights_of_classes_move_the_predictions():
@@ -246,8 +242,7 @@ def test_levels_of_a_scale():
         sd.SupervisedLDAClassifier(ordered=True).fit(DOCS[:6], ["1", "10", "2"] * 2)
     with pytest.warns(UserWarning, match="alphabet: 'high', 'low', 'medium'"):
         sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[:60], ["low", "medium", "high"] * 20)
-    explained = model.explain(DOCS[NEW][:5])
-    assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
+    assert all(abs(e.log_odds) < np.inf and e.words for e in model.explain(DOCS[NEW][:5]))
 
 
 def test_counts_of_each_document():
@@ -267,8 +262,7 @@ def test_counts_of_each_document():
 
 
 def test_several_labels():
-    held_out = (DOCS[NEW], SEVERAL[NEW])
-    model = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], SEVERAL[OLD], validation=held_out)
+    model = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], SEVERAL[OLD], validation=(DOCS[NEW], SEVERAL[NEW]))
     P, given, found = (
         f(DOCS[NEW]) for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[NEW]))
     )

@@ -107,8 +107,7 @@ def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
 
 
 def test_threads_of_blas_change_no_bit_of_wide_covariances():
-    rng = np.random.default_rng(0)
-    table, y = rng.normal(size=(400, 120)), np.arange(400) % 2
+    table, y = np.random.default_rng(0).normal(size=(400, 120)), np.arange(400) % 2
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):

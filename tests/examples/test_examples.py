@@ -148,8 +148,7 @@ def write_digits(where: Path) -> None:
         images = np.zeros((n, 28, 28), np.uint8)
         rows = np.arange(6, 22)
         for image, label in zip(images, labels, strict=True):
-            slant = rng.normal(scale=0.2)
-            image[rows, np.rint(14 + slant * (rows - 14)).astype(int)] = 255
+            image[rows, np.rint(14 + rng.normal(scale=0.2) * (rows - 14)).astype(int)] = 255
             image[6 + label, 14 : 14 + 6] = 255
             image[6 + label + 1, 14 : 14 + 6] = 200
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):

@@ -177,8 +177,7 @@ def test_two_trainings_at_once(clients, corpus):
                 return bits(model(**settings).fit(corpus, client=own))
 
         losses = [{"loss": "ncll"}, {"loss": "hinge", "n_epochs": 6}]
-        both = [threads.submit(train, settings) for settings in losses]
-        for settings, found in zip(losses, both, strict=True):
+        for settings, found in zip(losses, [threads.submit(train, settings) for settings in losses], strict=True):
             assert found.result(timeout=120) == bits(model(**settings, n_jobs=1).fit(corpus))
 
 

@@ -118,8 +118,7 @@ def test_a_document_that_always_fails_is_named_on_a_cluster(client, picky, tmp_p
     with pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
         model(**COUNTS).fit(picky, client=client)
     assert pids(client) == before
-    begun = (tmp_path / "calls.log").read_text().split()
-    assert begun.count("257:258") == 1, "found by halving, once"
+    assert (tmp_path / "calls.log").read_text().split().count("257:258") == 1, "found by halving, once"
 
 
 def test_storage_that_fails_while_a_document_is_looked_for_is_not_the_documents_fault():

@@ -92,8 +92,7 @@ def test_training_tells_of_held_out_documents_alone_what_chooses():
             seen.append((event.stage, set(event.metrics)))
 
     MultinomialNB(random_state=0).fit(X, y, callbacks=[listen])
-    held_out = {f"validation_{name}" for name in CHOSEN_BY}
-    assert seen[0] == ("choose", held_out) and seen[-1] == ("train", set())
+    assert seen[0] == ("choose", {f"validation_{name}" for name in CHOSEN_BY}) and seen[-1] == ("train", set())
 
 
 class Slow:

@@ -60,15 +60,13 @@ def test_nothing_is_held_out_where_it_would_say_nothing():
     assert share_held_out(0.1, 1_999, FOLDS_HELD_OUT) == 0.0 < share_held_out(0.1, 2_000, FOLDS_HELD_OUT)
     assert share_held_out(0.1, 199) == 0.0 < share_held_out(0.1, 200)
     assert share_held_out(0.1, 10_000_000) == 0.002
-    model = sd.MultinomialNB(validation_fraction=0.0)
-    assert stages(model) == {"train": (FEW_EPOCHS, FEW_EPOCHS)}
+    assert stages(sd.MultinomialNB(validation_fraction=0.0)) == {"train": (FEW_EPOCHS, FEW_EPOCHS)}
     assert list(stages(sd.MultinomialNB(n_epochs=3, calibrate=False))) == ["train"]
     assert stages(sd.MultinomialNB(n_epochs=3)) == {"choose": (3, 3), "train": (3, 3)}
 
 
 def test_held_out_documents_are_not_trained_on(trained_stages):
-    order = MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order
-    rows = order[~trained_part(0, 0, len(Y), 0.1)]
+    rows = MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order[~trained_part(0, 0, len(Y), 0.1)]
     assert 160 < len(rows) < 280
     other = Y.copy()
     other[rows] = (other[rows] + 1) % 3
@@ -89,8 +87,7 @@ def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one(trained_stage
 
 
 def test_words_that_only_held_out_documents_have_are_unknown(tmp_path):
-    corpus = MemoryCorpus(X, Y, (0, 1, 2), random_state=0)
-    rows = corpus.order[~trained_part(0, 0, len(Y), 0.1)]
+    rows = MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order[~trained_part(0, 0, len(Y), 0.1)]
     own = sp.hstack([X, sp.csr_matrix(np.isin(np.arange(len(Y)), rows).astype(int)[:, None])]).tocsr()
     shared = sp.hstack([X, sp.csr_matrix(np.ones((len(Y), 1), int))]).tocsr()
     for with_more, n_words in ((own, X.shape[1]), (shared, X.shape[1] + 1)):
@@ -216,8 +213,7 @@ def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups)
     X, y = rng.poisson(0.3, (300, 40)), rng.integers(0, 2, 300)
     X[:, 0] += y
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
-    kept = sd.MultinomialNB().fit(corpus).best_entry_
-    assert 0.5 < kept["held_out_accuracy"] <= 1.0
+    assert 0.5 < sd.MultinomialNB().fit(corpus).best_entry_["held_out_accuracy"] <= 1.0
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -108,8 +108,7 @@ def test_only_counts_are_weighed():
 
 def test_n_grams_are_chosen_from_texts_in_memory_too():
     texts, y = ["aa bb cc", "dd ee ff", "aa bb", "dd ee"] * 15, [0, 1, 0, 1] * 15
-    settings = VectorizerSettings(ngram_range=(1, 2))
-    model = MultinomialNB(ngram_range=(2, 2), vectorizer=settings).fit(texts, y)
+    model = MultinomialNB(ngram_range=(2, 2), vectorizer=VectorizerSettings(ngram_range=(1, 2))).fit(texts, y)
     assert model.predict(["aa bb", "dd ee"]).tolist() == [0, 1]
     np.testing.assert_allclose(model.predict_proba(["aa", "dd"])[0], model.predict_proba(["dd", "aa"])[0])
     assert model.evaluate(texts, y)["accuracy"] == 1.0
@@ -118,8 +117,7 @@ def test_n_grams_are_chosen_from_texts_in_memory_too():
 @pytest.mark.parametrize(("form", "power"), [("tfidf", 1 / 8), ("counts", 1 / 8), ("log", 3 / 8), ("binary", 3 / 8)])
 def test_pseudo_counts_are_powers_of_document_frequencies(form, power):
     X, Y = random_counts(60, 30, 3)
-    corpus = MemoryCorpus(X, Y, (0, 1, 2))
-    prior = PriorStart(NaiveBayes(30, Classes(3), 2.0), corpus, Weighting(form, 10.0)).prior
+    prior = PriorStart(NaiveBayes(30, Classes(3), 2.0), MemoryCorpus(X, Y, (0, 1, 2)), Weighting(form, 10.0)).prior
     frequency = np.maximum(np.asarray((X > 0).sum(axis=0)).ravel(), 1)
     np.testing.assert_allclose(prior, 2.0 * frequency**power)
 

@@ -111,8 +111,7 @@ def test_every_form_gives_the_same_bits(form, model):
     other = sd.MultinomialNB(n_epochs=2).fit(made(TEXTS), Y)
     assert other.vocabulary_ == model.vocabulary_
     assert other.feature_log_prob_.tobytes() == model.feature_log_prob_.tobytes()
-    probabilities = np.asarray(other.predict_proba(made(TEXTS)))
-    assert probabilities.tobytes() == model.predict_proba(TEXTS).tobytes()
+    assert np.asarray(other.predict_proba(made(TEXTS))).tobytes() == model.predict_proba(TEXTS).tobytes()
     assert str(model.report(made(TEXTS), Y)) == str(model.report(TEXTS, Y))
     assert [e.to_dict() for e in other.explain(made(TEXTS[:3]))] == [e.to_dict() for e in model.explain(TEXTS[:3])]
 

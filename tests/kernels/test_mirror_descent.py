@@ -79,8 +79,7 @@ def gradients(kind, given, alpha=1.001, gamma=1.0, n_layers=10, step=1.0, method
     documents = Visited(*csr(counts), labels, np.ones(n), np.arange(n), targets)
     parameters = ts.Topics(topics, totals, output)
     how = md.Descent(each_alpha(alpha, topics.shape[1]), n_layers, step, method)
-    ends = ts.Topics(by_topics, totals, by_output)
-    ts.add_gradients(documents, ts.Response(kind, gamma), parameters, how, ends)
+    ts.add_gradients(documents, ts.Response(kind, gamma), parameters, how, ts.Topics(by_topics, totals, by_output))
     return by_topics, by_output
 
 
@@ -223,8 +222,7 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
         gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
     assert gains.max() < 2.5  # 1 before shares are normalised
     targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
-    labels = np.zeros(20, np.int32)
-    by_topics, _ = gradients(ts.GAUSSIAN, (topics, u, counts, labels, targets), alpha, n_layers=20)
+    by_topics, _ = gradients(ts.GAUSSIAN, (topics, u, counts, np.zeros(20, np.int32), targets), alpha, n_layers=20)
     relative = by_topics * topics  # by ln Phi, which is what steps change
     assert np.abs(relative).max() < 1e3
 

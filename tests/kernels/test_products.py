@@ -23,8 +23,7 @@ SMALLEST = np.finfo(np.float64).tiny
 @st.composite
 def documents(draw) -> Documents:
     shape = draw(st.tuples(st.integers(0, 6), st.integers(1, 9)))
-    seed = draw(st.integers(0, 1000))
-    X = sp.csr_matrix(np.random.default_rng(seed).poisson(draw(st.floats(0.1, 3)), shape))
+    X = sp.csr_matrix(np.random.default_rng(draw(st.integers(0, 1000))).poisson(draw(st.floats(0.1, 3)), shape))
     return documents_of(X.astype(draw(st.sampled_from(DTYPES))))
 
 
@@ -105,12 +104,10 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     X = sp.csr_matrix(np.where(labels[:, None] == np.arange(2), 5, 0))
     rows = with_logarithms(words, np.arange(2, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), False, 2)
-    order = np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])
-    documents = visited(X, labels, np.ones(n), order)
+    documents = visited(X, labels, np.ones(n), np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)]))
     blend = kernel_form(Blend(Hinge(), share), 2)
     steps = schedule(start=1e-3, mean_square=25.0)
-    objective = Objective(blend, 0.0, np.empty(0, np.int64))
-    run_documents(documents, table, steps, 0.0, np.full(1, 0.5), objective)
+    run_documents(documents, table, steps, 0.0, np.full(1, 0.5), Objective(blend, 0.0, np.empty(0, np.int64)))
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
     assert (np.diag(moved) > 0).all()
@@ -149,8 +146,7 @@ def ulps(x: np.ndarray) -> np.ndarray:
 
 
 def test_every_magnitude():
-    rng = np.random.default_rng(0)
-    mantissas = 1 + rng.random(200)
+    mantissas = 1 + np.random.default_rng(0).random(200)
     for exponent in range(-1022, 1024, 7):
         assert ulps(np.ldexp(mantissas, exponent)).max() < 1.0
     assert ulps(np.array([SMALLEST, np.finfo(np.float64).max, 1.0])).max() < 1.0
@@ -159,8 +155,7 @@ def test_every_magnitude():
 
 @pytest.mark.parametrize("around", [1.0, np.sqrt(0.5), np.sqrt(2.0), 2.0, 1e-300, 1e300])
 def test_neighbours_of_awkward_points(around):
-    steps = np.arange(-2000, 2001)
-    x = (np.float64(around).view(np.int64) + steps).view(np.float64)
+    x = (np.float64(around).view(np.int64) + np.arange(-2000, 2001)).view(np.float64)
     assert ulps(x).max() < 1.0
     widely = around * (1 + np.linspace(-0.4, 0.4, 20_001))
     assert ulps(widely).max() < 1.0 and (np.diff(log_of(np.sort(widely))) >= 0).all()

@@ -56,8 +56,7 @@ def compare(X, y, loss: str, prior, seed: int, n_epochs: int = 1, weights=None, 
     np.testing.assert_allclose(np.exp(model.class_log_prior_), shares, rtol=1e-9)
     if fixed is None:
         state = model.state_
-        expected = (plain.N.T, plain.M, plain.C, plain.gamma, plain.class_gamma)
-        for one, other in zip(state, expected, strict=False):
+        for one, other in zip(state, (plain.N.T, plain.M, plain.C, plain.gamma, plain.class_gamma), strict=False):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(state.t, t, rtol=1e-12)
     return plain
@@ -91,8 +90,7 @@ def test_paper_steps_of_gaussians_agree_to_the_last_digits(loss):
     stored = stored_order(len(y), 5)
     plain, t = PLAIN.Gaussians(3, 2), 0.0
     for epoch in range(2):
-        order = lane_order(len(y), 5, epoch, 0, 0)
-        t = PLAIN.sdem(plain, X[stored], y[stored], order, loss, decay=0.1, t=t)
+        t = PLAIN.sdem(plain, X[stored], y[stored], lane_order(len(y), 5, epoch, 0, 0), loss, decay=0.1, t=t)
     np.testing.assert_allclose(model.state_.class_counts, plain.N, rtol=1e-12)
     mu = np.stack([plain.S, plain.V], axis=2).reshape(3, 4) / plain.N[:, None]
     np.testing.assert_allclose(model.state_.mu, mu, rtol=1e-12)

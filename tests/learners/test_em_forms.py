@@ -51,17 +51,14 @@ def table(gaps=False, hidden=True):
 def of_table(family, documents, form=EXACT, n_classes=2, owners=OWNERS):
     model = FeatureModel((Block(family, (0, 1)),))
     weight = float(documents.weights.sum())
-    rule = ClosedForm(form, monitored=True)
-    learner = SdEM(FeatureClasses(model, Classes(n_classes, owners)), weight, rule)
-    values = np.where(np.isnan(documents.values), 1.0, documents.values)
-    rows = model.features(values).statistics
+    learner = SdEM(FeatureClasses(model, Classes(n_classes, owners)), weight, ClosedForm(form, monitored=True))
+    rows = model.features(np.where(np.isnan(documents.values), 1.0, documents.values)).statistics
     mu = np.stack([rows[RNG.integers(0, N, 20)].mean(axis=0) for _ in owners])
     return learner, started(RNG.dirichlet(np.ones(len(owners))) * weight, mu)
 
 
 def words(owners=OWNERS, n_classes=2, form=EXACT):
-    rates = RNG.gamma(0.5, 2.0, (6, 12))
-    X = RNG.poisson(rates[2 * LABELS + RNG.integers(0, 2, N)] + 0.1)
+    X = RNG.poisson(RNG.gamma(0.5, 2.0, (6, 12))[2 * LABELS + RNG.integers(0, 2, N)] + 0.1)
     labels = np.where(RNG.random(N) < 0.2, -1, LABELS) if n_classes > 1 else None
     classes = ("a", "b") if n_classes > 1 else ()
     corpus = MemoryCorpus(X, labels, classes, weights=RNG.uniform(0.5, 1.5, N), shuffle=False)
@@ -157,8 +154,7 @@ def test_the_posterior_of_theta_is_what_integrals_say():
 
     volume = integral(lambda t, a: 1.0)
     assert log_volume[0] == pytest.approx(np.log(volume), abs=1e-5)
-    means = [integral(lambda t, a, i=i: t[i]) / volume for i in (0, 1)]
-    np.testing.assert_allclose(theta[0], means, rtol=1e-4)
+    np.testing.assert_allclose(theta[0], [integral(lambda t, a, i=i: t[i]) / volume for i in (0, 1)], rtol=1e-4)
     assert partition[0] == pytest.approx(integral(lambda t, a: a) / volume, rel=1e-4)
 
 
@@ -167,13 +163,11 @@ def test_a_draw_is_the_document_s_own_whatever_the_lanes():
     whole = learner.map(state, learner.prepare(documents), lane())
     parts = []
     for first, stop in ((0, 31), (31, 64), (64, N)):
-        piece = documents[first:stop]
-        parts.append(learner.map(state, learner.prepare(piece), lane(0, first, stop - first)))
+        parts.append(learner.map(state, learner.prepare(documents[first:stop]), lane(0, first, stop - first)))
     together = learner.combine(parts)
     np.testing.assert_array_equal(together.words, whole.words)
     np.testing.assert_allclose(together.rows, whole.rows, rtol=1e-12)
-    other = learner.map(state, learner.prepare(documents), lane(1))
-    assert (other.class_counts != whole.class_counts).any()
+    assert (learner.map(state, learner.prepare(documents), lane(1)).class_counts != whole.class_counts).any()
 
 
 def test_draws_have_the_posterior_for_their_mean():

@@ -25,8 +25,7 @@ LANE = Lane(0, 0, 0, 0, 1, 1)
 def table(seed=0, n=300, n_features=6, n_classes=3):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
-    centres = rng.gamma(1.0, 1.0, (2 * n_classes, n_features))
-    X = rng.gamma(1.5, centres[2 * y + rng.integers(0, 2, n)])
+    X = rng.gamma(1.5, rng.gamma(1.0, 1.0, (2 * n_classes, n_features))[2 * y + rng.integers(0, 2, n)])
     return X * (rng.random(X.shape) < 0.6), y
 
 
@@ -93,8 +92,7 @@ def test_a_fall_of_an_accelerated_step_leads_to_the_stored_plain_one():
     np.testing.assert_array_equal(after.theta, state.plain_theta)
     np.testing.assert_array_equal(after.good_theta, state.good_theta)
     assert after.factor == 1.0 and after.plain == 1.0
-    again = learner.update(after, learner.map(after, documents, LANE))
-    assert again.log_likelihood > after.log_likelihood
+    assert learner.update(after, learner.map(after, documents, LANE)).log_likelihood > after.log_likelihood
 
 
 def test_dense_and_sparse_rows_and_both_dtypes_agree():
@@ -168,8 +166,7 @@ def random_problem(seed, shared, n=60, n_classes=3, per_class=2, n_features=4):
 def test_sums_are_those_of_a_plain_loop(shared):
     X, y, weights = random_problem(0, shared)
     w = np.random.default_rng(1).random(len(y))
-    found = sums_at(weights, X, y, 3, w)
-    for a, b in zip(found, plainly(weights, X, y, w), strict=False):
+    for a, b in zip(sums_at(weights, X, y, 3, w), plainly(weights, X, y, w), strict=False):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     joint = np.exp(mixture.class_scores(weights.log_weights, X @ weights.theta.T))
     expected = (np.exp(weights.log_weights)[None] * np.exp(X @ weights.theta.T)[:, None]).sum(axis=2)

@@ -148,8 +148,7 @@ def test_what_lanes_have_in_common_is_averaged():
         for a in range(0, 64, 8)
     ]
     together = learner.combine(lanes)
-    new = learner.update(learner.init(), together)
-    moved = new.words - learner.init().words
+    moved = learner.update(learner.init(), together).words - learner.init().words
     np.testing.assert_allclose(moved, together.rows[np.argsort(together.words)] / 8, rtol=0.2)
 
 

@@ -123,8 +123,7 @@ def write_corpora(folder: Path, n: int = N) -> None:
     targets = np.column_stack([y, rng.normal(size=n)])
     sd.write_corpus(folder / "counts", counts, y, targets=targets, shard_documents=350)
     sd.write_corpus(folder / "rates", counts, targets=1.0 + y, shard_documents=350)
-    several = (rng.random((n, 6)) < 0.3).astype(int)
-    sd.write_corpus(folder / "labels", counts, several, shard_documents=350)
+    sd.write_corpus(folder / "labels", counts, (rng.random((n, 6)) < 0.3).astype(int), shard_documents=350)
     tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}
     for name, X in tables.items():
         sd.write_corpus(folder / name, X, y, dense=True, shard_documents=501)

@@ -16,8 +16,7 @@ def random_counts(n_documents: int = 120, n_words: int = 30, n_classes: int = 3,
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(n_words, 0.4), n_classes)
     y = rng.permutation(np.arange(n_documents) % n_classes)
-    rows = [rng.multinomial(rng.poisson(length), 0.5 * topics[k] + 0.5 / n_words) for k in y]
-    X = np.array(rows, dtype=np.int64)
+    X = np.array([rng.multinomial(rng.poisson(length), 0.5 * topics[k] + 0.5 / n_words) for k in y], dtype=np.int64)
     X[:: max(n_documents // 5, 1)] = 0
     return sp.csr_matrix(X), y
 
@@ -30,8 +29,7 @@ def topic_counts(n_documents: int = 400, seed: int = 0):
         words[topic, 10 * topic : 10 * topic + 10] = rng.dirichlet(np.full(10, 5.0))
     y = np.arange(n_documents) % 2
     topic = 2 * y + rng.integers(0, 2, n_documents)
-    X = np.array([rng.multinomial(15, 0.9 * words[t] + 0.1 / 40) for t in topic])
-    return sp.csr_matrix(X), y, topic
+    return sp.csr_matrix(np.array([rng.multinomial(15, 0.9 * words[t] + 0.1 / 40) for t in topic])), y, topic
 
 
 def stored_order(n_documents: int, seed: int) -> np.ndarray:

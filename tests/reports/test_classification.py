@@ -71,8 +71,7 @@ def test_tables_are_sorted_harmless_and_hold_at_80_columns():
     order = [line[:2] for line in lines[first + 1 : first + 5]]
     assert order == [NASTY[k].replace("\x1b", "\\x1b")[:2] for k in np.argsort(report.columns["f1"])]
     matrix = shown.partition("Documents by class")[2].splitlines()[3:7]
-    cells = [[0 if n == "." else int(n) for n in line.split()[-4:]] for line in matrix]
-    assert cells == report.confusion.tolist()
+    assert [[0 if n == "." else int(n) for n in line.split()[-4:]] for line in matrix] == report.confusion.tolist()
     wide, *_ = random_report(classes=tuple(f"class {k}" for k in range(13)))
     assert "Documents by class" not in wide.details()
 
@@ -115,8 +114,7 @@ def test_tables_of_errors_have_texts_and_words_where_they_are_known():
         assert b"bank share" not in pickle.dumps(model.report(X, wrong)), "texts without an error are kept"
     assert list(model.report(texts, y).errors_frame()) == list(errors), "the same columns without an error"
     y, counts = RNG.integers(0, 2, 60), RNG.poisson(1.0, (60, 4))
-    models = [sd.MultinomialNB(), sd.GaussianNB(), sd.SupervisedLDAClassifier(n_epochs=1, n_components=2)]
-    for model in models:
+    for model in [sd.MultinomialNB(), sd.GaussianNB(), sd.SupervisedLDAClassifier(n_epochs=1, n_components=2)]:
         dense = isinstance(model, sd.GaussianNB)
         model.fit(counts, y)
         for kind in (np.asarray, pd.DataFrame) if dense else (np.asarray, sp.coo_matrix, sp.csc_array, pd.DataFrame):
@@ -157,8 +155,7 @@ def test_labels_too():
     members = np.random.default_rng(0).random((300, 200)) < 0.05
     scores = np.where(members, 2.0, -2.0)
     scores[:, 123] *= -1.0
-    names = np.array([f"l{k}" for k in range(200)])
-    report = LabelReport(names, members, scores, np.full(200, 0.5), np.arange(300))
+    report = LabelReport(np.array([f"l{k}" for k in range(200)]), members, scores, np.full(200, 0.5), np.arange(300))
     shown = report.details()
     assert "the 60 with most errors" in shown and "140 others" in shown and len(report.to_frame()) == 200
     assert shown.splitlines()[3].split()[0] == "l123"

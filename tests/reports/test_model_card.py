@@ -121,5 +121,4 @@ def test_sets_of_classes_are_doubted_in_python_too(half):
 def test_another_part_of_a_corpus_is_new(half):
     corpus = open_corpus(half / "new.zarr")
     inside = np.random.default_rng(1).random(corpus.n_documents) < 0.5
-    model = MultinomialNB(n_epochs=1).fit(corpus.subset(inside))
-    assert not was_trained_on(model, corpus.subset(~inside))
+    assert not was_trained_on(MultinomialNB(n_epochs=1).fit(corpus.subset(inside)), corpus.subset(~inside))

@@ -163,8 +163,7 @@ def shown(tmp_path_factory):
     kinds = ("<b>sport", "goal match"), ("money", "bank share")
     rows = [{"kind": kinds[i % 2][0], "body": f"{kinds[i % 2][1]} <i>word{i % 7}</i>"} for i in range(60)]
     (folder / "posts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, *CELLS)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (BEGIN, *CELLS)])
     where = {"metadata": {"path": folder}}
     nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources=where).execute()
     found = {}

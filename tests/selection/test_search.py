@@ -245,8 +245,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
         assert found.nested_score_ == found.nested_scores_.mean() and "(nested)" in found.summary()
     folds = corpus.folds(3)
     for fold in range(3):
-        inner = searched(folds.train(fold), **how)
-        expected = inner.best_estimator_.evaluate(folds.test(fold))["accuracy"]
+        expected = searched(folds.train(fold), **how).best_estimator_.evaluate(folds.test(fold))["accuracy"]
         assert found.nested_scores_[fold] == pytest.approx(expected)
 
 
@@ -303,8 +302,7 @@ def test_columns_with_names_are_no_reason_to_warn(tmp_path):
     from sklearn.datasets import load_wine
 
     X, y = load_wine(return_X_y=True, as_frame=True)
-    corpus = sd.write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
-    for given in ((corpus,), (X, y)):
+    for given in ((sd.write_corpus(tmp_path / "wine.zarr", X, y, dense=True),), (X, y)):
         assert sd.CorpusSearchCV(sd.GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2
 
 

@@ -21,8 +21,7 @@ def made(n, seed=0):
     rng = np.random.default_rng(seed)
     topics = np.random.default_rng(7).dirichlet(np.full(60, 0.2), size=4)
     members = rng.random((n, 3)) < [0.15, 0.5, 0.3]
-    mixed = topics[0] + 2.0 * members @ topics[1:]
-    words = np.stack([rng.multinomial(12, p / p.sum()) for p in mixed])
+    words = np.stack([rng.multinomial(12, p / p.sum()) for p in (topics[0] + 2.0 * members @ topics[1:])])
     return sp.csr_matrix(words.astype(np.uint8)), members.astype(int)
 
 

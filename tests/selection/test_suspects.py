@@ -35,8 +35,7 @@ def test_a_corpus_and_its_rows_in_memory(corpus, documents):
 
 
 def test_documents_outside_a_subset_are_not_suspected(corpus, tmp_path):
-    half = corpus.subset(np.arange(0, 400, 2))
-    assert not (sd.label_suspects(half, n=None, n_jobs=1).positions % 2).any()
+    assert not (sd.label_suspects(corpus.subset(np.arange(0, 400, 2)), n=None, n_jobs=1).positions % 2).any()
     X, y, _ = made(90)
     several = sd.write_corpus(tmp_path / "c.zarr", X, [[label] for label in y]).subset(np.arange(1, 90, 2))
     found = sd.label_suspects(several, n=None, n_jobs=1)
@@ -120,12 +119,10 @@ def test_cross_validation_leaves_them_out(half_labelled):
 
 
 def test_searches_leave_them_out(half_labelled):
-    names = np.array(["a", "b", "c"])[Y]
-    for labels, missing in ((HALF, -1), (np.where(KNOWN, names, ""), "")):
+    for labels, missing in ((HALF, -1), (np.where(KNOWN, np.array(["a", "b", "c"])[Y], ""), "")):
         search = sd.CorpusSearchCV(model().set_params(unlabelled=missing), {"alpha": [1.0]}, cv=3).fit(X, labels)
         assert search.best_score_ > -0.6 and search.best_estimator_.score(X, labels) > 0.95
-    held_out = sd.cross_validate(model(), X, HALF, cv=(X[:100], HALF[:100]))
-    assert held_out.scores["accuracy"].min() > 0.95
+    assert sd.cross_validate(model(), X, HALF, cv=(X[:100], HALF[:100])).scores["accuracy"].min() > 0.95
 
 
 def test_no_document_without_a_label_is_suspected(half_labelled):
@@ -144,8 +141,7 @@ def test_scores_are_of_labelled_documents(half_labelled):
         assert fitted.score(X, labels) == pytest.approx(fitted.score(X[KNOWN], labels[KNOWN]))
     assert fitted.score(half_labelled) == pytest.approx(fitted.score(X, HALF))
     weights = RNG.integers(0, 3, N).astype(float)
-    weighted = fitted.score(X[KNOWN], wrong[KNOWN], weights[KNOWN])
-    assert fitted.score(X, wrong, weights) == pytest.approx(weighted)
+    assert fitted.score(X, wrong, weights) == pytest.approx(fitted.score(X[KNOWN], wrong[KNOWN], weights[KNOWN]))
     assert fitted.score(X, HALF[:, None]) == pytest.approx(fitted.score(X, HALF))
     with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
         fitted.score(X, np.full(N, -1))
@@ -189,8 +185,7 @@ def test_columns_are_of_the_classes_of_all_documents(estimator, X, y):
 
 def test_suspects_and_nested_scores_know_all_classes():
     X, y = ALIKE
-    suspects = sd.label_suspects(X, y, estimator=sd.ManyClassNB(), cv=3, n=3)
-    assert set(suspects.labels) == {"a", "b", "c"}
+    assert set(sd.label_suspects(X, y, estimator=sd.ManyClassNB(), cv=3, n=3).labels) == {"a", "b", "c"}
     nested = sd.CorpusSearchCV(sd.ManyClassNB(), {}, cv=3, metric="accuracy", nested=True).fit(X, y)
     np.testing.assert_allclose(nested.nested_scores_, nested.trials_[0].scores["accuracy"])
     nested = sd.CorpusSearchCV(sd.ManyClassNB(), {}, cv=3, nested=True).fit(X, y)

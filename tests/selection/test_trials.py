@@ -45,8 +45,7 @@ def test_metrics_are_those_of_scikit_learn(metric, predictions, expected):
     assert ts.measure(metric, predictions) == pytest.approx(expected) and metric in ts.METRICS
     parts = [predictions.taken(np.arange(i, N, 3)) for i in (2, 0, 1)]
     assert ts.measure(metric, ts.joined(parts)) == pytest.approx(expected)
-    none = ts.Predictions(**{**predictions._asdict(), "weights": np.zeros(N)})
-    assert np.isnan(ts.measure(metric, none))
+    assert np.isnan(ts.measure(metric, ts.Predictions(**{**predictions._asdict(), "weights": np.zeros(N)})))
     unlabelled = ts.Predictions(**{**predictions._asdict(), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
     assert ts.measure(metric, unlabelled) == pytest.approx(ts.measure(metric, predictions.taken(WEIGHTS <= 0.5)))
 
@@ -82,8 +81,7 @@ def test_macro_f1_leaves_out_classes_that_nobody_has():
 
 
 def trial(number, right, weights):
-    scores = np.log(np.c_[right, 1 - np.asarray(right)])
-    predictions = ts.Predictions(np.arange(N), scores, np.zeros(N, int), weights)
+    predictions = ts.Predictions(np.arange(N), np.log(np.c_[right, 1 - np.asarray(right)]), np.zeros(N, int), weights)
     of = {name: ts.measure(name, predictions) for name in ("log-loss", "accuracy")}
     return ts.Trial(number, {}, [ts.FoldScores(of, predictions, 0.0)])
 
@@ -121,8 +119,7 @@ def test_the_default_wins_but_for_a_clear_gain():
 
 
 def scored(number, params, *losses, dropped=None, metric="log-loss"):
-    folds = [ts.FoldScores({metric: loss}, None, 0.0) for loss in losses]
-    return ts.Trial(number, params, folds, dropped)
+    return ts.Trial(number, params, [ts.FoldScores({metric: loss}, None, 0.0) for loss in losses], dropped)
 
 
 def test_the_better_half_goes_on_and_what_is_as_good_and_the_default():
@@ -193,8 +190,7 @@ def tried(sampler):
 ], ids=lambda value: repr(sorted(value) if isinstance(value, set) else value))  # fmt: skip
 def test_what_is_given_is_not_tried(model, given):
     names = {name for part in default_space(model) for name in part}
-    usual = {name for part in default_space(type(model)()) for name in part}
-    assert names < usual and not names & given
+    assert names < {name for part in default_space(type(model)()) for name in part} and not names & given
 
 
 def test_a_loss_that_is_given_has_its_own_steps_alone():
@@ -235,8 +231,7 @@ def test_as_many_are_tried_as_are_asked_for_or_there_are(sampler, seed, space, n
         pytest.importorskip("optuna")
     settings = tried(sampler_of(sampler, MODEL, space, n_trials, seed))
     assert settings[0] == {} and len({repr(sorted(params.items())) for params in settings}) == len(settings) == n
-    again = tried(sampler_of(sampler, MODEL, space, n_trials, seed))
-    assert repr(again) == repr(settings)
+    assert repr(tried(sampler_of(sampler, MODEL, space, n_trials, seed))) == repr(settings)
 
 
 def test_optuna_learns_from_scores_and_is_told_of_repeats():

@@ -267,8 +267,7 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
             size = int(rng.integers(2 * len(whole))).to_bytes(8, "little")
             content[:8] = rng.bytes(8) if rng.random() < 0.5 else size
         case 4:  # numbers of the header
-            digits = [i for i, byte in enumerate(whole[:2000]) if chr(byte).isdigit()]
-            content[rng.choice(digits)] = ord("9")
+            content[rng.choice([i for i, byte in enumerate(whole[:2000]) if chr(byte).isdigit()])] = ord("9")
         case 5:  # anything
             return rng.bytes(int(rng.integers(300)))
         case _:  # a piece that is missing, or there twice

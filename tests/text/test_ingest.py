@@ -86,8 +86,7 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     for n_jobs in (1, 3):
         ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, **split)
         for part in ("", "-held-out"):
-            uids = {open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}
-            assert len(uids) == 1
+            assert len({open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}) == 1
     training = [many[i][1] for i in open_corpus(tmp_path / "c1").ids(0)]
     reference = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit(training)
     assert open_corpus(tmp_path / "c1").vocabulary() == reference.get_feature_names_out().tolist()
@@ -140,8 +139,7 @@ def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path):
     assert corpus.header.classes == train.header.classes and corpus.header.vectorizer == train.header.vectorizer
     stored = corpus.read(0, 3)
     assert [corpus.header.classes[i] for i in stored.labels] == ["earn", "acq", "earn"], "the order is kept"
-    expected = count_texts([t for _, t in test], settings, train.vocabulary())[0]
-    assert (stored.to_csr() != expected).nnz == 0
+    assert (stored.to_csr() != count_texts([t for _, t in test], settings, train.vocabulary())[0]).nnz == 0
 
     source = written(tmp_path / "odd.txt", [*test, ("sport", "goal")])
     with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the classes"):

@@ -111,8 +111,7 @@ def test_stop_words_are_left_out_before_stemming_and_stemming_comes_before_ngram
     texts = ["Because the merging banks merged, banking mergers became merged"]
 
     def analyze(text):
-        split = CountVectorizer().build_analyzer()(text)
-        stems = [stemmer.stemWord(w) for w in split if w not in ENGLISH_STOP_WORDS]
+        stems = [stemmer.stemWord(w) for w in CountVectorizer().build_analyzer()(text) if w not in ENGLISH_STOP_WORDS]
         return stems + [" ".join(pair) for pair in pairwise(stems)]
 
     found, words = count_texts(texts, settings)
