@@ -104,8 +104,7 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
             assert client.scheduler.address == address
             with pytest.raises(ClusterError, match=f"{address} has had no worker for 0.1 s"):
                 DaskExecutor(client, wait_for_workers=0.1)
-            with pytest.raises(ClusterError, match="has no workers to look at"):
-                examine(client, tmp_path)
+            np.testing.assert_raises_regex(ClusterError, "has no workers to look at", examine, client, tmp_path)
             identity = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.identity())
         file = tmp_path / "scheduler.json"
         file.write_text(json.dumps(identity))
@@ -314,8 +313,7 @@ def test_a_system_without_threads_says_what_to_do(monkeypatch):
 
     with Executor(2) as executor:
         monkeypatch.setattr("threading.Thread.start", refuse)
-        with pytest.raises(MemoryError, match="ulimit"):
-            executor.submit(int)
+        np.testing.assert_raises_regex(MemoryError, "ulimit", executor.submit, int)
 
 
 @pytest.mark.parametrize(("memory", "pauses"), [(1_200_000_000, False), (1 << 34, True)])
@@ -336,8 +334,7 @@ def test_an_interrupt_waits_until_the_block_has_ended_where_it_is_not_ignored():
             os.kill(os.getpid(), signal.SIGINT)
             done.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
-        begin()
+    np.testing.assert_raises(KeyboardInterrupt, begin)
     assert done and signal.getsignal(signal.SIGINT) is before
     with pytest.raises(OSError, match="full"), held_back():
         raise OSError("full")

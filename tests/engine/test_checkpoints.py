@@ -93,15 +93,13 @@ def test_other_documents_are_refused(corpus, held_out, tmp_path):
 
 
 def test_other_validation_documents_are_refused_where_they_decide(corpus, held_out, tmp_path):
-    with pytest.raises(Stop):
-        fit("patience", corpus, held_out, checkpoint=tmp_path, callbacks=[after(7)])
+    np.testing.assert_raises(Stop, fit, "patience", corpus, held_out, checkpoint=tmp_path, callbacks=[after(7)])
     with pytest.raises(ModelError, match="other settings"):
         fit("patience", corpus, corpus, checkpoint=tmp_path, resume=True)
 
 
 def test_what_decides_nothing_may_change(corpus, held_out, tmp_path):
-    with pytest.raises(Stop):
-        fit("mean", corpus, checkpoint=tmp_path, callbacks=[after(7)])
+    np.testing.assert_raises(Stop, fit, "mean", corpus, checkpoint=tmp_path, callbacks=[after(7)])
     resumed = model("mean", evaluate_every=0, n_jobs=2)
     resumed.fit(corpus, validation=held_out, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(resumed.state_.words, fit("mean", corpus).state_.words)
@@ -119,14 +117,12 @@ def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
     arrays.pop(lost, None)
     metadata.pop(lost, None)
     archive.write_archive(newest, "sdem-checkpoint", arrays, metadata)
-    with pytest.raises(ModelError, match=newest.name):
-        fit("mean", corpus, checkpoint=tmp_path, resume=True)
+    np.testing.assert_raises_regex(ModelError, newest.name, fit, "mean", corpus, checkpoint=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("given", [{"resume": True}, {"checkpoint_rounds": 2}, {"checkpoint_seconds": 2.0}])
 def test_settings_of_checkpoints_need_a_folder(given, corpus):
-    with pytest.raises(ValueError, match="need a checkpoint folder"):
-        fit("mean", corpus, **given)
+    np.testing.assert_raises_regex(ValueError, "need a checkpoint folder", fit, "mean", corpus, **given)
 
 
 @pytest.mark.parametrize(("how_often", "expected"), [
@@ -148,8 +144,7 @@ def test_when_checkpoints_are_written_and_which_are_kept(how_often, expected, mo
     fit("mean", corpus, checkpoint=tmp_path, callbacks=[tick], **how_often)
     assert [(e.epoch, e.round) for e in written] == expected
     assert checkpoints_in(tmp_path) == sorted(e.path for e in written[-2:])
-    with pytest.raises(ValueError, match="not both"):
-        Checkpoints(tmp_path, every_rounds=1, every_seconds=1.0)
+    np.testing.assert_raises_regex(ValueError, "not both", Checkpoints, tmp_path, every_rounds=1, every_seconds=1.0)
 
 
 def test_a_damaged_newest_checkpoint_is_an_error_and_the_one_before_serves(corpus, tmp_path):

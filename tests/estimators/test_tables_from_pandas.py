@@ -62,8 +62,7 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
     assert model.evaluate(alike) == pytest.approx(model.evaluate(fewer, labels))
     other = sd.write_corpus(tmp_path / "b", fewer, labels, dense=True)
     for ask in (model.evaluate, model.predict):
-        with pytest.raises(sd.CorpusError, match="numbers its categories in another way"):
-            ask(other)
+        np.testing.assert_raises_regex(sd.CorpusError, "numbers its categories in another way", ask, other)
     with pytest.raises(sd.CorpusError, match="the table has the columns"):
         sd.write_corpus(tmp_path / "c", fewer[["size"]], labels, dense=True, vectorizer=corpus.header.vectorizer)
 
@@ -72,8 +71,7 @@ def test_only_mixed_models_take_categories(corpus):
     for model in (sd.GaussianNB(), sd.CategoricalNB(), sd.BernoulliNB()):
         with pytest.raises(sd.CorpusError, match="columns of text, categories or booleans: MixedNB takes such corpora"):
             model.fit(corpus)
-    with pytest.raises(ValueError, match="GaussianRegressor takes numbers"):
-        sd.GaussianRegressor().fit(corpus)
+    np.testing.assert_raises_regex(ValueError, "GaussianRegressor takes numbers", sd.GaussianRegressor().fit, corpus)
 
 
 def test_tables_of_numbers(tmp_path):
@@ -99,8 +97,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
         ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass a matrix, numpy.asarray\(X\)"),
         ((row for row in np.ones((2, 2))), [0, 1], False, "X, a generator, is not a matrix"),
     ):
-        with pytest.raises(sd.CorpusError, match=said):
-            sd.write_corpus(tmp_path / "a", X, y, dense=dense)
+        np.testing.assert_raises_regex(sd.CorpusError, said, sd.write_corpus, tmp_path / "a", X, y, dense=dense)
     assert not (tmp_path / "a").exists()
 
 
@@ -108,8 +105,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
 @pytest.mark.parametrize("column", ["colour", "grade"])
 def test_categories_are_not_taken_for_numbers(kind, column, tmp_path):
     said = rf"kinds: column '{column}' holds categories \((blue, green, red|10, 20, 30)\), and .* is for numbers"
-    with pytest.raises(ValueError, match=said):
-        sd.MixedNB(kinds={column: kind}).fit(FRAME, Y)
+    np.testing.assert_raises_regex(ValueError, said, sd.MixedNB(kinds={column: kind}).fit, FRAME, Y)
     with pytest.raises(ValueError, match=said):
         sd.MixedNB(kinds={column: kind}).fit(sd.write_corpus(tmp_path / "c", FRAME, Y, dense=True))
 
@@ -141,15 +137,13 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*turn the column into one of these"),
 ], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
-    with pytest.raises(ValueError, match=said):
-        sd.MixedNB().fit(FRAME.assign(when=column), Y)
+    np.testing.assert_raises_regex(ValueError, said, sd.MixedNB().fit, FRAME.assign(when=column), Y)
 
 
 def test_columns_are_told_apart_by_their_names():
     model = sd.MixedNB(kinds=KINDS, loss="nll").fit(FRAME, Y)
     for other in (FRAME[FRAME.columns[::-1]], FRAME.drop(columns="grade")):
-        with pytest.raises(ValueError, match="feature names should match"):
-            model.predict(other)
+        np.testing.assert_raises_regex(ValueError, "feature names should match", model.predict, other)
     with pytest.raises(ValueError, match="two columns are named 'size'"):
         sd.MixedNB(loss="nll").fit(FRAME.rename(columns={"grade": "size"}), Y)
 
@@ -163,8 +157,7 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
         ("grade", "20", "'grade' holds values of type str, and held number"),
         ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
     ):
-        with pytest.raises(ValueError, match=said):
-            model.predict(FRAME.assign(**{column: values}))
+        np.testing.assert_raises_regex(ValueError, said, model.predict, FRAME.assign(**{column: values}))
     with pytest.raises(sd.CorpusError, match="'colour' holds values of type number"):
         sd.write_corpus(tmp_path / "o", FRAME.assign(colour=3), Y, dense=True, vectorizer=corpus.header.vectorizer)
     same = model.predict_proba(FRAME)

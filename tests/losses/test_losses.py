@@ -48,8 +48,7 @@ BROKEN = {
 @pytest.mark.parametrize("law", BROKEN)
 def test_a_wrong_loss_is_found_out(law):
     loss, methods = BROKEN[law]
-    with pytest.raises(AssertionError, match=law):
-        check_loss(type("Broken", (loss,), methods)())
+    np.testing.assert_raises_regex(AssertionError, law, check_loss, type("Broken", (loss,), methods)())
 
 
 def by_kernel(loss, scores, label):
@@ -189,5 +188,4 @@ def test_the_ends_of_a_blend_are_its_losses():
     *((lambda margin=m: Hinge(margin), ValueError, "margin") for m in (np.nan, np.inf, -3.0, True, "2", None)),
 ])  # fmt: skip
 def test_what_is_no_loss_is_refused(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
+    np.testing.assert_raises_regex(error, match, make)

@@ -159,14 +159,11 @@ def test_a_checkpoint_is_of_one_search(corpus, documents, tmp_path):
 
     go(resume=False, metric="log-loss")
     go()  # what the metric was anyway
-    with pytest.raises(sd.ModelError, match="earlier search"):
-        go(resume=False)
-    with pytest.raises(sd.ModelError, match="folds: 3, before 2"):
-        go(cv=3)
+    np.testing.assert_raises_regex(sd.ModelError, "earlier search", go, resume=False)
+    np.testing.assert_raises_regex(sd.ModelError, "folds: 3, before 2", go, cv=3)
     with pytest.raises(sd.ModelError, match="estimator: 'LDAClassifier', before 'MultinomialNB'"):
         go(estimator=sd.LDAClassifier(n_components=2))
-    with pytest.raises(sd.ModelError, match="documents"):
-        go(documents=documents[:2])
+    np.testing.assert_raises_regex(sd.ModelError, "documents", go, documents=documents[:2])
 
 
 def test_events_tell_how_far_it_is(corpus):
@@ -234,8 +231,7 @@ def test_documents_that_were_set_apart(corpus, tmp_path):
 def test_metrics(corpus, metric):
     found = search(corpus, metric=metric, n_trials=3, refit=False)
     assert np.isfinite(found.best_score_) and len(found.trials_) == 3
-    with pytest.raises(AttributeError, match="refit"):
-        found.predict([[0]])
+    np.testing.assert_raises_regex(AttributeError, "refit", found.predict, [[0]])
 
 
 def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
