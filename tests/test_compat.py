@@ -62,9 +62,8 @@ assert type(real) is type(sys) and real.DataFrame is pandas.DataFrame and scipy.
 
 
 def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
-    future = client.submit(
-        operator.add, 1, 2, key="loose-0abc-1", workers=["tcp://127.0.0.1:1"], allow_other_workers=True
-    )
+    nowhere = {"workers": ["tcp://127.0.0.1:1"], "allow_other_workers": True}
+    future = client.submit(operator.add, 1, 2, key="loose-0abc-1", **nowhere)
     assert future.result(timeout=10) == 3
     client.run_on_scheduler(compat.let_others_run, "0abc")
     scheduler = client.cluster.scheduler

@@ -132,9 +132,7 @@ def line(name: str, results: np.ndarray, one: np.ndarray) -> str:
     return f"  {name:34} accuracy {cells[0]}, log-loss {cells[1]} %"
 
 
-def lanes(
-    names: tuple = ("webkb", "r8", "r52", "20ng"), lanes: tuple = (4, 16, 64), draws: int = 5, documents: int = 10**9
-) -> None:
+def lanes(names: tuple = corpora.STEMMED, lanes: tuple = (4, 16, 64), draws: int = 5, documents: int = 10**9) -> None:
     """Print a line for each number of lanes; `documents` is the most that are trained on."""
     for name in names:
         splits = [held_out(name, draw, documents) for draw in range(draws)]

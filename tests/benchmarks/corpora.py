@@ -19,9 +19,8 @@ from sdem_dist import open_corpus, write_corpus
 
 STEMMED = ("r8", "r52", "webkb", "20ng")
 NAMES = (*STEMMED, "r52 unstemmed", "20ng unstemmed", "imdb words", "imdb bigrams", "blitzer", "nsmc")
-CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)} | {
-    f"{corpus} {n} a class": n for corpus in ("r8", "r52", "webkb") for n in (5, 10, 20)
-}
+CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)}
+CUTS |= {f"{corpus} {n} a class": n for corpus in ("r8", "r52", "webkb") for n in (5, 10, 20)}
 """Training parts with so many documents of each class, or all of it."""
 STEMS: dict[str, Any] = {"token_pattern": r"\S+", "lowercase": False}
 BIGRAMS_OF_CHARACTERS: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 2)}
@@ -38,11 +37,6 @@ class Split(NamedTuple):
     def numbered(self) -> Split:
         classes, y = np.unique(self.y, return_inverse=True)
         return self._replace(y=y, y_test=np.searchsorted(classes, self.y_test))
-
-    def frequent(self, n_words: int) -> Split:
-        """Return it with the words that are in most training documents."""
-        words = np.argsort(-np.asarray((self.X > 0).sum(axis=0)).ravel(), kind="stable")[:n_words]
-        return self._replace(X=self.X[:, words], X_test=self.X_test[:, words])
 
 
 class Reviews(NamedTuple):

@@ -115,17 +115,14 @@ def empty_words(texts: list[str]) -> float:
 
 def circles(root: Path) -> set[frozenset[str]]:
     """Return the groups of modules that import each other, imports for types and in functions included."""
-    modules = {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (root / "sdem_dist").rglob("*.py")
-    }
+    paths = (root / "sdem_dist").rglob("*.py")
+    modules = {".".join(p.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-                graph[name] |= {m for a in node.names if (m := f"{node.module}.{a.name}") in modules} or (
-                    {node.module} & modules.keys()
-                )
+                named = {m for a in node.names if (m := f"{node.module}.{a.name}") in modules}
+                graph[name] |= named or ({node.module} & modules.keys())
     below: dict[str, set[str]] = {}
     for start in graph:
         below[start], todo = set(), [start]

@@ -20,11 +20,9 @@ OLDER = "## Older figures\n"
 
 def section(command: list[str], printed: str) -> str:
     day, load = datetime.now(UTC).date().isoformat(), os.getloadavg()[0]
-    machine = (
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, load {load:.1f} at the end"
-    )
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     body = "\n".join(f"    {line}".rstrip() for line in printed.rstrip().splitlines())
-    return f"## `{shlex.join(command)}`\n\n{day}; {machine}.\n\n{body}\n"
+    return f"## `{shlex.join(command)}`\n\n{day}; {machine}, load {load:.1f} at the end.\n\n{body}\n"
 
 
 def with_section(text: str, command: list[str], made: str) -> str:
@@ -42,11 +40,9 @@ def main() -> None:
     command = sys.argv[1:]
     if not command or not (FOLDER / command[0]).is_file():
         raise SystemExit(f"name a script of {FOLDER}, and its arguments")
-    ran = subprocess.run(
-        [sys.executable, str(FOLDER / command[0]), *command[1:]], stdout=subprocess.PIPE, text=True, check=True
-    )
-    print(ran.stdout, end="")
-    RESULTS.write_text(with_section(RESULTS.read_text("utf-8"), command, section(command, ran.stdout)), "utf-8")
+    printed = subprocess.check_output([sys.executable, str(FOLDER / command[0]), *command[1:]], text=True)
+    print(printed, end="")
+    RESULTS.write_text(with_section(RESULTS.read_text("utf-8"), command, section(command, printed)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -119,14 +119,11 @@ def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int
     import dask
     from distributed import Client, LocalCluster
 
-    quiet = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+    how: dict = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+    how |= {"n_workers": workers, "threads_per_worker": 1, "memory_limit": limit << 20}
     for times in (1, 4, 16):
         corpus = corpus_of(folder, times * smallest)
-        with (
-            dask.config.set(CONFIGURATION),
-            LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=limit << 20, **quiet) as cluster,
-            Client(cluster) as client,
-        ):
+        with dask.config.set(CONFIGURATION), LocalCluster(**how) as cluster, Client(cluster) as client:
             before = set(client.scheduler_info(n_workers=-1)["workers"])
             model = MultinomialNB(n_epochs=epochs, validation_fraction=0.0).fit(corpus, client=client)
             peaks = peaks_of(client)

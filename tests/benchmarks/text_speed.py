@@ -29,11 +29,11 @@ from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import harness
 import numpy as np
-from corpora import rows_of
+from corpora import Split, rows_of
 from harness import seconds
 from scale import peak_memory
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -110,15 +110,6 @@ def compare(repeats: int = 5, small: bool = False) -> None:
         print(f"{name}, {n_jobs} thread(s): ingest {size / write:.0f} MB/s, predict {size / read:.0f} MB/s", flush=True)
 
 
-class Split(NamedTuple):
-    """Texts with labels 0 and 1, and those to predict."""
-
-    texts: list[str]
-    y: np.ndarray
-    new_texts: list[str]
-    y_new: np.ndarray
-
-
 def split_of_reviews(most: int | None) -> Split:
     """Return the reviews of IMDB in an order of chance; with `most` about so many of each part."""
     parts: list[tuple[list[str], np.ndarray]] = []
@@ -131,20 +122,20 @@ def split_of_reviews(most: int | None) -> Split:
 
 def ours(split: Split, work: Path) -> tuple[np.ndarray, float]:
     model = MultinomialNB(vectorizer=VectorizerSettings(ngram_range=(1, 2)), n_jobs=1)
-    return model.fit(split.texts, split.y).predict(split.new_texts), 0.0
+    return model.fit(split.X, split.y).predict(split.X_test), 0.0
 
 
 def scikit_learn(split: Split, work: Path) -> tuple[np.ndarray, float]:
     model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC())
-    return model.fit(split.texts, split.y).predict(split.new_texts), 0.0
+    return model.fit(split.X, split.y).predict(split.X_test), 0.0
 
 
 def fasttext(split: Split, work: Path) -> tuple[np.ndarray, float]:
     from fasttext import train_supervised
 
     started = time.perf_counter()
-    path, new_texts = work / "fasttext", [text.replace("\n", " ") for text in split.new_texts]
-    lines = (f"__label__{k} {text}".replace("\n", " ") for k, text in zip(split.y, split.texts, strict=True))
+    path, new_texts = work / "fasttext", [text.replace("\n", " ") for text in split.X_test]
+    lines = (f"__label__{k} {text}".replace("\n", " ") for k, text in zip(split.y, split.X, strict=True))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     apart = time.perf_counter() - started
     model = train_supervised(str(path), epoch=25, lr=0.5, wordNgrams=2, thread=1, verbose=0)
@@ -156,11 +147,9 @@ def vowpal_wabbit(split: Split, work: Path) -> tuple[np.ndarray, float]:
 
     started = time.perf_counter()
     train, new = work / "train.vw", work / "new.vw"
-    old_words, new_words = (
-        [" ".join(re.findall(r"\w\w+", text.lower())) for text in texts] for texts in (split.texts, split.new_texts)
-    )
-    train.write_text("".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, old_words, strict=True)), "utf-8")
-    new.write_text("".join(f"| {text}\n" for text in new_words), encoding="utf-8")
+    old, words = ([" ".join(re.findall(r"\w\w+", x.lower())) for x in texts] for texts in (split.X, split.X_test))
+    train.write_text("".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, old, strict=True)), "utf-8")
+    new.write_text("".join(f"| {text}\n" for text in words), encoding="utf-8")
     apart = time.perf_counter() - started
     # The objects run over the files as the command would.
     model, cache = work / "model.vw", work / "cache.vw"
@@ -170,10 +159,8 @@ def vowpal_wabbit(split: Split, work: Path) -> tuple[np.ndarray, float]:
     return (np.loadtxt(work / "scores") > 0).astype(int), apart
 
 
-CONTENDERS: dict[str, Callable[[Split, Path], tuple[np.ndarray, float]]] = {
-    "ours": ours,
-    "TfidfVectorizer, LinearSVC": scikit_learn,
-}
+Contender = Callable[[Split, Path], tuple[np.ndarray, float]]
+CONTENDERS: dict[str, Contender] = {"ours": ours, "TfidfVectorizer, LinearSVC": scikit_learn}
 GUESTS = {"fastText": ("fasttext", fasttext), "Vowpal Wabbit": ("vowpalwabbit", vowpal_wabbit)}
 CONTENDERS |= {name: run for name, (package, run) in GUESTS.items() if find_spec(package)}
 
@@ -181,7 +168,7 @@ CONTENDERS |= {name: run for name, (package, run) in GUESTS.items() if find_spec
 def whole(small: bool = False, repeats: int = 3) -> None:
     """Print accuracy, seconds, and seconds as a multiple of ours; of some hundred reviews, if small."""
     split = split_of_reviews(300 if small else None)
-    ours(Split(split.texts[:200], split.y[:200], split.new_texts[:50], split.y_new[:50]), Path())  # compiles
+    ours(Split(split.X[:200], split.y[:200], split.X_test[:50], split.y_test[:50]), Path())  # compiles
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     files: dict[str, float] = {}
     accuracy: dict[str, float] = {}
@@ -191,7 +178,7 @@ def whole(small: bool = False, repeats: int = 3) -> None:
                 started = time.perf_counter()
                 labels, files[name] = run(split, Path(work))
                 seconds[name].append(time.perf_counter() - started - files[name])
-                accuracy[name] = float((labels == split.y_new).mean())
+                accuracy[name] = float((labels == split.y_test).mean())
     print(f"{'':28}{'accuracy':>9}{'seconds':>9}{'to ours':>9}{'files':>9}")
     for name, times in seconds.items():
         middle, ratio = median(times), median(times) / median(seconds["ours"])

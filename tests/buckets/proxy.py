@@ -14,9 +14,7 @@ Fault = Callable[[str, str], int | str | None]
 
 
 def error_body(code: str) -> bytes:
-    return (
-        f"<?xml version='1.0'?><Error><Code>{code}</Code><AWSAccessKeyId>AKIDSECRET</AWSAccessKeyId></Error>".encode()
-    )
+    return f"<Error><Code>{code}</Code><AWSAccessKeyId>AKIDSECRET</AWSAccessKeyId></Error>".encode()
 
 
 class Proxy:

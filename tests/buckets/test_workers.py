@@ -94,11 +94,13 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     ok(f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet")
     with place(f"{bucket}/t.parquet").open("rb") as file:
         assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
-    for out, words in (
-        (source, "would replace"),
-        (f"{bucket}/c/t.tsv", "within the corpus"),
-        (f"{scheme}://nowhere/t.tsv", f"no bucket {scheme}://nowhere"),
-    ):
+    nowhere = f"{scheme}://nowhere"
+    wrong = {
+        source: "would replace",
+        f"{bucket}/c/t.tsv": "within the corpus",
+        f"{nowhere}/t.tsv": f"no bucket {nowhere}",
+    }
+    for out, words in wrong.items():
         done = run(f"predict {bucket}/m {source} --text 1 -o {out}")
         assert done.exit_code and words in done.output
     assert parts_of(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet", "wrong.csv"}

@@ -84,15 +84,12 @@ FILES = {
 
 def write_rows(folder: Path) -> None:
     """Write the rows of predictions in each format."""
-    (folder / "t.csv").write_text(
-        "id,body,extra\n"
-        + "".join(f'{r["id"]},"{r["body"].replace(chr(34), chr(34) * 2)}",{r["extra"]}\n' for r in ROWS)
-    )
+    lines = (f'{r["id"]},"{r["body"].replace(chr(34), chr(34) * 2)}",{r["extra"]}\n' for r in ROWS)
+    (folder / "t.csv").write_text("".join(["id,body,extra\n", *lines]))
     (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     pq.write_table(pa.Table.from_pylist(ROWS), folder / "t.parquet")
-    (folder / "t.tsv").write_text(
-        "".join(f"{r['id']}\t{r['extra']}\t{r['body']}\n".replace(NASTY, "x y") for r in ROWS)
-    )
+    lines = (f"{r['id']}\t{r['extra']}\t{r['body']}\n".replace(NASTY, "x y") for r in ROWS)
+    (folder / "t.tsv").write_text("".join(lines))
     (folder / "t.csv.xz").write_bytes(lzma.compress((folder / "t.csv").read_bytes()))
     (folder / "texts").mkdir()
     for row in ROWS:
@@ -103,10 +100,9 @@ def write_rows(folder: Path) -> None:
 def library(tmp_path_factory) -> Path:
     folder, rng = tmp_path_factory.mktemp("library"), np.random.default_rng(0)
     for name, times in (("posts", 60), ("test", 40)):
-        lines = [
-            f"{topic}\t{' '.join([*rng.choice(TOPICS[topic], 2), *rng.choice(WORDS, 4), *rng.choice(COMMON, 4)])}\n"
-            for topic in list(TOPICS) * times
-        ]
+        names = list(TOPICS) * times
+        texts = ([*rng.choice(TOPICS[k], 2), *rng.choice(WORDS, 4), *rng.choice(COMMON, 4)] for k in names)
+        lines = (f"{topic}\t{' '.join(text)}\n" for topic, text in zip(names, texts, strict=True))
         (folder / f"{name}.tsv").write_text("".join(lines))
     for name, content in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -93,11 +93,8 @@ def test_errors_are_found_again_in_their_source(desk, suffix):
     """By their places among the documents that are read, or by ids where the source has some."""
     rows = [("sport", "goal match", "Da"), ("no such class", "bread", "Dn"), ("sport", "bread oven salt", "Db")]
     named, source = [dict(zip(("label", "text", "key"), row, strict=True)) for row in rows], f"source.{suffix}"
-    contents = {
-        "jsonl": map(json.dumps, named),
-        "tsv": map("\t".join, rows),
-        "csv": map(",".join, [("label", "text", "key"), *rows]),
-    }
+    table = map(",".join, [tuple(named[0]), *rows])
+    contents = {"jsonl": map(json.dumps, named), "tsv": map("\t".join, rows), "csv": table}
     Path(source).write_text("\n".join(contents[suffix]) + "\n")
     columns = "--label 0 --text 1" if suffix == "tsv" else ""
     for more, expected in (("", 1), ("--id 2" if suffix == "tsv" else "--id key", "Db")):
@@ -115,11 +112,12 @@ def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
         assert one == many and one.count("\n") > 7
 
 
+GIVEN = "money|sport\ta late goal wins\nmoney\trates fall\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
+"""Of which all but the second are predicted otherwise."""
+
+
 def test_errors_of_several_labels(desk):
-    rows = [
-        "money|sport\ta late goal wins", "money\trates fall", "money\tthe club buys shares", "sport\tthe weather is fine",
-    ]  # fmt: skip
-    Path("wrong.tsv").write_text("\n".join(rows) + "\n")
+    Path("wrong.tsv").write_text(GIVEN)
     ok("evaluate several.model wrong.tsv --errors wrong.jsonl")
     rows, clf = rows_of("wrong.jsonl"), sd.load_model("several.model")
     assert {row["text"]: (row["labels"], row["predictions"], row["wrong_label"]) for row in rows} == {
@@ -140,8 +138,7 @@ def test_errors_of_several_labels(desk):
 
 
 def test_reports_of_several_labels(desk):
-    lines = "money|sport\ta late goal wins\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
-    Path("wrong.tsv").write_text(lines)
+    Path("wrong.tsv").write_text(GIVEN)
     for source in ("wrong", "several"):
         ok(f"report several.model {source}.tsv -o {source}.html")
     page, right = (Path(f"{source}.html").read_text(encoding="utf-8") for source in ("wrong", "several"))

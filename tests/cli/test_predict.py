@@ -282,9 +282,8 @@ def test_tables_of_every_format_read_back(desk, monkeypatch, block):
     table = pq.read_table("o.parquet")
     assert table.schema.types[6] == pa.date32() and table.schema.types[8] == pa.int64()
     assert [{name: row[name] for name in columns} for row in table.to_pylist()] == expected
-    for row, of_json, of_csv, of_tsv in zip(
-        expected, *(rows_of(f"o.{s}") for s in ("jsonl", "csv", "tsv")), strict=True
-    ):
+    tables = (rows_of(f"o.{suffix}") for suffix in ("jsonl", "csv", "tsv"))
+    for row, of_json, of_csv, of_tsv in zip(expected, *tables, strict=True):
         for name, value in row.items():
             text = "" if value is None else visible(value)
             assert of_json[name] == (str(value) if isinstance(value, datetime.date) else value)
@@ -390,9 +389,7 @@ def test_odd_letters_are_kept_or_written_out(desk):
     ([1, 2**70], "string", ["1", str(2**70)]),
     ([-(2**64), 1], "string", [str(-(2**64)), "1"]),
 ])  # fmt: skip
-def test_columns_of_nulls_take_the_type_that_comes_later_and_large_integers_are_text(
-    desk, monkeypatch, values, kind, expected
-):
+def test_columns_take_the_type_that_comes_later_and_large_integers_are_text(desk, monkeypatch, values, kind, expected):
     monkeypatch.setattr(predict, "BLOCK", 2)
     Path("s.jsonl").write_text("".join(json.dumps({"text": "goal", "x": value}) + "\n" for value in values))
     if kind is None:

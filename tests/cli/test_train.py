@@ -12,10 +12,8 @@ from cli.conftest import PLAIN, SEVERAL
 from sdem_dist import load_model, open_corpus
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 
-LOSSES = {
-    "hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1),
-    "blend:.1:hinge:2": Blend(Hinge(2.0), 0.1),
-}  # fmt: skip
+LOSSES = {"hinge": "hinge", "perceptron": Hinge(0.0), "hinge:2": Hinge(2.0), "blend:.1": Blend(Ncll(), 0.1)}
+LOSSES |= {"blend:.1:hinge:2": Blend(Hinge(2.0), 0.1)}
 
 
 def equal_states(a, b) -> None:
@@ -208,11 +206,10 @@ def half(tmp_path_factory):
     words = {"sport": ["goal", "match", "team", "score"], "money": ["bank", "share", "profit", "price"]}
     both = [*words["sport"], *words["money"]]
     path = tmp_path_factory.mktemp("half") / "half.tsv"
-    lines = [
-        f"{name if i < 200 else ''}\t{' '.join([*rng.choice(words[name], 2), *rng.choice(both, 4)])}\n"
-        for i, name in enumerate(["sport", "money"] * 200)
-    ]
-    path.write_text("".join(lines))
+    names = ["sport", "money"] * 200
+    texts = (" ".join([*rng.choice(words[name], 2), *rng.choice(both, 4)]) for name in names)
+    labels = [*names[:200], *[""] * 200]
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in zip(labels, texts, strict=True)))
     return path
 
 

@@ -24,10 +24,8 @@ from sdem_dist.corpus.reader import check_corpus
 from sdem_dist.fitting import running
 from sdem_dist.text import splits
 
-CLASSIFIERS = (
-    "classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean",
-    "sdem of counts", "sdem of numbers",
-)  # fmt: skip
+CLASSIFIERS = ["classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean"]
+CLASSIFIERS += ["sdem of counts", "sdem of numbers"]
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +101,8 @@ def test_training_is_that_of_the_corpus(name, tmp_path, client):
         there = clone(estimator).fit(X, labels, *given, client=client)
         assert os.listdir(tmp_path) == []
     beside = {"targets": y} if name == "targets" else {"y": y, "unlabelled": getattr(estimator, "unlabelled", None)}
-    here = clone(estimator).fit(
-        sd.write_corpus(tmp_path / "c", COUNTS, sample_weight=weights, random_state=3, **beside)
-    )
+    corpus = sd.write_corpus(tmp_path / "c", COUNTS, sample_weight=weights, random_state=3, **beside)
+    here = clone(estimator).fit(corpus)
     method = "predict" if name == "targets" else "predict_proba"
     np.testing.assert_array_equal(getattr(there, method)(COUNTS), getattr(here, method)(COUNTS))
     if "missing" in name:
@@ -138,11 +135,10 @@ def test_a_table_in_parts(tmp_path, client):
     frame, labels = table()
     here = sd.write_corpus(tmp_path / "here", frame, labels, dense=True, unlabelled="?")
     X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
-    there = sd.write_corpus(tmp_path / "there", X, y, dense=True, unlabelled="?", client=client)
+    same: dict = {"dense": True, "unlabelled": "?", "client": client}
+    there = sd.write_corpus(tmp_path / "there", X, y, **same)
     assert there.header.uid == here.header.uid and there.vocabulary() == list(frame.columns)
-    test = sd.write_corpus(
-        tmp_path / "test", X, y, dense=True, vectorizer=here.header.vectorizer, unlabelled="?", client=client
-    )
+    test = sd.write_corpus(tmp_path / "test", X, y, vectorizer=here.header.vectorizer, **same)
     assert test.header.uid == here.header.uid
     with pytest.raises(sd.CorpusError, match="stored with dense=True"):
         sd.write_corpus(tmp_path / "c", X, y, client=client)
@@ -156,9 +152,8 @@ def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
     with dask.config.set({"temporary-directory": str(tmp_path)}):
         model = sd.MixedNB(n_epochs=2, random_state=1).fit(X, y, client=client)
         assert os.listdir(tmp_path) == []
-    here = sd.MixedNB(n_epochs=2, random_state=1).fit(
-        sd.write_corpus(tmp_path / "c", frame, labels, dense=True, random_state=1)
-    )
+    corpus = sd.write_corpus(tmp_path / "c", frame, labels, dense=True, random_state=1)
+    here = sd.MixedNB(n_epochs=2, random_state=1).fit(corpus)
     np.testing.assert_array_equal(model.predict_proba(frame), here.predict_proba(frame))
     lazy = model.predict_proba(X)
     assert lazy.columns.tolist() == model.classes_.tolist()
@@ -199,9 +194,8 @@ def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypat
     for name in ("train", "test"):
         labels = rng.integers(0, 3, 400)
         documents = (" ".join(rng.choice(words[k * 10 : k * 10 + 40], 9).tolist()) for k in labels)
-        lines = (
-            f"{k / 2 if numbers else 'abc'[k]}\t{text} {name}\n" for k, text in zip(labels, documents, strict=True)
-        )
+        given = labels / 2 if numbers else np.array(list("abc"))[labels]
+        lines = (f"{label}\t{text} {name}\n" for label, text in zip(given, documents, strict=True))
         (tmp_path / f"{name}.tsv").write_text("".join(lines))
     monkeypatch.chdir(tmp_path)
     ok(f"ingest train.tsv c {'--targets' if numbers else ''}")
@@ -231,12 +225,9 @@ def fitted(tmp_path_factory):
 def test_predictions_have_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
     model, corpus = fitted
     monkeypatch.setattr(running, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
-    here, there = getattr(model, method)(corpus), getattr(model, method)(corpus, client=client)
+    ask = getattr(model, method)
+    here, there = ask(corpus), ask(corpus, client=client)
     assert here.dtype == there.dtype
     np.testing.assert_array_equal(here, there)
-    for documents, where, said in (
-        (sp.csr_matrix((1, 40)), client, "write one with write_corpus"),
-        (corpus, "tcp://127.0.0.1:1", r"pass a distributed\.Client"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            getattr(model, method)(documents, client=where)
+    np.testing.assert_raises_regex(ValueError, "with write_corpus", ask, sp.csr_matrix((1, 40)), client=client)
+    np.testing.assert_raises_regex(ValueError, r"pass a distributed\.Client", ask, corpus, client="tcp://127.0.0.1:1")

@@ -96,9 +96,8 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
 
     from sdem_dist.engine.dask import DaskExecutor
 
-    with LocalCluster(
-        n_workers=0, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1"
-    ) as cluster:
+    here: dict = {"processes": False, "dashboard_address": None, "protocol": "tcp", "host": "127.0.0.1"}
+    with LocalCluster(n_workers=0, **here) as cluster:
         address = cluster.scheduler_address
         with connected(address, timeout=5) as client:
             assert client.scheduler.address == address
@@ -203,11 +202,8 @@ def test_workers_of_this_machine():
 def test_a_driver_and_its_jobs(tmp_path, monkeypatch):
     """With commands in place of Slurm's: its own daemons listen, too, and are not ours."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
-    scripts = {
-        "sbatch": SUBMITTED.format(folder=tmp_path),
-        "scancel": '#!/bin/sh\nkill -TERM -- "-$1"\n',
-        "squeue": '#!/bin/sh\necho "job is RUNNING"\n',
-    }
+    scripts = {"sbatch": SUBMITTED.format(folder=tmp_path), "squeue": '#!/bin/sh\necho "job is RUNNING"\n'}
+    scripts["scancel"] = '#!/bin/sh\nkill -TERM -- "-$1"\n'
     for name, text in scripts.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

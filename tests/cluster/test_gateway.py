@@ -52,9 +52,8 @@ def gateway(tmp_path_factory):
     command = [sys.executable, "-m", "dask_gateway_server", "-f", "settings.py"]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     with open(folder / "log", "w") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}, start_new_session=True
-        )
+        apart: dict = {"env": {**os.environ, "PYTHONPATH": path}, "start_new_session": True}
+        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **apart)
     try:
         wait_until(lambda: "server started" in (folder / "log").read_text(), "the gateway runs", 60)
         gateway = dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")

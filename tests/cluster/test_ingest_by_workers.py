@@ -45,9 +45,8 @@ def lines_of(rows) -> str:
 def write_source(folder: Path, form: str) -> list[Path]:
     if form.endswith(" twice"):
         return 2 * write_source(folder, form.removesuffix(" twice"))
-    named = [
-        {"label": a, "text": b, "name": f"n{i}", "author": f"a{i % 17}", "w": i % 7} for i, (a, b) in enumerate(ROWS)
-    ]
+    rows = [(*row, f"n{i}", f"a{i % 17}", i % 7) for i, row in enumerate(ROWS)]
+    named = [dict(zip(("label", "text", "name", "author", "w"), row, strict=True)) for row in rows]
     if form == "parquet":
         pq.write_table(pa.Table.from_pylist(named), folder / "s.parquet", row_group_size=60)
         return [folder / "s.parquet"]

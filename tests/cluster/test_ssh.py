@@ -45,9 +45,8 @@ def ssh_server(home: Path):
     folder.mkdir(parents=True)
     host, user = key(home / "host"), key(folder / "user")
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {host.with_suffix('.pub').read_text()}")
-    (folder / "config").write_text(
-        f"Host 127.0.0.1\n  Port {port}\n  User root\n  IdentityFile {user}\n  UserKnownHostsFile {folder}/known_hosts\n"
-    )
+    settings = f"Host 127.0.0.1\n  Port {port}\n  User root\n  IdentityFile {user}\n"
+    (folder / "config").write_text(f"{settings}  UserKnownHostsFile {folder}/known_hosts\n")
     (home / "sshd_config").write_text(
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {host}\nAuthorizedKeysFile {user.with_suffix('.pub')}\n"
         f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"

@@ -190,26 +190,23 @@ CRAFTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "array", "position", "value", "message"), CRAFTED)
-def test_what_no_corpus_may_hold_is_named_though_its_checksum_is_right(
-    written, tmp_path, name, array, position, value, message
-):
+@pytest.mark.parametrize(("name", "array", "position", "value", "said"), CRAFTED)
+def test_what_no_corpus_may_hold_is_named_whatever_its_checksum(written, tmp_path, name, array, position, value, said):
     path = Path(shutil.copytree(written / name, tmp_path / "d"))
     crafted(path, array, position, value)
-    np.testing.assert_raises_regex(CorpusError, f"{path}: shard 1: array {message}", open_corpus(path).read, 0, N)
+    np.testing.assert_raises_regex(CorpusError, f"{path}: shard 1: array {said}", open_corpus(path).read, 0, N)
     assert [p.shard for p in check_corpus(Corpus(path))] == [1]
     for read in {"labels": Corpus.labels, "weights": lambda corpus: corpus.weights}.items():
         if read[0] == array:
-            np.testing.assert_raises_regex(CorpusError, message, read[1], open_corpus(path))
+            np.testing.assert_raises_regex(CorpusError, said, read[1], open_corpus(path))
 
 
 def test_numbers_of_the_whole_have_to_be_those_of_the_documents(written, copy, tmp_path):
     crafted(copy, "labels", 3, lambda a: (a[3] + 1) % 3)
     np.testing.assert_raises_regex(CorpusError, "labels do not add up", open_corpus(copy).labels)
     assert ["add up" in p.message for p in check_corpus(open_corpus(copy))] == [True]
-    for i, (value, said) in enumerate(
-        ((lambda a: a[3] + 1, "does not fit"), (-1, "does not fit"), (1 << 62, "does not"))
-    ):
+    values = ((lambda a: a[3] + 1, "does not fit"), (-1, "does not fit"), (1 << 62, "does not"))
+    for i, (value, said) in enumerate(values):
         path = Path(shutil.copytree(written / "many", tmp_path / str(i)))
         crafted(path, "document_frequency", 3, value)
         np.testing.assert_raises_regex(CorpusError, f"{path}: array 'document_frequency' {said}", fit, path)
@@ -306,9 +303,8 @@ def test_training_goes_on_without_damaged_shards(written, copy, tmp_path):
     with pytest.warns(UserWarning, match=said):
         fitted = model(n_jobs=1, **counts).fit(open_corpus(copy), skip_damaged=True, callbacks=[events.append])
     assert events[0] == ShardsLeftOut(2, 120, tuple(fitted.damaged_shards_))
-    assert bits(fitted) == bits(
-        model(n_jobs=1, **counts).fit(without(open_corpus(written / "many"), {0, 4}, tmp_path / "without"))
-    )
+    sound = without(open_corpus(written / "many"), {0, 4}, tmp_path / "without")
+    assert bits(fitted) == bits(model(n_jobs=1, **counts).fit(sound))
     fitted.save(tmp_path / "model")
     assert load_model(tmp_path / "model").damaged_shards_ == fitted.damaged_shards_
 

@@ -71,12 +71,7 @@ def test_round_trip(tmp_path, dense, shuffle):
 
 
 @settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    borders=st.lists(st.integers(0, N), max_size=12),
-    shuffle=st.booleans(),
-    dense=st.booleans(),
-    memory=st.sampled_from([2000, 10_000, 1 << 20]),
-)
+@given(st.lists(st.integers(0, N), max_size=12), st.booleans(), st.booleans(), st.sampled_from([2000, 10_000, 1 << 20]))
 def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, borders, shuffle, dense, memory):
     options = {"shuffle": shuffle, "shard_documents": 30, "random_state": 5, "overwrite": True, "dense": dense}
     matrix, targets, groups = (X.toarray() if dense else X), (None if dense else Y == "a"), np.arange(N) // 4

@@ -115,9 +115,8 @@ def test_commands_of_the_documentation_are_understood(line):
 
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 WITH_FIGURES = [ROOT / "README.md", ROOT / "examples" / "README.md", *(p for p in PAGES if p.name != "changelog.md")]
-DAY = re.compile(
-    r"\b\d{1,2}\s(?:January|February|March|April|May|June|July|August|September|October|November|December)\s20\d\d\b"
-)
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+DAY = re.compile(rf"\b\d{{1,2}}\s(?:{MONTHS})\s20\d\d\b")
 SCRIPT = re.compile(r"`(?:\S*/)?(\w+\.py)\b")
 FINISHED = set(SCRIPT.findall((BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8").partition("\n## ")[0]))
 """Scripts that the head of the results names: git has those that are finished."""

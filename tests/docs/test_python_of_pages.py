@@ -31,10 +31,8 @@ from sdem_dist.testing import check_learner
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = {
-    str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8"))
-    for page in [ROOT / "README.md", *sorted((ROOT / "sdem_dist/docs").rglob("*.md"))]
-}
+SOURCES = [ROOT / "README.md", *sorted((ROOT / "sdem_dist/docs").rglob("*.md"))]
+PAGES = {str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8")) for page in SOURCES}
 SLOW = ("guide/choose.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
 GATEWAY = "from dask_gateway"
 """Needs a server: tests/cluster/test_gateway.py has one."""
@@ -85,9 +83,8 @@ def of_growth(folder: Path) -> dict[str, object]:
 
 def of_tables(folder: Path) -> dict[str, object]:
     rng, y = np.random.default_rng(0), np.arange(300) % 2
-    frame = pd.DataFrame(
-        {"age": rng.normal(40 + 9 * y, 5), "visits": rng.poisson(1.0 + 3 * y), "city": np.where(y, "Rome", "Oslo")}
-    )
+    columns = {"age": rng.normal(40 + 9 * y, 5), "visits": rng.poisson(1.0 + 3 * y)}
+    frame = pd.DataFrame({**columns, "city": np.where(y, "Rome", "Oslo")})
     X = rng.normal(size=(300, 4))
     gaps = np.where(rng.random((9, 4)) < 0.3, np.nan, X[:9])
     return {"sd": sd, "frame": frame, "frame_new": frame[:20], "y": y, "y_new": y[:20], "X": X, "X_with_nans": gaps}
@@ -203,9 +200,7 @@ def test_every_estimator_has_an_example(name):
 
 NAME = "NearestMean"
 ARCHITECTURE = (Path(sdem_dist.__file__).parent / "docs" / "architecture.md").read_text(encoding="utf-8")
-FILES = re.findall(
-    r"^```\{code-block\} python\n:caption: (\S+)\.py\n\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL
-)
+FILES = re.findall(r"(?ms)^```\{code-block\} python\n:caption: (\S+)\.py\n\n(.*?)^```", ARCHITECTURE)
 
 
 @pytest.fixture(scope="module")

@@ -182,11 +182,8 @@ def test_memory_of_a_driver(tmp_path):
     X, _ = random_counts(100, 200_000, 2, seed=1)
     corpus = write_corpus(tmp_path / "corpus", X, np.arange(100))
     (tmp_path / "driver.py").write_text(SCRIPT)
-    ended = subprocess.run(
-        [sys.executable, str(tmp_path / "driver.py"), str(corpus.path), str(tmp_path / "kept")],
-        capture_output=True, text=True, timeout=200, check=True,
-    )  # fmt: skip
-    state, checkpoints, in_all = map(int, ended.stdout.split())
+    command = [sys.executable, str(tmp_path / "driver.py"), str(corpus.path), str(tmp_path / "kept")]
+    state, checkpoints, in_all = map(int, subprocess.check_output(command, text=True, timeout=200).split())
     assert state == 160_000_000 and checkpoints < 0.6 * state and state < in_all < 1.6 * state
 
 
@@ -194,10 +191,10 @@ SMALL = random_counts(200, 30, 3, seed=3)
 CORPUS = MemoryCorpus(*SMALL, (0, 1, 2))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"n_lanes": 1}, {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20, "steps": "paper"}, {"loss": "nll"}],
-)
+IN_BATCHES = {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20, "steps": "paper"}
+
+
+@pytest.mark.parametrize("settings", [{"n_lanes": 1}, IN_BATCHES, {"loss": "nll"}])
 @pytest.mark.parametrize("n_blocks", [2, 7, 30])
 def test_blocks_change_rounding_only(n_blocks, settings):
     settings = {"n_lanes": 20, "rounds_per_epoch": 2, "validation_fraction": 0.0, "evaluate_every": 1, **settings}

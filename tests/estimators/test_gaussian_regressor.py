@@ -38,11 +38,8 @@ def test_the_prior_is_ridges_penalty():
 
 @pytest.mark.parametrize("table", [load_diabetes, load_digits])
 def test_no_worse_than_ridge(table):
-    features, target = table(return_X_y=True)
-    ours, *theirs = (
-        cross_val_score(model, features, target, cv=5).mean()
-        for model in (GaussianRegressor(), Ridge(), make_pipeline(StandardScaler(), RidgeCV(GRID)), RidgeCV(GRID))
-    )
+    models = (GaussianRegressor(), Ridge(), make_pipeline(StandardScaler(), RidgeCV(GRID)), RidgeCV(GRID))
+    ours, *theirs = (cross_val_score(model, *table(return_X_y=True), cv=5).mean() for model in models)
     assert ours >= max(theirs)
 
 

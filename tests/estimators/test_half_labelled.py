@@ -140,10 +140,8 @@ def test_a_larger_weight_explains_the_words_better(merge):
         p = model.transform(OF_SHARES[N:]) @ model.components_
         return float(OF_SHARES[N:].multiply(np.log(p)).sum() / TEST)
 
-    plain, weighted = (
-        sd.SupervisedLDARegressor(words_weight=weight, merge=merge, **SMALL).fit(OF_SHARES[:N], SHARES[:N, 0])
-        for weight in (0.0, 10.0)
-    )
+    models = (sd.SupervisedLDARegressor(words_weight=weight, merge=merge, **SMALL) for weight in (0.0, 10.0))
+    plain, weighted = (model.fit(OF_SHARES[:N], SHARES[:N, 0]) for model in models)
     assert explained(weighted) > explained(plain) + 1.0 and weighted.score(OF_SHARES[N:], SHARES[N:, 0]) > 0.5
 
 
@@ -223,10 +221,8 @@ def test_where_they_mislead_they_hardly_count():
     near = np.eye(2) * 0.8 + 0.1
     words = [np.r_[rng.multinomial(60, far[o]), rng.multinomial(4, near[k])] for o, k in zip(other, y, strict=True)]
     rows, hidden = sp.csr_matrix(np.array(words)), np.where(np.arange(N) % 15 == 0, y[:N], -1)
-    forced, free, alone = (
-        sd.MultinomialNB(unlabelled=-1, unlabelled_weight=w).fit(rows[:N], hidden).score(rows[N:], y[N:])
-        for w in (0.1, "auto", 0.0)
-    )
+    models = (sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight) for weight in (0.1, "auto", 0.0))
+    forced, free, alone = (model.fit(rows[:N], hidden).score(rows[N:], y[N:]) for model in models)
     assert free > forced + 0.05 and free > alone - 0.02
 
 

@@ -24,12 +24,12 @@ N, WIDTH, K = 1_200, 500, 150
 RNG = np.random.default_rng(0)
 Y = np.arange(N) % K
 OWN = RNG.integers(0, WIDTH, (K, 12))
-WORDS = np.where(
-    RNG.random((N, 20)) < 0.4, OWN[Y[:, None], RNG.integers(0, 12, (N, 20))], RNG.integers(0, WIDTH, (N, 20))
-)
+FROM_OWN, OF_CLASS = RNG.random((N, 20)) < 0.4, OWN[Y[:, None], RNG.integers(0, 12, (N, 20))]
+WORDS = np.where(FROM_OWN, OF_CLASS, RNG.integers(0, WIDTH, (N, 20)))
 X = sp.csr_matrix((np.ones(WORDS.size), (np.repeat(np.arange(N), 20), WORDS.ravel())), shape=(N, WIDTH))
 TRAIN, TEST = slice(0, 900), slice(900, N)
 FIXED = {"n_epochs": 3, "calibrate": False}
+ONE_COMPONENT = partial(sd.EMMixtureClassifier, 1, components="multinomial")
 
 
 def test_nll_is_that_of_multinomial_nb():
@@ -88,9 +88,7 @@ def test_the_temperature_is_near_the_best_one(weighting):
     assert loss(model.temperature_) < 1.1 * min(map(loss, np.geomspace(1e-5, 10.0, 100)))
 
 
-@pytest.mark.parametrize(
-    "kind", [sd.ManyClassNB, sd.MultinomialNB, partial(sd.EMMixtureClassifier, 1, components="multinomial")]
-)
+@pytest.mark.parametrize("kind", [sd.ManyClassNB, sd.MultinomialNB, ONE_COMPONENT])
 def test_documents_without_an_error_do_not_show_that_there_are_none(kind):
     easy, y = np.tile(9 * np.eye(4), (100, 1)), np.arange(400) % 4
     model = kind().fit(easy, y)

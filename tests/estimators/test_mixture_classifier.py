@@ -14,6 +14,7 @@ from sdem_dist.reports.top_words import word_weights
 
 EM: dict = {"kind": sd.EMMixtureClassifier}
 SDEM = {"kind": sd.SdemMixtureClassifier, "n_epochs": 20}
+ONE_OF_EM = {**SDEM, "n_em_epochs": 1}
 
 
 def mixture(n_components=4, *, kind=sd.MultiplicativeMixtureClassifier, **settings):
@@ -166,11 +167,7 @@ def test_a_class_without_weight_is_warned_of_and_rare(settings):
     assert np.isfinite(of_b).all() and of_b.mean() < 0.2
 
 
-@pytest.mark.parametrize(
-    ("first", "other"),
-    [({"init": "em"}, {}), ({**SDEM, "n_em_epochs": 1}, {**SDEM, "n_em_epochs": 2})],
-    ids=["init", "n_em_epochs"],
-)
+@pytest.mark.parametrize(("first", "other"), [({"init": "em"}, {}), (ONE_OF_EM, {**SDEM, "n_em_epochs": 2})])
 def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
     first, other = ({**settings, "validation_fraction": 0.0} for settings in (first, other))
     mixture(2, **{**first, "n_epochs": 2}).fit(X, Y, checkpoint=tmp_path)
@@ -183,21 +180,16 @@ def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
 def test_a_start_by_the_margin_does_not_hear_documents_of_weight_zero():
     weights = np.where(np.arange(len(Y)) < 200, 1.0, 0.0)
     others = X * np.where(weights > 0, 1.0, 20.0)[:, None]
-    one, two = (
-        sd.SdemMixtureClassifier(2, components="multinomial", n_epochs=2).fit(sp.csr_matrix(x), Y, weights)
-        for x in (X, others)
-    )
+    one, two = (mixture(2, **KINDS["sdem multinomial"]).fit(sp.csr_matrix(x), Y, weights) for x in (X, others))
     np.testing.assert_array_equal(one.predict_log_proba(X_TEST), two.predict_log_proba(X_TEST))
 
 
 def test_class_weights_favour_a_class():
     blurred = X + np.random.default_rng(0).poisson(15.0, X.shape)
     for settings in ({"n_epochs": 30}, {**EM, "n_epochs": 10}, SDEM):
-        found = [
-            (mixture(1, class_weight=w, **settings).fit(blurred, Y).predict(blurred) == "a").mean()
-            for w in (None, {"a": 5.0})
-        ]
-        assert found[1] > found[0]
+        fitted = (mixture(1, class_weight=w, **settings).fit(blurred, Y) for w in (None, {"a": 5.0}))
+        plain, heavy = ((model.predict(blurred) == "a").mean() for model in fitted)
+        assert heavy > plain
 
 
 COUNTS = {"components": "multinomial"}

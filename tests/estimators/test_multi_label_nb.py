@@ -28,11 +28,10 @@ def drawn(seed=0):
 X, Y = drawn()
 LISTS = [[NAMES[k] for k in np.flatnonzero(row)] for row in Y]
 FIXED = {"n_epochs": 3, "validation_fraction": 0}
+COSTS = CostSensitiveHinge(((0, 1), (3, 0)))
 
 
-@pytest.mark.parametrize(
-    "loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), CostSensitiveHinge(((0, 1), (3, 0)))]
-)
+@pytest.mark.parametrize("loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), COSTS])
 def test_one_lane_is_a_binary_fit_for_each_label(loss):
     odds = sd.MultiLabelNB(loss=loss, **FIXED).fit(X, Y).decision_function(X)
     for label in range(LABELS):
@@ -50,9 +49,8 @@ def test_statistics_at_one_theta_are_those_of_each_label(loss):
     found = whole.expected(state, local, NAMED[loss], np.empty(0), 0.0)
     for label in range(LABELS):
         pair = slice(2 * label, 2 * label + 2)
-        own = state._replace(
-            words=state.words[:, pair], totals=state.totals[pair], class_counts=state.class_counts[pair]
-        )
+        words, totals, counts = state.words[:, pair], state.totals[pair], state.class_counts[pair]
+        own = state._replace(words=words, totals=totals, class_counts=counts)
         alone = binary.expected(own, local._replace(labels=Y[:, label]), NAMED[loss], np.empty(0), 0.0)
         np.testing.assert_allclose(found.rows[:, pair], alone.rows, atol=1e-9)
         np.testing.assert_allclose(found.class_counts[pair], alone.class_counts, atol=1e-9)

@@ -163,10 +163,8 @@ def test_classes_of_few_documents_share_a_threshold(coverage):
     means, rates, sizes = DRAW.normal(0.0, 2.0, (k, 4)), [], []
     for _ in range(60):
         y, y_new = (DRAW.choice(k, n, p=p_class) for _ in range(2))
-        probabilities = [
-            softmax(-((DRAW.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
-            for labels in (y, y_new)
-        ]
+        gaps = (DRAW.normal(means[labels])[:, None] - means for labels in (y, y_new))
+        probabilities = [softmax(-(gap**2).sum(axis=2) / 2.0, axis=1) for gap in gaps]
         scores = conformal_scores(probabilities[0], y)
         most = conformal_thresholds(scores, coverage)
         few = np.array([len(s) < FEW_OF_CLASS for s in scores])

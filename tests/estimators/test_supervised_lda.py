@@ -63,10 +63,8 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
     theta = rng.dirichlet(np.full(10, 0.3), 900)
     counts = sp.csr_matrix(np.array([rng.multinomial(40, row @ true) for row in theta]))
     train, test = counts[:700], sd.write_corpus(tmp_path / "test", counts[700:])
-    few, many = (
-        sd.LatentDirichletAllocation(n, n_epochs=20, batch_size=50, evaluate_every=20).fit(train, validation=test)
-        for n in (10, 60)
-    )
+    how = {"n_epochs": 20, "batch_size": 50, "evaluate_every": 20}
+    few, many = (sd.LatentDirichletAllocation(n, **how).fit(train, validation=test) for n in (10, 60))
     of_few, of_many = few.evaluate(test), many.evaluate(test)
     assert of_few["word_nll"] < of_many["word_nll"] and of_few["plug_in_nll"] > of_many["plug_in_nll"]
     assert of_few["plug_in_nll"] < of_few["word_nll"] == pytest.approx(-few.score(counts[700:]))
@@ -204,10 +202,8 @@ def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expec
 
 
 def test_weights_of_classes_move_the_predictions():
-    plain, heavy = (
-        sd.SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
-        for w in (None, {"a": 5.0})
-    )
+    fitted = (sd.SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y) for w in (None, {"a": 5.0}))
+    plain, heavy = (model.predict_proba(X)[:, 0].mean() for model in fitted)
     assert heavy > plain + 0.05
 
 
@@ -260,9 +256,7 @@ def test_counts_of_each_document():
 
 def test_several_labels():
     model = sd.SupervisedLDAClassifier(**LONGER).fit(DOCS[OLD], SEVERAL[OLD], validation=(DOCS[NEW], SEVERAL[NEW]))
-    P, given, found = (
-        f(DOCS[NEW]) for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[NEW]))
-    )
+    P, given, found = model.predict_proba(DOCS[NEW]), model.predict(DOCS[NEW]), model.evaluate(DOCS[NEW], SEVERAL[NEW])
     np.testing.assert_allclose(P, expit(model.transform(DOCS[NEW]) @ model.coef_.T))  # labels apart
     assert found["accuracy"] == pytest.approx(accuracy_score(SEVERAL[NEW], given))
     assert found["micro_f1"] == pytest.approx(f1_score(SEVERAL[NEW], given, average="micro"))
@@ -290,10 +284,9 @@ def test_thresholds_of_several_labels_find_rare_ones():
         # No other threshold has a clearly larger F1, but for the documents that labels borrow from each other.
         ours = f1_score(rare[OLD, label], expit(column) >= threshold)
         assert ours > max(f1_score(rare[OLD, label], column >= at) for at in column[::20]) - 0.05
-    given = model.predict(DOCS[NEW])
-    assert f1_score(rare[NEW], given, average="macro") > 0.05 + f1_score(
-        rare[NEW], model.predict_proba(DOCS[NEW]) >= 0.5, average="macro", zero_division=0
-    )
+    answers = (model.predict(DOCS[NEW]), model.predict_proba(DOCS[NEW]) >= 0.5)
+    ours, halves = (f1_score(rare[NEW], given, average="macro", zero_division=0) for given in answers)
+    assert ours > 0.05 + halves
 
 
 def test_one_alpha_for_each_topic_is_one_for_all():

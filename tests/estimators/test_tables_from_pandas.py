@@ -41,9 +41,8 @@ def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path)
     stored = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(corpus)
     memory = sd.MixedNB(kinds=KINDS, n_epochs=10).fit(FRAME, Y)
     assert list(stored.feature_names_in_) == list(FRAME.columns)
-    assert {i: c.tolist() for i, c in stored.categories_.items()} == {
-        1: ["blue", "green", "red"], 3: [False, True], 4: [10, 20, 30],
-    }  # fmt: skip
+    categories = {i: c.tolist() for i, c in stored.categories_.items()}
+    assert categories == {1: ["blue", "green", "red"], 3: [False, True], 4: [10, 20, 30]}
     np.testing.assert_allclose(stored.predict_proba(FRAME), memory.predict_proba(FRAME), rtol=1e-6)
     assert stored.score(corpus) == stored.score(FRAME, Y) == memory.score(corpus)
     order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
@@ -85,8 +84,7 @@ def test_tables_of_numbers(tmp_path):
     assert sd.MultinomialNB(n_epochs=1).fit(words).score(words) > 0.4
     model = sd.MixedNB(n_epochs=1).fit(*table())
     model.fit(sd.write_corpus(tmp_path / "n", rng.normal(size=(50, 2)), y, dense=True))
-    assert model.categories_ == {}  # nothing is left of the table
-    assert not hasattr(model, "feature_names_in_")
+    assert model.categories_ == {} and not hasattr(model, "feature_names_in_"), "nothing is left of the table"
 
 
 def test_what_cannot_be_a_corpus(tmp_path):
@@ -122,9 +120,8 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     objects = FRAME.assign(size=FRAME["size"].astype(object).where(FRAME["size"].notna(), None))
     model = sd.MixedNB(kinds=KINDS, loss="nll").fit(objects, Y)
     assert 0 not in model.categories_
-    np.testing.assert_array_equal(
-        model.predict_proba(objects), sd.MixedNB(kinds=KINDS, loss="nll").fit(FRAME, Y).predict_proba(FRAME)
-    )
+    plain = sd.MixedNB(kinds=KINDS, loss="nll").fit(FRAME, Y)
+    np.testing.assert_array_equal(model.predict_proba(objects), plain.predict_proba(FRAME))
     counts = pd.DataFrame({"n": pd.Series([1, 2.5, None, 4] * 10, dtype=object)})
     assert np.isnan(sd.write_corpus(tmp_path / "o", counts, Y[:40], dense=True).read(0, 40).values).sum() == 10
 
@@ -169,9 +166,8 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
 
 def test_tables_of_mixed_columns():
     model = sd.MixedNB(kinds={"visits": "poisson", "waiting": "exponential"}).fit(FRAME, Y)
-    assert [type(b.family).__name__ for b in model.learner_.model.variables.blocks] == [
-        "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
-    ]  # fmt: skip
+    families = [type(b.family).__name__ for b in model.learner_.model.variables.blocks]
+    assert families == ["Poisson", "Exponential", "Gaussian", "Categorical", "Categorical"]
     numbers = FRAME[["size", "visits", "waiting"]].astype(float)
     assert model.score(FRAME, Y) > sd.GaussianNB(loss="nll").fit(numbers, Y).score(numbers, Y)
     odd = FRAME.head(3).assign(colour=["red", "violet", None])

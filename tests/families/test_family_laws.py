@@ -61,6 +61,9 @@ def test_a_wrong_family_is_found_out(name):
         check_family(type("Broken", (family,), methods)())
 
 
+PAIRS = stats.multivariate_normal([1.0, -1.0], COVARIANCE)
+
+
 @pytest.mark.parametrize(("family", "mu", "x", "expected"), [
     (Bernoulli(), [0.3], [1.0], stats.bernoulli.logpmf(1, 0.3)),
     (Poisson(), [2.5], [4.0], stats.poisson.logpmf(4, 2.5)),
@@ -69,12 +72,7 @@ def test_a_wrong_family_is_found_out(name):
     (Categorical(3), [0.2, 0.5], [2.0], np.log(0.5)),
     (Categorical(3), [0.2, 0.5], [0.0], np.log(0.3)),
     (Multinomial(3, length=5), [1.0, 2.5], [1.0, 1.0, 3.0], stats.multinomial.logpmf([1, 1, 3], 5, [0.3, 0.2, 0.5])),
-    (
-        NORMAL,
-        NORMAL.from_moments(np.array([1.0, -1.0]), COVARIANCE),
-        [0.5, 0.25],
-        stats.multivariate_normal.logpdf([0.5, 0.25], [1.0, -1.0], COVARIANCE),
-    ),
+    (NORMAL, NORMAL.from_moments(PAIRS.mean, COVARIANCE), [0.5, 0.25], PAIRS.logpdf([0.5, 0.25])),
 ], ids=lambda value: type(value).__name__ if hasattr(value, "statistics") else "")  # fmt: skip
 def test_densities_are_scipys(family, mu, x, expected):
     assert family.log_density(family.to_natural(np.asarray(mu)), np.asarray(x)) == pytest.approx(expected, rel=1e-12)

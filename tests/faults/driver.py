@@ -36,9 +36,8 @@ def main(corpus: str, checkpoints: str, sabotage: str, where: str) -> None:
         cluster = connected(where)
     with cluster as found, sabotaged(Path(sabotage)):
         client, n_jobs = found if isinstance(found, tuple) else (found, None)
-        fitted = model(n_jobs=n_jobs).fit(
-            open_corpus(corpus), client=client, checkpoint=checkpoints, checkpoint_rounds=1, resume=True
-        )
+        kept: dict[str, Any] = {"checkpoint": checkpoints, "checkpoint_rounds": 1, "resume": True}
+        fitted = model(n_jobs=n_jobs).fit(open_corpus(corpus), client=client, **kept)
     print(bits(fitted))
 
 

@@ -74,10 +74,8 @@ def watched(stop: int | None, action: Callable[[], None]) -> Iterator[list[str]]
         result = io_open(file, mode, *args, **more)
         return Watched(result, before) if set(mode) & set("wxa+") else result
 
-    with (
-        mock.patch.multiple(os, **{name: announced(name) for name in ("fsync", "replace", "rename", "unlink")}),
-        mock.patch.object(io, "open", opened),
-    ):
+    calls_of_os = {name: announced(name) for name in ("fsync", "replace", "rename", "unlink")}
+    with mock.patch.multiple(os, **calls_of_os), mock.patch.object(io, "open", opened):
         yield calls
 
 
@@ -87,11 +85,8 @@ def publish(what: str, folder: Path, generation: int) -> None:
         write_archive(folder / "model", "sdem-model", {"a": np.full(1000, generation)}, {"generation": generation})
     elif what.startswith("directory"):
         exchange = publishing.exchange if what == "directory" else lambda a, b: False
-        place = folder / "c"
-        with (
-            mock.patch.object(publishing, "exchange", exchange),
-            publishing.publish_directory(place, overwrite=True) as partial,
-        ):
+        patched = mock.patch.object(publishing, "exchange", exchange)
+        with patched, publishing.publish_directory(folder / "c", overwrite=True) as partial:
             (partial / "generation").write_text(str(generation))
     else:
         state = LEARNER.init()._replace(t=float(generation))

@@ -35,13 +35,12 @@ def cluster_of_processes(tmp_path, n_workers: int = 1) -> Iterator[tuple[str, in
     scheduler += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--no-nanny"]
     worker += ["--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard", "--death-timeout", "30"]
+    worker += ["--local-directory", str(tmp_path)]
     here = os.path.dirname(os.path.dirname(__file__))
     started = [subprocess.Popen(scheduler, cwd=here, **quiet)]
     try:
         wait_until(lambda: file.exists() and file.stat().st_size > 0, "the scheduler has written its file")
-        started += [
-            subprocess.Popen([*worker, "--local-directory", str(tmp_path)], cwd=here, **quiet) for _ in range(n_workers)
-        ]
+        started += [subprocess.Popen(worker, cwd=here, **quiet) for _ in range(n_workers)]
         yield str(file), started[0].pid, [p.pid for p in started[1:]]
     finally:
         for process in started:

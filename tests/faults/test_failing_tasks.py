@@ -51,9 +51,7 @@ def test_what_may_pass_is_tried_again(times, error, client, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "error", [CorpusError("wrong"), ValueError("wrong"), DocumentError("wrong"), KeyError("wrong")]
-)
+@pytest.mark.parametrize("error", [kind("wrong") for kind in (CorpusError, ValueError, DocumentError, KeyError)])
 @pytest.mark.parametrize("ask", ["result", "wait"])
 def test_what_would_fail_everywhere_is_tried_once(ask, error, client, tmp_path):
     executor = DaskExecutor(client)

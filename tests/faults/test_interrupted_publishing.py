@@ -23,6 +23,7 @@ from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.publish import exchange, hidden_folder, publish_directory, publish_file, set_aside
 
 WHAT = ["model", "checkpoint"]
+SLOW_ONES = [pytest.param(what, marks=pytest.mark.slow) for what in WHAT]
 
 
 def published(what: str, folder: Path) -> int:
@@ -84,9 +85,7 @@ def test_each_call_fails(what, reason, tmp_path):
         assert not list(tmp_path.glob(".*")), "nothing half done is left"
 
 
-@pytest.mark.parametrize(
-    "what", [*(pytest.param(what, marks=pytest.mark.slow) for what in WHAT), "directory", "directory in two steps"]
-)
+@pytest.mark.parametrize("what", ["directory", "directory in two steps", *SLOW_ONES])
 def test_the_process_is_killed_at_each_call(what, tmp_path):
     expected = calls_of(what, tmp_path)
     killed = tmp_path / "killed"

@@ -48,9 +48,7 @@ LOSSES = [  # where workers die, how many there are, how many die at once, and w
 
 
 @pytest.mark.parametrize(("points", "n_workers", "n_lost", "checkpoints"), LOSSES)
-def test_workers_die_and_the_bits_are_the_same(
-    points, n_workers, n_lost, checkpoints, corpus, undisturbed, folder, tmp_path
-):
+def test_workers_die_and_the_bits_stay(points, n_workers, n_lost, checkpoints, corpus, undisturbed, folder, tmp_path):
     kept = {"checkpoint": tmp_path / "kept", "checkpoint_rounds": 1} if checkpoints else {}
     with local_cluster(n_workers) as (_, client):
         before = pids(client)
@@ -138,12 +136,10 @@ DEATHS = [
     ("cluster-2", "map 1 2 3", (1, 2), "here"),
     ("cluster-2", "update 1 1", (1, 1), "cluster-1"),
 ]
+SLOW_DEATHS = [pytest.param(*death, marks=pytest.mark.slow) for death in DEATHS[1:]]
 
 
-@pytest.mark.parametrize(
-    ("where", "point", "again", "then"),
-    [pytest.param(*death, marks=pytest.mark.slow if i else ()) for i, death in enumerate(DEATHS)],
-)
+@pytest.mark.parametrize(("where", "point", "again", "then"), [DEATHS[0], *SLOW_DEATHS])
 def test_a_driver_dies_and_another_goes_on(where, point, again, then, corpus, undisturbed, folder, tmp_path):
     plan_faults(folder, point, victims=["driver"])
     killed_driver = start(corpus.path, tmp_path / "kept", folder, where)

@@ -40,9 +40,8 @@ def test_parts_add_up():
 
 def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
     scores = np.vstack([SCORES, [[0.0, -np.inf, 0.0, 0.0]]])
-    without, with_it = (
-        sums_of(scores, np.append(LABELS, 1), np.append(WEIGHTS, w), np.append(LENGTHS, 5.0)) for w in (0, 1)
-    )
+    labels, lengths = np.append(LABELS, 1), np.append(LENGTHS, 5.0)
+    without, with_it = (sums_of(scores, labels, np.append(WEIGHTS, w), lengths) for w in (0, 1))
     np.testing.assert_array_equal(without, sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
     assert ev.finish(with_it)["ncll"] == np.inf
 

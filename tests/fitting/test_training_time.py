@@ -95,9 +95,8 @@ def test_words_that_only_held_out_documents_have_are_unknown(tmp_path):
         found = all_documents.transformed(HoldOut(all_documents, 0, 0.1)).read(0, len(Y))
         expected = with_more[rows, :n_words].sorted_indices()
         assert (found.to_csr()[:, :n_words] != expected).nnz == 0 and found.n_nonzeros == expected.nnz
-    some = sd.write_corpus(
-        tmp_path / "c", sp.csr_matrix([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]), list("aba"), shuffle=False
-    )
+    counts = sp.csr_matrix([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]])
+    some = sd.write_corpus(tmp_path / "c", counts, list("aba"), shuffle=False)
     read = some.subset([1]).transformed(HoldOut(some.document_frequency)).read(0, 3)
     assert read.to_csr().toarray().tolist() == [[1, 0, 0, 0]] and read.weights.tolist() == [1]
 
@@ -137,9 +136,8 @@ def test_a_heavy_document_goes_no_further_than_the_unit():
     assert abs(heavy.score(X_NEW, Y_NEW) - light.score(X_NEW, Y_NEW)) <= 0.02
 
 
-@pytest.mark.parametrize(
-    ("kind", "several"), [(sd.MultinomialNB, False), (sd.MultiLabelNB, False), (sd.MultiLabelNB, True)]
-)
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", [sd.MultinomialNB, sd.MultiLabelNB])
 def test_held_out_documents_of_weight_zero_choose_nothing(kind, several, caplog, tmp_path):
     weights = trained_part(0, 0, len(Y), 0.1).astype(float)
     y = [(f"a{k}", f"b{k % 2}") for k in Y] if several else Y

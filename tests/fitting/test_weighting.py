@@ -17,6 +17,7 @@ from sdem_dist.text import VectorizerSettings
 
 ALL, LABELS = random_counts(600, 60, 3, seed=4, length=20.0)
 (X, Y), (X_NEW, Y_NEW) = (ALL[:400], LABELS[:400]), (ALL[400:], LABELS[400:])
+WEIGHTS = {"counts": lambda x: x, "log": np.log1p, "binary": lambda x: (x > 0) * 1.0}
 
 
 def trained_rows(model, X, y=None):
@@ -35,13 +36,11 @@ def test_documents_in_memory_on_disk_and_at_prediction_are_sublinear_tfidf_of_le
         np.testing.assert_allclose(trained_rows(model, corpus).toarray(), 10.0 * peer.transform(X).toarray(), rtol=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("weighting", "weight"), [("counts", lambda x: x), ("log", np.log1p), ("binary", lambda x: (x > 0) * 1.0)]
-)
+@pytest.mark.parametrize("weighting", WEIGHTS)
 @pytest.mark.parametrize("norm", [None, 2.0])
-def test_other_weightings(weighting, weight, norm):
+def test_other_weightings(weighting, norm):
     model = MultinomialNB(weighting=weighting, norm=norm).fit(X, Y)
-    seen, expected = documents_of(model, X_NEW).to_csr().toarray(), weight(X_NEW.toarray().astype(float))
+    seen, expected = documents_of(model, X_NEW).to_csr().toarray(), WEIGHTS[weighting](X_NEW.toarray().astype(float))
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     if norm:
         expected *= norm / np.where(lengths > 0, lengths, 1.0)

@@ -122,10 +122,8 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, method, n_
     frozen = [inferred(topics, x, alpha, length(step, x, alpha), method, n_layers)[1] for x in counts]
 
     def total(topics, output):
-        return sum(
-            loss(kind, topics, output, x, y, r, alpha, gamma, steps, method)
-            for x, y, r, steps in zip(counts, labels, targets, frozen, strict=True)
-        )
+        parts = zip(counts, labels, targets, frozen, strict=True)
+        return sum(loss(kind, topics, output, x, y, r, alpha, gamma, steps, method) for x, y, r, steps in parts)
 
     expected = differences(lambda u: total(topics, u), output)
     if kind == ts.ORDERED:

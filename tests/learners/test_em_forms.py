@@ -75,10 +75,7 @@ def objective_of_words(learner, state, documents: Documents) -> float:
     if form.kind == "variational":
         log_words, log_shares = digamma(rows) - digamma(totals), digamma(counts) - digamma(counts.sum())
         volume = lambda a: gammaln(a).sum(axis=0) - gammaln(a.sum(axis=0))  # noqa: E731
-        for q, p, log in (
-            (rows, np.full_like(rows, model.alpha), log_words),
-            (counts[:, None], np.ones((K, 1)), log_shares[:, None]),
-        ):
+        for q, p, log in ((rows, np.full_like(rows, model.alpha), log_words), (counts, np.ones(K), log_shares)):
             prior -= float((((q - p) * log).sum(axis=0) - volume(q) + volume(p)).sum())
     else:
         log_words, log_shares = np.log(rows / totals), np.log(counts / counts.sum())

@@ -21,9 +21,8 @@ from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.regression import JointGaussian
 
-FAMILIES = [
-    Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5), GaussianFull(2),
-]  # fmt: skip
+FAMILIES = [Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5)]
+FAMILIES += [GaussianFull(2)]
 COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
 LOSSES = [Nll(), Ncll(), Hinge(), Hinge(0.0), COSTS, Blend(Hinge(), 0.3), Blend(Ncll(), 0.3)]
 K = 3

@@ -143,10 +143,8 @@ def test_what_lanes_have_in_common_is_averaged():
     X_alike, y_alike = sp.csr_matrix(np.tile([[3, 1], [1, 3]], (32, 1))), np.tile([0, 1], 32)
     alike = MemoryCorpus(X_alike, y_alike, (0, 1), shuffle=False)
     learner = SdEM(NaiveBayes(2, Classes(2)), 64.0, Merge(replace(MARGIN, start=0.5, mean_square=10.0)), "ncll")
-    lanes = [
-        learner.map(learner.init(), learner.prepare(alike.read(a, a + 8)), Lane(0, 0, a // 8, a, a + 8, 64))
-        for a in range(0, 64, 8)
-    ]
+    parts = ((a, learner.prepare(alike.read(a, a + 8))) for a in range(0, 64, 8))
+    lanes = [learner.map(learner.init(), part, Lane(0, 0, a // 8, a, a + 8, 64)) for a, part in parts]
     together = learner.combine(lanes)
     moved = learner.update(learner.init(), together).words - learner.init().words
     np.testing.assert_allclose(moved, together.rows[np.argsort(together.words)] / 8, rtol=0.2)

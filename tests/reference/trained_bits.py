@@ -22,10 +22,7 @@ def bits(model: Any) -> str:
     digest = hashlib.sha256()
     for value in model.state_:
         digest.update(np.ascontiguousarray(value, np.float64).tobytes())
-    history = [
-        {name: v.hex() for name, v in h.items() if name != "epoch" and not name.endswith("seconds")}
-        for h in model.history_
-    ]
+    history = [{k: v.hex() for k, v in h.items() if k != "epoch" and not k.endswith("seconds")} for h in model.history_]
     digest.update(json.dumps(history).encode())
     return digest.hexdigest()
 

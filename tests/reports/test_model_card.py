@@ -80,10 +80,8 @@ def lines(rng: np.random.Generator, n: int, n_labelled: int) -> list[str]:
     """Return lines whose words are partly their own, so that documents without a label have words that no other has."""
     topics = {"sport": ["goal", "match"], "money": ["bank", "share"]}
     names = ["sport", "money"] * (n // 2)
-    return [
-        f"{name if i < n_labelled else ''}\t{' '.join([*rng.choice(topics[name], 3), *rng.choice(ODD, 3)])}\n"
-        for i, name in enumerate(names)
-    ]
+    texts = [" ".join([*rng.choice(topics[name], 3), *rng.choice(ODD, 3)]) for name in names]
+    return [f"{name if i < n_labelled else ''}\t{texts[i]}\n" for i, name in enumerate(names)]
 
 
 @pytest.fixture(scope="module", params=[30, 250], ids=["few labels", "held-out labels decide"])

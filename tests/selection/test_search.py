@@ -16,9 +16,7 @@ from sdem_dist.selection.search import FIT, FOLD, LAST, RESUMED
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
-FIRST = {
-    (case.estimator, case.corpus): name for name, case in reversed(CASES.items()) if not case.corpus.startswith("half")
-}
+FIRST = {(c.estimator, c.corpus): name for name, c in reversed(CASES.items()) if not c.corpus.startswith("half")}
 """A case of each estimator and kind of documents."""
 
 

@@ -132,11 +132,8 @@ def test_clients_without_a_certificate_are_refused(corpus, undisturbed, cluster_
             (client_of(None), address.replace("tls://", "tcp://"), "no Dask scheduler answered"),
             (client_of(others), address, "TLS certificate does not match|certificate verify failed"),
         ):
-            with (
-                dask.config.set({"distributed.comm.require-encryption": False, **certificate}),
-                pytest.raises(ClusterError, match=why),
-                connected(place, timeout=2),
-            ):
+            settings = {"distributed.comm.require-encryption": False, **certificate}
+            with dask.config.set(settings), pytest.raises(ClusterError, match=why), connected(place, timeout=2):
                 pass
         with dask.config.set(client_of(ours)), connected(address, timeout=10) as second:
             assert second.submit(sum, [1, 2]).result(timeout=30) == 3

@@ -39,11 +39,8 @@ def test_round_trip(folder, chunk_bytes, monkeypatch):
     monkeypatch.setattr(arrays, "WHOLE_BYTES", chunk_bytes)
     monkeypatch.setattr(arrays, "CHUNK_BYTES", chunk_bytes)
     arrays.write_group(folder / "child", {"b": [2]})
-    values = {
-        f"{kind} {number}": np.random.default_rng(0).integers(0, 9, shape).astype(kind)
-        for kind in KINDS
-        for number, shape in enumerate(SHAPES)
-    }
+    numbers = [np.random.default_rng(0).integers(0, 9, shape) for shape in SHAPES]
+    values = {f"{kind} {i}": array.astype(kind) for kind in KINDS for i, array in enumerate(numbers)}
     for _ in range(2):  # a task that runs twice writes the same
         arrays.write_group(folder / "child", {"b": [2]}, values)
     assert arrays.read_attributes(folder / "child") == {"b": [2]}
@@ -67,10 +64,8 @@ def test_files_are_those_of_zarr(kind, shape, tmp_path):
     chunks = tuple(max(1, n) for n in shape)
     native = array.astype(array.dtype.newbyteorder("="))
     root.create_array("theirs", data=native, chunks=chunks, compressors=lz4, filters=None)
-    ours, theirs = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        for folder in (tmp_path / "ours", tmp_path / "theirs")
-    )
+    both = (tmp_path / "ours", tmp_path / "theirs")
+    ours, theirs = ({p.relative_to(at): p.read_bytes() for p in at.rglob("*") if p.is_file()} for at in both)
     assert ours == theirs
 
 
@@ -176,10 +171,8 @@ STAGE = StageRecord(0, {"seed": 0}, SdemState, 1)
 
 
 def same(found, expected) -> bool:
-    return found.keys() == expected.keys() and all(
-        found[n].dtype == a.dtype and found[n].shape == a.shape and found[n].tobytes() == a.tobytes()
-        for n, a in expected.items()
-    )
+    ours, theirs = ({n: (a.dtype, a.shape, a.tobytes()) for n, a in of.items()} for of in (found, expected))
+    return ours == theirs
 
 
 @cache
