@@ -114,5 +114,4 @@ def test_the_garbage_collector_closes_no_gateway():
 def test_checks_of_scikit_learn():
     X = np.ones((3, 2))
     assert compat.check_sample_weight([1, 2, 3], X).dtype == np.float64
-    with pytest.raises(ValueError, match="[Nn]egative"):
-        compat.check_sample_weight([1, -2, 3], X)
+    np.testing.assert_raises_regex(ValueError, "[Nn]egative", compat.check_sample_weight, [1, -2, 3], X)

@@ -143,8 +143,7 @@ def test_large_corpora_are_perturbed_copies(tmp_path, monkeypatch):
 
 def test_the_corpora_are_named_by_the_environment(monkeypatch):
     monkeypatch.delenv("SDEM_CORPORA", raising=False)
-    with pytest.raises(FileNotFoundError, match="SDEM_CORPORA"):
-        corpora.folder()
+    np.testing.assert_raises_regex(FileNotFoundError, "SDEM_CORPORA", corpora.folder)
 
 
 def test_many_classes(monkeypatch, capsys):

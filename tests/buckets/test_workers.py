@@ -94,12 +94,8 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     ok(f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet")
     with place(f"{bucket}/t.parquet").open("rb") as file:
         assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
-    nowhere = f"{scheme}://nowhere"
-    wrong = {
-        source: "would replace",
-        f"{bucket}/c/t.tsv": "within the corpus",
-        f"{nowhere}/t.tsv": f"no bucket {nowhere}",
-    }
+    other = f"{scheme}://nowhere"
+    wrong = {source: "would replace", f"{bucket}/c/t.tsv": "within the corpus", f"{other}/t.tsv": f"no bucket {other}"}
     for out, words in wrong.items():
         done = run(f"predict {bucket}/m {source} --text 1 -o {out}")
         assert done.exit_code and words in done.output

@@ -18,9 +18,9 @@ from faults.clusters import SETTINGS, is_end_of, local_cluster, model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
-from reference.trained_bits import Stop, bits
+from reference.trained_bits import Stop, bits, kept
 
-from sdem_dist import CorpusError, load_model
+from sdem_dist import CorpusError
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
 from sdem_dist.corpus.manifest import Header
@@ -305,8 +305,7 @@ def test_training_goes_on_without_damaged_shards(written, copy, tmp_path):
     assert events[0] == ShardsLeftOut(2, 120, tuple(fitted.damaged_shards_))
     sound = without(open_corpus(written / "many"), {0, 4}, tmp_path / "without")
     assert bits(fitted) == bits(model(n_jobs=1, **counts).fit(sound))
-    fitted.save(tmp_path / "model")
-    assert load_model(tmp_path / "model").damaged_shards_ == fitted.damaged_shards_
+    assert kept(fitted, tmp_path / "model").damaged_shards_ == fitted.damaged_shards_
 
 
 def test_a_sound_corpus_is_trained_whole(copy, recwarn):

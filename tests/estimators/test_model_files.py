@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.random_documents import random_counts
-from reference.trained_bits import bits
+from reference.trained_bits import bits, kept
 
 import sdem_dist as sd
 from sdem_dist.learners.rules import StepSizes
@@ -20,11 +20,6 @@ from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 
 X, Y = random_counts(120, 20, 3, seed=2)
-
-
-def kept(model, path):
-    model.save(path)
-    return sd.load_model(path)
 
 
 def without_seconds(model):

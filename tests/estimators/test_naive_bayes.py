@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
-from reference.trained_bits import bits
+from reference.trained_bits import bits, kept
 from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 
-from sdem_dist import MultinomialNB, load_model, write_corpus
+from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.engine import rounds
 from sdem_dist.fitting import defaults, plans
@@ -228,8 +228,7 @@ def test_what_cannot_change_between_batches_is_refused(begin, tmp_path):
     model = MultinomialNB(loss="hinge", n_epochs=1, class_prior=[0.2, 0.3, 0.5])
     model = model.fit(X, Y) if begin == "fit" else model.partial_fit(X, Y, classes=[0, 1, 2])
     if begin == "load_model":
-        model.save(tmp_path / "m")
-        model = load_model(tmp_path / "m")
+        model = kept(model, tmp_path / "m")
     for name, value in {"loss": "ncll", "alpha": 0.1, "step": 2.0, "weighting": "binary", "class_prior": None}.items():
         then = getattr(model, name)
         with pytest.raises(ValueError, match=rf"{name} is {value!r}, and was .* when training began"):

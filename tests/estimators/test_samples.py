@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.trained_bits import kept
 from scipy.special import softmax
 from sklearn.datasets import load_iris
 
@@ -191,8 +192,7 @@ def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
     model.calibrate_sets(sd.write_corpus(tmp_path / "c", X[50:], y[50:]))
     expected = model.predict_sets(X, 0.8)
     np.testing.assert_array_equal(model.calibrate_sets(X[50:], y[50:]).predict_sets(X, 0.8), expected)
-    model.save(tmp_path / "m")
-    np.testing.assert_array_equal(sd.load_model(tmp_path / "m").predict_sets(X, 0.8), expected)
+    np.testing.assert_array_equal(kept(model, tmp_path / "m").predict_sets(X, 0.8), expected)
     np.testing.assert_raises_regex(ValueError, "not among the classes", model.calibrate_sets, X[:2], ["a", "c"])
     np.testing.assert_raises_regex(sd.ModelError, "calibrate_sets", model.fit(X, y).predict_sets, X)
 
@@ -201,7 +201,6 @@ def test_another_class_prior_needs_another_calibration(tmp_path):
     model = sd.GaussianNB(loss="nll").fit(*drawn(200)).calibrate_sets(*drawn(200))
     moved = model.with_class_prior([0.1, 0.1, 0.8])
     X, y = drawn(100)
-    moved.save(tmp_path / "m")
-    for one in (moved, sd.load_model(tmp_path / "m")):
+    for one in (moved, kept(moved, tmp_path / "m")):
         np.testing.assert_raises_regex(sd.ModelError, "calibrate_sets", one.predict_sets, X)
     assert model.predict_sets(X).shape == moved.calibrate_sets(X, y).predict_sets(X).shape

@@ -11,10 +11,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from reference.catalogue_cases import CASES
+
+from sdem_dist import load_model
 
 
 def bits(model: Any) -> str:
@@ -25,6 +28,11 @@ def bits(model: Any) -> str:
     history = [{k: v.hex() for k, v in h.items() if k != "epoch" and not k.endswith("seconds")} for h in model.history_]
     digest.update(json.dumps(history).encode())
     return digest.hexdigest()
+
+
+def kept(model: Any, path: Path) -> Any:
+    model.save(path)
+    return load_model(path)
 
 
 @contextmanager
