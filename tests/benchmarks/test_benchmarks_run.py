@@ -29,8 +29,7 @@ from sdem_dist import LatentDirichletAllocation
 
 pytestmark = pytest.mark.benchmark
 RNG = np.random.default_rng(0)
-SHARES = RNG.dirichlet(np.full(60, 0.1), size=3)
-Y = RNG.integers(3, size=120)
+SHARES, Y = RNG.dirichlet(np.full(60, 0.1), size=3), RNG.integers(3, size=120)
 X = sp.csr_matrix(np.array([RNG.multinomial(30, SHARES[k]) for k in Y]))
 SPLIT = corpora.Split(X[:90], Y[:90], X[90:], Y[90:])
 SEVERAL = SPLIT._replace(y=np.eye(3, dtype=int)[SPLIT.y], y_test=np.eye(3, dtype=int)[SPLIT.y_test])

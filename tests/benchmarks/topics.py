@@ -25,8 +25,7 @@ from sdem_dist import LatentDirichletAllocation, LDAClassifier, MultinomialNB, S
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.models.lda import log_probability
 
-NAMES = ("r8", "webkb")
-GIBBS = {"inference": "gibbs"}
+NAMES, GIBBS = ("r8", "webkb"), {"inference": "gibbs"}
 ROWS: dict[str, Callable[[int], Any]] = {
     "NCLL-LDA": lambda s: LDAClassifier(random_state=s),
     "hinge-LDA": lambda s: LDAClassifier(loss="hinge", random_state=s),

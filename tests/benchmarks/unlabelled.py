@@ -23,8 +23,7 @@ warnings.simplefilter("ignore")
 
 def hide(y: np.ndarray, labelled: int, seed: int) -> np.ndarray:
     """Return labels with all but some of each class, or all that it has, replaced by -1."""
-    rng = np.random.default_rng(seed)
-    hidden = np.full(len(y), -1)
+    rng, hidden = np.random.default_rng(seed), np.full(len(y), -1)
     for k in np.unique(y):
         rows = np.flatnonzero(y == k)
         hidden[rng.choice(rows, min(labelled, len(rows)), replace=False)] = k

@@ -18,8 +18,7 @@ from sdem_dist.storage import buckets, publish
 
 RNG = np.random.default_rng(0)
 X = sp.random(300, 40, density=0.2, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
-Y = RNG.integers(0, 3, 300)
-WORDS = [f"w{i}" for i in range(40)]
+Y, WORDS = RNG.integers(0, 3, 300), [f"w{i}" for i in range(40)]
 only_s3 = pytest.mark.parametrize("scheme", ["s3"], indirect=True)
 
 

@@ -204,8 +204,7 @@ def test_text_makes_components_of_mixtures_multinomials(desk, name):
 def half(tmp_path_factory):
     rng = np.random.default_rng(0)
     words = {"sport": ["goal", "match", "team", "score"], "money": ["bank", "share", "profit", "price"]}
-    both = [*words["sport"], *words["money"]]
-    path = tmp_path_factory.mktemp("half") / "half.tsv"
+    both, path = [*words["sport"], *words["money"]], tmp_path_factory.mktemp("half") / "half.tsv"
     names = ["sport", "money"] * 200
     texts = (" ".join([*rng.choice(words[name], 2), *rng.choice(both, 4)]) for name in names)
     labels = [*names[:200], *[""] * 200]

@@ -188,8 +188,7 @@ def test_every_classifier_has_the_figures_of_its_report(name, corpora, client):
 @pytest.mark.parametrize("estimator", ["MultinomialNB", "MultinomialMixture", "SupervisedLDARegressor"])
 def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypatch, client):
     monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
-    rng = np.random.default_rng(0)
-    words = [f"word{i}" for i in range(60)]
+    rng, words = np.random.default_rng(0), [f"word{i}" for i in range(60)]
     numbers = estimator == "SupervisedLDARegressor"
     for name in ("train", "test"):
         labels = rng.integers(0, 3, 400)

@@ -46,8 +46,7 @@ def gateway(tmp_path_factory):
     import dask_gateway
 
     compat.close_gateways_by_hand(dask_gateway.Gateway)
-    folder = tmp_path_factory.mktemp("gateway")
-    ports = free_ports(2)
+    folder, ports = tmp_path_factory.mktemp("gateway"), free_ports(2)
     (folder / "settings.py").write_text(SETTINGS.format(*ports, python=sys.executable))
     command = [sys.executable, "-m", "dask_gateway_server", "-f", "settings.py"]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])

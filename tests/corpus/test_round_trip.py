@@ -28,10 +28,8 @@ def counts():
     return sp.csr_matrix(dense)
 
 
-X = counts()
-Y = RNG.choice(["b", "a", "ç"], N)
-TARGETS = RNG.normal(size=(N, 2))
-WEIGHTS = RNG.integers(0, 4, N).astype(float)
+X, Y = counts(), RNG.choice(["b", "a", "ç"], N)
+TARGETS, WEIGHTS = RNG.normal(size=(N, 2)), RNG.integers(0, 4, N).astype(float)
 TABLE = np.where(RNG.random((N, 4)) < 0.1, np.nan, RNG.normal(size=(N, 4)))
 NAMES = [f"dóc-{i}" * (i % 3) for i in range(N)]
 

@@ -14,13 +14,11 @@ import sdem_dist as sd
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.corpus.folds import Folds
 
-N = 300
-RNG = np.random.default_rng(0)
+N, RNG = 300, np.random.default_rng(0)
 Y = RNG.choice(["a", "b", "é"], N, p=[0.6, 0.3, 0.1])
 CODES = np.unique(Y, return_inverse=True)[1]
 X = RNG.poisson(0.4 + (np.arange(12) % 3 == CODES[:, None]))
-WEIGHTS = RNG.integers(0, 4, N).astype(float)
-GROUPS = RNG.integers(0, 45, N)
+WEIGHTS, GROUPS = RNG.integers(0, 4, N).astype(float), RNG.integers(0, 45, N)
 NAMES = [f"d{i}" for i in range(N)]
 KEEP = {"shard_documents": 70, "shuffle": False}
 

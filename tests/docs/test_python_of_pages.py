@@ -40,8 +40,7 @@ WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goa
 
 
 def documents(n: int, seed: int) -> tuple[list[str], list[str]]:
-    rng = np.random.default_rng(seed)
-    labels = [["money", "sport"][i % 2] for i in range(n)]
+    rng, labels = np.random.default_rng(seed), [["money", "sport"][i % 2] for i in range(n)]
     common = [f"word{i}" for i in range(30)]
     return [" ".join(rng.choice(WORDS[label] + common[: 10 + i % 20], 10)) for i, label in enumerate(labels)], labels
 
@@ -218,8 +217,7 @@ def toy() -> Iterator[SimpleNamespace]:
 
 @pytest.fixture(scope="module")
 def counts() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    y = np.arange(300) % 3
+    rng, y = np.random.default_rng(0), np.arange(300) % 3
     return rng.poisson(np.array([[3, 1, 1, 0.5], [1, 3, 1, 0.5], [1, 1, 3, 0.5]])[y]).astype(float), y
 
 

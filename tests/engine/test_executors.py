@@ -203,8 +203,7 @@ def test_values_are_discarded_by_their_keys():
 
 @pytest.mark.parametrize("oldest_leave", [False, True])
 def test_cache_keeps_within_its_budget(oldest_leave):
-    cache = ByteCache(100, oldest_leave=oldest_leave)
-    made = []
+    cache, made = ByteCache(100, oldest_leave=oldest_leave), []
 
     def get(key, nbytes=40):
         return cache.get(key, lambda: made.append(key) or value(nbytes))
@@ -225,8 +224,7 @@ def test_cache_keeps_within_its_budget(oldest_leave):
 
 
 def test_as_many_values_are_found_again_in_turns_as_fit():
-    cache = ByteCache(30)
-    made = []
+    cache, made = ByteCache(30), []
     for _ in range(5):
         for i in range(100):
             cache.get(("run", i), lambda: made.append(1) or value(1))

@@ -48,8 +48,7 @@ def test_runs_change_no_bit(name, monkeypatch):
 
 
 def endless():
-    wide = sp.csr_matrix(RNG.poisson(0.7, (3_000, 300)))
-    y = np.arange(3_000) % 3
+    wide, y = sp.csr_matrix(RNG.poisson(0.7, (3_000, 300))), np.arange(3_000) % 3
     sampled = sd.LDAClassifier(n_epochs=1, evaluate_every=0, n_jobs=1).fit(wide[:50], y[:50])
     words = sd.LatentDirichletAllocation(20, n_epochs=1, evaluate_every=0, n_jobs=1).fit(wide[:50])
     words.score_samples(wide[:2])

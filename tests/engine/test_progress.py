@@ -13,8 +13,7 @@ from sdem_dist.engine import callbacks
 from sdem_dist.engine.callbacks import LogLines, ProgressBar, progress_callback
 from sdem_dist.engine.events import CheckpointWritten, EpochEnded, RoundEnded, StageEnded, StageStarted
 
-X = np.random.default_rng(0).poisson(1.0, (60, 5))
-Y = np.arange(60) % 2
+X, Y = np.random.default_rng(0).poisson(1.0, (60, 5)), np.arange(60) % 2
 
 
 class Cell:

@@ -27,8 +27,7 @@ from sdem_dist.testing import check_learner
 
 DIGITS = load_digits().data
 RNG = np.random.default_rng(0)
-TOPICS = RNG.dirichlet(np.full(60, 0.2), 4)
-Y = RNG.integers(0, 4, 600)
+TOPICS, Y = RNG.dirichlet(np.full(60, 0.2), 4), RNG.integers(0, 4, 600)
 COUNTS = sp.csr_matrix(np.array([RNG.multinomial(30, TOPICS[y]) for y in Y]))
 IRIS, SPECIES = load_iris(return_X_y=True)
 TEXTS = ["a goal in the match", "a late goal", "the bank raises rates", "rates of the bank"] * 5
@@ -39,8 +38,7 @@ def same_partition(a, b):
 
 
 def test_digits_are_as_near_to_centres_as_scikit_learn_s():
-    peer = Peer(10, n_init=10, random_state=0).fit(DIGITS)
-    ours = KMeans(10).fit(DIGITS)
+    peer, ours = Peer(10, n_init=10, random_state=0).fit(DIGITS), KMeans(10).fit(DIGITS)
     assert ours.inertia_ <= 1.01 * peer.inertia_
     nearest = ((DIGITS[:, None] - ours.cluster_centers_[None]) ** 2).sum(axis=2).min(axis=1)
     assert ours.inertia_ == pytest.approx(nearest.sum(), rel=1e-9)
@@ -49,8 +47,7 @@ def test_digits_are_as_near_to_centres_as_scikit_learn_s():
 
 def test_counts_are_weighed_as_scikit_learn_does():
     rows = TfidfTransformer(sublinear_tf=True).fit_transform(COUNTS)
-    ours = KMeans(4).fit(COUNTS)
-    peer = Peer(4, n_init=10, random_state=0).fit(rows)
+    ours, peer = KMeans(4).fit(COUNTS), Peer(4, n_init=10, random_state=0).fit(rows)
     assert ours.inertia_ == pytest.approx(peer.inertia_, rel=1e-5)
     assert same_partition(ours.labels_, peer.labels_)
 

@@ -46,10 +46,8 @@ def test_no_worse_than_ridge(table):
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 def test_the_evidence_does_not_depend_on_units_where_features_have_their_own(gaps):
     rng = np.random.default_rng(0)
-    known = np.where(rng.random(X.shape) < gaps, np.nan, X)
-    units = 10.0 ** rng.integers(-4, 4, 10)
-    ours = GaussianRegressor().fit(known * units, Y)
-    kept = GaussianRegressor().fit(known, Y)
+    known, units = np.where(rng.random(X.shape) < gaps, np.nan, X), 10.0 ** rng.integers(-4, 4, 10)
+    ours, kept = GaussianRegressor().fit(known * units, Y), GaussianRegressor().fit(known, Y)
     np.testing.assert_allclose(ours.predict(known * units), kept.predict(known), rtol=0.02)
 
 

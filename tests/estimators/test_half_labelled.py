@@ -24,8 +24,7 @@ from sdem_dist.models.word_counts import SdemState
 
 RNG = np.random.default_rng(0)
 N, TEST = 1500, 500
-TOPICS = RNG.dirichlet(np.full(300, 0.3), 4)
-PART = RNG.integers(0, 4, N + TEST)
+TOPICS, PART = RNG.dirichlet(np.full(300, 0.3), 4), RNG.integers(0, 4, N + TEST)
 CLASSES = PART // 2
 X = sp.csr_matrix(np.array([RNG.multinomial(30, 0.4 * TOPICS[k] + 0.6 / 300) for k in PART]))
 Y, ROWS, NEW = CLASSES[:N], X[:N], (X[N:], CLASSES[N:])
@@ -217,8 +216,7 @@ def test_where_they_mislead_they_hardly_count():
     # Most words tell of what nobody asks for; a few words of which each document has one tell the class.
     rng = np.random.default_rng(1)
     other, y = rng.integers(0, 2, N + TEST), rng.integers(0, 2, N + TEST)
-    far = rng.dirichlet(np.full(100, 0.1), 2)
-    near = np.eye(2) * 0.8 + 0.1
+    far, near = rng.dirichlet(np.full(100, 0.1), 2), np.eye(2) * 0.8 + 0.1
     words = [np.r_[rng.multinomial(60, far[o]), rng.multinomial(4, near[k])] for o, k in zip(other, y, strict=True)]
     rows, hidden = sp.csr_matrix(np.array(words)), np.where(np.arange(N) % 15 == 0, y[:N], -1)
     models = (sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight) for weight in (0.1, "auto", 0.0))

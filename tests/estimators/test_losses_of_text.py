@@ -68,8 +68,7 @@ def test_losses_of_users_take_sums():
 
 def drawn(n: int, seed: int, rate: float = 1 / 150) -> tuple[sp.csr_matrix, np.ndarray]:
     rng = np.random.default_rng(seed)
-    y = (rng.random(n) < rate).astype(int)
-    words = rng.integers(400, size=(n, 30))
+    y, words = (rng.random(n) < rate).astype(int), rng.integers(400, size=(n, 30))
     words[:, :4] = np.where(y[:, None] == 1, 340 + rng.integers(80, size=(n, 4)), words[:, :4])
     return sp.csr_matrix((np.ones(words.size), (np.repeat(np.arange(n), 30), words.ravel())), shape=(n, 420)), y
 

@@ -43,8 +43,7 @@ KINDS = {
 
 
 def table(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 3
+    rng, y = np.random.default_rng(seed), np.arange(n) % 3
     means = np.array([[9, 1, 1, 4], [1, 9, 4, 1], [1, 1, 9, 4], [9, 4, 1, 1], [4, 9, 1, 9], [1, 4, 9, 1]], float) * 2.0
     return rng.poisson(means[2 * y + rng.integers(0, 2, n)]).astype(float), np.array(["a", "b", "c"])[y]
 

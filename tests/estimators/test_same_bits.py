@@ -140,8 +140,7 @@ N, WIDTH = 60, 12
 RNG = np.random.default_rng(7)
 COUNTS = sp.csr_matrix(RNG.poisson(0.8, (N, WIDTH)))
 TABLE = RNG.poisson(1.2, (N, WIDTH)).astype(np.float64)
-LABELS = np.array(["ant", "bee", "cow"])[np.arange(N) % 3]
-TARGETS = RNG.normal(size=N)
+LABELS, TARGETS = np.array(["ant", "bee", "cow"])[np.arange(N) % 3], RNG.normal(size=N)
 SMALL = {"n_components": 2, "n_epochs": 2}
 METHODS = ("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba")
 METHODS += ("decision_function", "transform", "score_samples")

@@ -18,8 +18,7 @@ RNG = np.random.default_rng(0)
 Y = np.array(["a", "b", "c"])[np.arange(400) % 3]
 MEANS = np.array([[9, 1, 1, 4], [1, 9, 4, 1], [1, 1, 9, 4], [9, 4, 1, 1], [4, 9, 1, 9], [1, 4, 9, 1]], float) * 2.0
 COUNTS = RNG.poisson(MEANS[2 * (np.arange(400) % 3) + RNG.integers(0, 2, 400)]).astype(float)
-EM = {"n_components": 2, "n_epochs": 10}
-KINDS = {0: "poisson", 1: "exponential"}
+EM, KINDS = {"n_components": 2, "n_epochs": 10}, {0: "poisson", 1: "exponential"}
 # A model, what it is fitted to, and the accuracy that its own samples have at least.
 MODELS = {
     "Gaussian": (sd.GaussianNB(loss="nll"), IRIS, SPECIES, 0.9),

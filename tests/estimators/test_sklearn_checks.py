@@ -134,8 +134,7 @@ RATES = RNG.gamma(2.0, 1.5, (4, 20)) * np.where(np.arange(20) < 18, 1.0, 0.02)  
 X = RNG.poisson(RATES[Y] ** 0.7).astype(float)
 TRAIN, TEST = slice(None, 1500), slice(1500, None)
 TWO = Y // 2
-OUTPUTS = np.column_stack([TWO, Y % 2])
-HIDDEN = np.where(np.arange(len(Y)) % 3 == 0, Y, -1)
+OUTPUTS, HIDDEN = np.column_stack([TWO, Y % 2]), np.where(np.arange(len(Y)) % 3 == 0, Y, -1)
 
 CLASSIFIERS = {
     "MultinomialNB": sd.MultinomialNB(),

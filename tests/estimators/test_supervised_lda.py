@@ -20,8 +20,7 @@ from sdem_dist.models.topics import MirrorDescent, TopicParameters, renewed
 
 N, V, K = 900, 60, 4
 RNG = np.random.default_rng(2)
-TOPICS = RNG.dirichlet(np.full(V, 0.1), K)
-THETA = RNG.dirichlet(np.full(K, 0.3), N)
+TOPICS, THETA = RNG.dirichlet(np.full(V, 0.1), K), RNG.dirichlet(np.full(K, 0.3), N)
 X = sp.csr_matrix(np.array([RNG.multinomial(RNG.integers(20, 60), theta @ TOPICS) for theta in THETA]))
 Y = np.array(["a", "b", "c"])[(THETA @ np.eye(4)[:, :3] + [0.0, 0.0, 0.1]).argmax(axis=1)]
 R = np.column_stack([THETA @ [1.0, 5.0, -3.0, 0.0] + 7, 100 * THETA[:, 0]])
@@ -59,8 +58,7 @@ def test_several_targets_are_learned(merge):
 
 def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, client):
     rng = np.random.default_rng(0)
-    true = rng.dirichlet(np.full(300, 0.1), 10)
-    theta = rng.dirichlet(np.full(10, 0.3), 900)
+    true, theta = rng.dirichlet(np.full(300, 0.1), 10), rng.dirichlet(np.full(10, 0.3), 900)
     counts = sp.csr_matrix(np.array([rng.multinomial(40, row @ true) for row in theta]))
     train, test = counts[:700], sd.write_corpus(tmp_path / "test", counts[700:])
     how = {"n_epochs": 20, "batch_size": 50, "evaluate_every": 20}
@@ -209,8 +207,7 @@ def test_weights_of_classes_move_the_predictions():
 
 N_DOCS = 1_200
 DRAW = np.random.default_rng(4)
-OTHER_TOPICS = DRAW.dirichlet(np.full(V, 0.1), K)
-SHARES = DRAW.dirichlet(np.full(K, 0.3), N_DOCS)
+OTHER_TOPICS, SHARES = DRAW.dirichlet(np.full(V, 0.1), K), DRAW.dirichlet(np.full(K, 0.3), N_DOCS)
 DOCS = sp.csr_matrix(np.array([DRAW.multinomial(40, theta @ OTHER_TOPICS) for theta in SHARES]))
 LEVELS = np.digitize(SHARES @ [0.0, 2.0, 4.0, 1.0] + DRAW.logistic(0.0, 0.2, N_DOCS), [0.7, 1.4, 2.2])
 COUNTS = DRAW.poisson(np.exp(SHARES @ [0.0, 1.0, 3.0, 2.0]))

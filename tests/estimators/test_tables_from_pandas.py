@@ -55,8 +55,7 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
     model = sd.MixedNB(kinds=KINDS, n_epochs=5).fit(corpus)
     frame, y = table(60, seed=1)
     frame.loc[:5, "colour"] = "violet"  # not known: missing
-    fewer = frame[frame["colour"] != "blue"]
-    labels = y[frame["colour"] != "blue"]
+    fewer, labels = frame[frame["colour"] != "blue"], y[frame["colour"] != "blue"]
     alike = sd.write_corpus(tmp_path / "a", fewer, labels, dense=True, vectorizer=corpus.header.vectorizer)
     assert model.evaluate(alike) == pytest.approx(model.evaluate(fewer, labels))
     other = sd.write_corpus(tmp_path / "b", fewer, labels, dense=True)

@@ -144,8 +144,7 @@ def write_digits(where: Path) -> None:
     where.mkdir()
     rng = np.random.default_rng(0)
     for name, n in (("train", 150), ("t10k", 40)):
-        labels = np.arange(n, dtype=np.uint8) % 10
-        images = np.zeros((n, 28, 28), np.uint8)
+        labels, images = np.arange(n, dtype=np.uint8) % 10, np.zeros((n, 28, 28), np.uint8)
         rows = np.arange(6, 22)
         for image, label in zip(images, labels, strict=True):
             image[rows, np.rint(14 + rng.normal(scale=0.2) * (rows - 14)).astype(int)] = 255

@@ -124,8 +124,7 @@ def test_pseudo_counts_are_powers_of_document_frequencies(form, power):
 def documents(n_documents: int, n_classes: int, own_words: int) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return documents of 30 words each, so many of which are words of their class; neighbouring classes share half."""
     rng = np.random.default_rng(0)
-    y = rng.integers(n_classes, size=n_documents)
-    words = rng.integers(200, size=(n_documents, 30))
+    y, words = rng.integers(n_classes, size=n_documents), rng.integers(200, size=(n_documents, 30))
     words[:, :own_words] = 200 + 10 * y[:, None] + rng.integers(20, size=(n_documents, own_words))
     rows = np.repeat(np.arange(n_documents), 30)
     return sp.csr_matrix((np.ones(words.size), (rows, words.ravel())), shape=(n_documents, 400)), y

@@ -50,8 +50,7 @@ def _shuffled(X):
 
 
 def counts(n_documents: int = 150, n_columns: int = 40, dtype: str = "int64") -> tuple[sp.csr_array, np.ndarray]:
-    rng = np.random.default_rng(0)
-    y = np.arange(n_documents) % 3
+    rng, y = np.random.default_rng(0), np.arange(n_documents) % 3
     X = rng.poisson(np.where(np.arange(n_columns) % 3 == y[:, None], 0.9, 0.3))
     return sp.csr_array(X * np.ceil(MOST ** rng.random(X.shape)).clip(max=MOST // 9).astype(dtype), dtype=dtype), y
 

@@ -15,8 +15,7 @@ from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths
 
-DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
-LOSSES = ["ncll", "hinge"]
+DTYPES, LOSSES = [np.uint8, np.uint32, np.float32, np.float64], ["ncll", "hinge"]
 SMALLEST = np.finfo(np.float64).tiny
 
 

@@ -82,8 +82,7 @@ def test_lanes_are_averaged_by_their_documents(kind):
     made = learner(kind)
     state, _ = run(made, made.model.start(COUNTS.sum(axis=0), 0), [0, 40])
     merged, parts = run(made, state, [0, 8, 40], epoch=1)
-    alone = [made.update(state, part) for part in parts]
-    weights = [part.weight for part in parts]
+    alone, weights = [made.update(state, part) for part in parts], [part.weight for part in parts]
     for field in ("topics", "output", "squares", "t"):
         expected = np.average([getattr(s, field) for s in alone], axis=0, weights=weights)
         np.testing.assert_allclose(getattr(merged, field), expected, rtol=1e-10, atol=1e-11, err_msg=field)
@@ -155,8 +154,7 @@ def test_words_are_counted_and_targets_measured():
 RNG_SURVEY = np.random.default_rng(0)
 X = RNG_SURVEY.poisson(1.0, (90, 5)).astype(float)
 X[3] = 0.0
-Y = np.arange(90) % 3
-WEIGHTS = np.where(np.arange(90) < 30, 0.0, 1.0)
+Y, WEIGHTS = np.arange(90) % 3, np.where(np.arange(90) < 30, 0.0, 1.0)
 DENSE = MemoryCorpus(X, Y, (0, 1, 2), weights=WEIGHTS, shuffle=False, dense=True)
 SPARSE = MemoryCorpus(sp.csr_matrix(X), Y, (0, 1, 2), weights=WEIGHTS, shuffle=False)
 

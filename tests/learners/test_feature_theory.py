@@ -39,8 +39,7 @@ def problem(family, loss, seed=0, n=12, gaps=False, **settings):
     table = family.sample(theta[:n], rng)
     if gaps:
         table[::4] = np.nan
-    labels = rng.integers(0, K, n).astype(np.int32)
-    counts = rng.dirichlet(np.full(K, 5.0)) * n
+    labels, counts = rng.integers(0, K, n).astype(np.int32), rng.dirichlet(np.full(K, 5.0)) * n
     return learner, model.features(table, labels, rng.uniform(0.5, 1.5, n)), counts, mu
 
 
@@ -118,8 +117,7 @@ def test_nll_steps_are_satos_online_em(family, hidden):
 def test_without_a_prior_ncll_reaches_logistic_regression():
     rng = np.random.default_rng(3)
     words, length, n = 4, 12, 400
-    p = rng.dirichlet(np.full(words, 4.0), 3)
-    y = rng.integers(0, 3, n)
+    p, y = rng.dirichlet(np.full(words, 4.0), 3), rng.integers(0, 3, n)
     X = np.stack([rng.multinomial(length, p[k]) for k in y]).astype(float)
     kinds = {tuple(range(words)): Multinomial(words, alpha=1e-12, length=length)}
     ours = MixedNB(kinds=kinds, n_epochs=300).fit(X, y)

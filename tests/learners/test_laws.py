@@ -30,8 +30,7 @@ from sdem_dist.testing import check_learner
 N, WIDTH, K = 30, 14, 3
 OWNERS = (0, 0, 1, 1, 2)
 RNG = np.random.default_rng(0)
-LABELS = (np.arange(N) % K).astype(np.int32)
-WEIGHTS = RNG.choice([0.5, 1.0, 2.0], N)
+LABELS, WEIGHTS = (np.arange(N) % K).astype(np.int32), RNG.choice([0.5, 1.0, 2.0], N)
 TARGETS = RNG.normal(size=(N, 2))
 
 

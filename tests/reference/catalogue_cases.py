@@ -25,8 +25,7 @@ def case(estimator: str, corpus: str, **settings: Any) -> Case:
     return Case(estimator, corpus, settings)
 
 
-LANES = {"n_epochs": 2, "n_lanes": 5}
-TOPICS = {"n_components": 5, "n_epochs": 2}
+LANES, TOPICS = {"n_epochs": 2, "n_lanes": 5}, {"n_components": 5, "n_epochs": 2}
 CLUSTERS = {"n_components": 3, "n_init": 1, "n_epochs": 2}
 MULTINOMIAL = {"n_components": 2, "components": "multinomial"}
 HALF = {"unlabelled": -1}
@@ -111,13 +110,11 @@ def write_corpora(folder: Path, n: int = N) -> None:
     """Write the corpora: counts with labels and targets, and dense tables with gaps, of more entries than one thread takes."""
     rng = np.random.default_rng(0)
     n_words, n_classes, width = 400, 4, 36
-    y = rng.integers(0, n_classes, n)
-    topics = rng.dirichlet(np.full(n_words, 0.3), n_classes)
+    y, topics = rng.integers(0, n_classes, n), rng.dirichlet(np.full(n_words, 0.3), n_classes)
     counts = sp.csr_matrix(np.array([rng.multinomial(70, 0.5 * topics[k] + 0.5 / n_words) for k in y]))
     numbers = rng.normal(0.4 * y[:, None] * rng.random(width), 1.0)
     whole = rng.poisson(1.0 + 0.3 * y[:, None], (n, width)).astype(float)
-    gaps = rng.random(numbers.shape) < 0.05
-    few = numbers[:600, :5].copy()
+    gaps, few = rng.random(numbers.shape) < 0.05, numbers[:600, :5].copy()
     target = few @ np.arange(5.0) + rng.normal(size=600)
     few[gaps[:600, :5]] = np.nan
     targets = np.column_stack([y, rng.normal(size=n)])

@@ -23,8 +23,7 @@ def random_counts(n_documents: int = 120, n_words: int = 30, n_classes: int = 3,
 
 def topic_counts(n_documents: int = 400, seed: int = 0):
     """Return counts (CSR), labels and topics: two classes, each of which writes about one of two things, ten words each."""
-    rng = np.random.default_rng(seed)
-    words = np.zeros((4, 40))
+    rng, words = np.random.default_rng(seed), np.zeros((4, 40))
     for topic in range(4):
         words[topic, 10 * topic : 10 * topic + 10] = rng.dirichlet(np.full(10, 5.0))
     y = np.arange(n_documents) % 2

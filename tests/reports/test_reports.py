@@ -186,8 +186,7 @@ def test_a_cell_shows_itself(shown, cell, said):
 def page(tmp_path_factory):
     if BROWSER is None:
         pytest.skip("there is no Chromium")
-    folder = tmp_path_factory.mktemp("page")
-    rng = np.random.default_rng(0)
+    folder, rng = tmp_path_factory.mktemp("page"), np.random.default_rng(0)
     labels = rng.integers(0, 6, 300)
     names = [f"a.class.with.a.long.name.{k}" for k in range(6)]
     texts = [" ".join(rng.choice([f"word{3 * k + i}" for i in range(5)], 30)) for k in labels]

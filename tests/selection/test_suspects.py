@@ -69,8 +69,7 @@ def test_more_documents_teach_more(corpus):
 def test_a_curve_of_documents_in_memory_is_about_that_of_their_corpus(corpus, documents):
     X, y, _ = documents
     model, how = sd.MultinomialNB(n_jobs=1), {"shares": (1.0,), "cv": 3}
-    expected = sd.learning_curve(model, corpus, **how)
-    in_memory = sd.learning_curve(model, X, y, **how)
+    expected, in_memory = sd.learning_curve(model, corpus, **how), sd.learning_curve(model, X, y, **how)
     assert in_memory.accuracy.mean() == pytest.approx(expected.accuracy.mean(), abs=0.02)
     texts = [" ".join(np.repeat([f"w{w}" for w in row.indices], row.data)) for row in X]
     assert sd.learning_curve(model, texts, y, **how).accuracy == pytest.approx(in_memory.accuracy, abs=0.02)
@@ -90,8 +89,7 @@ def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):
 
 RNG = np.random.default_rng(0)
 N = 240
-TOPICS = RNG.dirichlet(np.full(60, 0.1), 3)
-Y = RNG.integers(0, 3, N)
+TOPICS, Y = RNG.dirichlet(np.full(60, 0.1), 3), RNG.integers(0, 3, N)
 X = sp.csr_matrix(np.array([RNG.multinomial(20, TOPICS[k]) for k in Y]))
 KNOWN = RNG.random(N) < 0.4
 HALF = np.where(KNOWN, Y, -1)

@@ -18,8 +18,7 @@ from sdem_dist.losses import Hinge
 from sdem_dist.selection import trials as ts
 from sdem_dist.selection.spaces import default_space, sampler_of
 
-N = 400
-RNG = np.random.default_rng(3)
+N, RNG = 400, np.random.default_rng(3)
 WEIGHTS = RNG.random(N)
 LABELS, PROBA = RNG.integers(4, size=N), RNG.dirichlet(np.ones(4), N)
 MEMBERS, ODDS = RNG.random((N, 4)) < 0.4, RNG.normal(size=(N, 4))
