@@ -30,8 +30,7 @@ def test_nll_finds_the_topics(inference):
         assert max(np.trace(table), np.trace(table[::-1])) > 0.9 * (y == k).sum()
     for t in model.topics(5):
         assert t.label in (0, 1) and 0.0 < t.share < 1.0
-        blocks = {int(w[1:]) // 10 for w in t.words}
-        own = {2 * t.label, 2 * t.label + 1}
+        blocks, own = {int(w[1:]) // 10 for w in t.words}, {2 * t.label, 2 * t.label + 1}
         assert len(blocks) == 1 and blocks < own, "its words are those of one topic of the class"
         assert set(t.distinctive) <= {f"#{w}" for b in own for w in range(10 * b, 10 * b + 10)}
     together = coherence(model.components_, X, 5)
@@ -266,8 +265,7 @@ def test_nll_and_perplexity_are_bounds_and_close(inference, alpha):
     assert (bound <= joint + 1e-9).all()
     each = np.arange(12)
     np.testing.assert_allclose(bound[each, y], joint[each, y], atol=1.0)
-    found = model.evaluate(rows, y)
-    nll = -joint[each, y].mean()
+    found, nll = model.evaluate(rows, y), -joint[each, y].mean()
     perplexity = np.exp(-logsumexp(joint, axis=1).sum() / rows.sum())
     assert nll <= found["nll"] <= nll + 0.3 and perplexity <= found["perplexity"] <= 1.05 * perplexity
 

@@ -116,8 +116,7 @@ def test_a_temperature_lowers_the_log_loss_of_documents_that_nobody_has_seen():
 def two_topics(n=6_000, n_words=400, seed=0):
     """Return documents of two classes whose words overlap, as far as reviews do."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    frequency = 1.0 / np.arange(1, n_words + 1)
+    y, frequency = rng.integers(0, 2, n), 1.0 / np.arange(1, n_words + 1)
     tilt = np.exp(0.4 * rng.standard_normal((2, n_words)))
     p = frequency * tilt / (frequency * tilt).sum(axis=1, keepdims=True)
     return sp.csr_matrix(np.array([rng.multinomial(50, p[k]) for k in y])), y

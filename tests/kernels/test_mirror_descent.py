@@ -180,8 +180,7 @@ def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, 
     topics, _, counts, _, _ = problem(seed, n_topics)
     counts *= scale
     thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
-    words = np.flatnonzero(counts[0])
-    own = each_alpha(alpha, n_topics)
+    words, own = np.flatnonzero(counts[0]), each_alpha(alpha, n_topics)
     values = [md.objective(counts[0][words], topics[words] @ theta, theta, own) for theta in thetas]
     assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
     for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):

@@ -30,8 +30,7 @@ def documents(draw) -> Documents:
 def test_scores_and_statistics_are_matrix_products(d, n_classes):
     rng = np.random.default_rng(0)
     table, weights = rng.normal(size=(d.n_features, n_classes)), rng.normal(size=(d.n_documents, n_classes))
-    X = d.to_csr().astype(np.float64)
-    start = rng.normal(size=weights.shape)
+    X, start = d.to_csr().astype(np.float64), rng.normal(size=weights.shape)
     scores = start.copy()
     add_scores(d.data, d.indices, d.indptr, table, scores)
     np.testing.assert_allclose(scores, start + X @ table, rtol=1e-11, atol=1e-11)
@@ -67,8 +66,7 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     rng = np.random.default_rng(2)
     X = sp.csr_matrix(rng.poisson(0.7, (12, 6)))
     labels, weights, order = rng.integers(0, n_columns, 12).astype(np.int32), 2 * rng.random(12), rng.permutation(12)
-    words = 0.5 + 0.1 * rng.random((6, n_columns))
-    floors = {"floor": 0.4, "class_floor": 0.9}
+    words, floors = 0.5 + 0.1 * rng.random((6, n_columns)), {"floor": 0.4, "class_floor": 0.9}
     steps = schedule(start=0.2, class_start=0.1, decay=0.01, corpus_scale=3.0, mean_square=4.0, **floors)
     rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
@@ -77,8 +75,7 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     objective = Objective(kernel_form(loss, n_columns), 0.0, np.empty(0, np.int64))
     end = run_documents(documents, table, steps, 5.0, np.full(1, 0.5), objective)
     N, C, t = words.copy(), np.ones(n_columns), 5.0
-    named = NAMED[loss]
-    dense = X.toarray()
+    named, dense = NAMED[loss], X.toarray()
     for d in order:
         t += 3.0 * weights[d]
         scores = dense[d] @ np.log(N) - dense[d].sum() * np.log(N.sum(axis=0)) + np.log(C)
@@ -104,8 +101,7 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     rows = with_logarithms(words, np.arange(2, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), False, 2)
     documents = visited(X, labels, np.ones(n), np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)]))
-    blend = kernel_form(Blend(Hinge(), share), 2)
-    steps = schedule(start=1e-3, mean_square=25.0)
+    blend, steps = kernel_form(Blend(Hinge(), share), 2), schedule(start=1e-3, mean_square=25.0)
     run_documents(documents, table, steps, 0.0, np.full(1, 0.5), Objective(blend, 0.0, np.empty(0, np.int64)))
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
@@ -178,7 +174,6 @@ def test_single_precision():
     rng = np.random.default_rng(0)
     ends = np.array([np.finfo(np.float32).tiny, np.finfo(np.float32).max, 1.0], np.float32)
     x = np.concatenate([np.ldexp(1 + rng.random(20_000), rng.integers(-126, 127, 20_000)).astype(np.float32), ends])
-    true = np.log(x.astype(np.float64))
-    smallest = np.finfo(np.float32).tiny
+    true, smallest = np.log(x.astype(np.float64)), np.finfo(np.float32).tiny
     last_places = np.spacing(np.maximum(np.abs(true), smallest).astype(np.float32)).astype(np.float64)
     assert (np.abs(single(x) - true) / last_places).max() < 1.0 and single(ends)[2] == 0.0

@@ -40,8 +40,7 @@ def state_of(learner: SdEM, seed: int = 1):
 
 
 def statistics(learner: SdEM, start: int, stop: int, state=None, lane: int = 0):
-    place = Lane(0, 0, lane, start, stop, N)
-    prepared = learner.prepare(CORPUS.read(start, stop))
+    place, prepared = Lane(0, 0, lane, start, stop, N), learner.prepare(CORPUS.read(start, stop))
     return learner.map(state_of(learner) if state is None else state, prepared, place)
 
 

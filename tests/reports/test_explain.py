@@ -202,8 +202,7 @@ def test_many_columns_take_little_memory():
 
 def test_parts_that_round_to_nothing_are_not_shown():
     words = tuple(WordPart(f"w{i}", 1.0, 0.004 - i * 1e-5) for i in range(300))
-    text = " ".join(w.word for w in words)
-    ends = np.cumsum([len(w.word) + 1 for w in words]) - 1
+    text, ends = " ".join(w.word for w in words), np.cumsum([len(w.word) + 1 for w in words]) - 1
     marks = tuple((int(end) - len(w.word), int(end), w.part) for w, end in zip(words, ends, strict=True))
     answer = {"label": "a", "against": "b", "probability": 0.6, "probability_against": 0.4, "log_odds": 0.5}
     faint = Explanation(**answer, prior=0.0, words=words, text=text, marks=marks)

@@ -93,8 +93,7 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
 
 def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path):
     many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(DOCUMENTS * 10)]
-    source = written(tmp_path / "docs.txt", many)
-    settings = VectorizerSettings(min_df=2)
+    source, settings = written(tmp_path / "docs.txt", many), VectorizerSettings(min_df=2)
     arguments = {"held_out": 0.25, "held_out_path": tmp_path / "h", "random_state": 1, "block_documents": 7}
     report = ingest([source], tmp_path / "c", settings, **arguments)
     corpus, held = open_corpus(tmp_path / "c"), open_corpus(tmp_path / "h")
