@@ -3,6 +3,7 @@
 # The names of __init__.pyi and modules such as `plots` are imported when first used: `import sdem_dist` costs little.
 
 from importlib import import_module
+from importlib.util import find_spec
 
 from sdem_dist.catalogue import PUBLIC
 
@@ -11,16 +12,13 @@ __all__ = sorted(PUBLIC)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in PUBLIC:
-        from importlib.util import find_spec
+    if name in PUBLIC:
+        return getattr(import_module(PUBLIC[name]), name)
+    if name.isidentifier() and not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    from sdem_dist.counted import nearest
 
-        from sdem_dist.counted import nearest
-
-        if name.isidentifier() and not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-            return import_module(f"{__name__}.{name}")
-        hint = "" if name.startswith("_") else nearest(name, PUBLIC)
-        raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}. {hint}".rstrip(". "))
-    return getattr(import_module(PUBLIC[name]), name)
+    raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}. {nearest(name, PUBLIC)}".rstrip(". "))
 
 
 def __dir__() -> list[str]:

@@ -50,9 +50,6 @@ class ByteCache:
         self.max_bytes = max_bytes
         self.discard(lambda key: self.nbytes > max_bytes)
 
-    def clear(self) -> None:
-        self.discard(lambda key: True)
-
 
 prepared_cache = ByteCache(768 << 20)  # documents as learners want them, held between epochs
 shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards of which only a part was read yet
@@ -60,6 +57,5 @@ shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards of which
 
 def set_budget(max_bytes: int) -> None:
     """Share out what this process may hold of corpora: three quarters for prepared documents, the rest for shards."""
-    if prepared_cache.max_bytes + shard_cache.max_bytes != max_bytes:
-        shard_cache.resize(max_bytes // 4)
-        prepared_cache.resize(max_bytes - max_bytes // 4)
+    shard_cache.resize(max_bytes // 4)
+    prepared_cache.resize(max_bytes - max_bytes // 4)

@@ -8,6 +8,7 @@ import numpy as np
 
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
+_LOG_STEP = np.log2(TEMPERATURES[1] / TEMPERATURES[0])
 FAINTEST = -41.0  # logarithm of the least share of the strongest class that another one counts with
 LEAST = np.exp(np.float32(FAINTEST))
 N_BINS = 15  # of the probability of the most probable class, equally wide
@@ -69,7 +70,7 @@ def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
     temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
-    where, n = float(np.log2(temperature / TEMPERATURES[0]) / np.log2(TEMPERATURES[1] / TEMPERATURES[0])), 6
+    where, n = float(np.log2(temperature / TEMPERATURES[0]) / _LOG_STEP), 6
     first = int(np.clip(np.floor(where) - n // 2 + 1, 0, len(losses) - n))
     near = np.arange(first, first + n)
     shares = [np.prod([(where - j) / (i - j) for j in near if j != i]) for i in near]
@@ -99,19 +100,14 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
 
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
-    """Return the temperature of the least log-loss, and that, by a parabola through the best three of `tempered`.
-
-    `tempered`: log-loss at each of `TEMPERATURES`.
-    """
+    """Return the temperature of least log-loss, and that, by a parabola through the best of `tempered_losses`."""
     best = int(np.argmin(tempered))
     if not 0 < best < len(tempered) - 1:
         return float(TEMPERATURES[best]), float(tempered[best])
     left, middle, right = tempered[best - 1 : best + 2]
     curvature = left - 2.0 * middle + right
     offset = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
-    loss = middle - 0.25 * (left - right) * offset
-    steps = np.log2(TEMPERATURES[1] / TEMPERATURES[0])
-    return float(TEMPERATURES[best] * 2.0 ** (offset * steps)), float(loss)
+    return float(TEMPERATURES[best] * 2.0 ** (offset * _LOG_STEP)), float(middle - 0.25 * (left - right) * offset)
 
 
 def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
@@ -124,12 +120,9 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
 
     A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
     held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
-    If new documents of a class are exchangeable with those, the set has their class with at least the probability asked
-    for, whatever the model. Coverage c needs c / (1 - c) documents of a class, nine for 0.9.
-
-    The classes that have fewer, or fewer than `FEW_OF_CLASS`, share one threshold, of their documents together: the
-    sets of a share c of their new documents hold the right one. Of too few documents it is infinite: they are in every
-    set.
+    If new documents of a class are exchangeable with those, their sets have it with the probability `coverage` at
+    least, whatever the model. That takes c / (1 - c) documents of a class, nine for 0.9. Classes that have fewer, or
+    fewer than `FEW_OF_CLASS`, share a threshold, of their documents together; of too few it is infinite: in every set.
 
     Raises ValueError: `coverage` is not between 0 and 1.
     """
@@ -137,8 +130,7 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
 
     def threshold(of_class: np.ndarray) -> float:
-        rank = int(np.ceil((len(of_class) + 1) * coverage - 1e-9))
-        return float(of_class[rank - 1]) if 1 <= rank <= len(of_class) else np.inf
+        return float(np.append(of_class, np.inf)[int(np.ceil((len(of_class) + 1) * coverage - 1e-9)) - 1])
 
     own = np.array(list(map(threshold, scores)))
     few = np.isinf(own) | (np.array(list(map(len, scores))) < FEW_OF_CLASS)

@@ -1,15 +1,10 @@
 """The public names and their modules, read from the package's stub; the estimators among them, by name."""
 
-import ast
+import re
 from pathlib import Path
 
-_STUB = ast.parse(Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8"))
-PUBLIC = {
-    alias.name: line.module
-    for line in _STUB.body
-    if isinstance(line, ast.ImportFrom) and line.module is not None
-    for alias in line.names
-}
+_STUB = Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
+PUBLIC = {name: module for module, name in re.findall(r"^from (\S+) import \(?\s*(\w+) as", _STUB, re.MULTILINE)}
 """From a public name to the module that it is imported from, when it is first used."""
 ESTIMATORS = tuple(name for name, module in PUBLIC.items() if module.startswith("sdem_dist.estimators."))
 """Names of all estimators: those that files may hold and the command can train."""

@@ -10,27 +10,20 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
     from distributed import Client
 
 
-def scheduler_address(client: Client) -> str:
-    """Return where a client's scheduler is: distributed, ``client.scheduler.address``; it may be closed."""
+def scheduler_of(client: Client) -> Any:
+    """Return a client's scheduler: distributed, ``client.scheduler``, None once the client is closed (RuntimeError).
+
+    Its ``address``, and calls: ``ncores``, threads, ``ncores_running``, of workers not paused, ``identity``.
+    """
     if client.scheduler is None:
         raise RuntimeError("the client was closed")
-    return str(client.scheduler.address)
-
-
-async def ask_scheduler(client: Client, call: str, **arguments: object) -> Any:
-    """Return what a client's scheduler says: distributed, ``client.scheduler``, None once closed (RuntimeError).
-
-    Its calls by address: ``ncores``, threads, ``ncores_running``, of workers not paused, ``identity(n_workers=-1)``.
-    """
-    scheduler_address(client)
-    return await getattr(client.scheduler, call)(**arguments)
+    return client.scheduler
 
 
 def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
@@ -52,11 +45,8 @@ async def probe(address: str, seconds: float) -> None:
     from distributed import Security
     from distributed.comm import connect
 
-    security = Security().get_connection_args("client")
-    try:
-        comm = await asyncio.wait_for(connect(address, timeout=seconds, **security), seconds)
-    except TimeoutError as error:
-        raise TimeoutError("it does not answer") from error
+    async with asyncio.timeout(seconds):
+        comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
     await comm.close()
 
 
@@ -101,13 +91,6 @@ def import_scikit_learn() -> None:
                 del sys.modules[name]
 
 
-def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Return weights, one per document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
-    from sklearn.utils.validation import _check_sample_weight
-
-    return cast("np.ndarray", _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True))
-
-
 def reruns_parent_script() -> bool:
     """Whether this process is a worker and still imports what its parent ran: multiprocessing, ``_inheriting``."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
@@ -115,20 +98,12 @@ def reruns_parent_script() -> bool:
 
 @cache  # it does not change while a process runs, and every stage asks
 def compile_target() -> str:
-    """Return what numba compiles for, such as ``"znver3 +avx -avx512f"``: ``CPU_NAME``, ``CPU_FEATURES``, or LLVM's.
-
-    Other targets round otherwise, in the last bits.
-    """
-    config, llvm = import_module("numba.core.config"), import_module("llvmlite.binding")
-    name = llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME
-    features = llvm.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    """Return what numba compiles for, such as ``"znver3 +avx -avx512f"``; other targets round otherwise."""
+    codegen = import_module("numba.core.registry").cpu_target.target_context.codegen()
+    _, name, features = codegen.magic_tuple()  # which numba's own cache goes by
     return " ".join([name, *sorted(features.split(","))]).strip()
 
 
 def target_difference(one: str, other: str) -> str:
-    """Return in words where two compile targets differ, the first few parts; empty where they are the same."""
-    if one == other:
-        return ""
-    (name, *features), (other_name, *other_features) = one.split(" "), other.split(" ")
-    parts = [f"{name} and {other_name}"] * (name != other_name) + sorted(set(features) - set(other_features))
-    return ", ".join(parts[:4] + ["..."] * (len(parts) > 4))
+    """Return the first few parts in which two compile targets differ; empty where they are the same."""
+    return ", ".join(sorted({*one.split()} ^ {*other.split()}, key=lambda part: (part[0] in "+-", part))[:4])

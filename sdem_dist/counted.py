@@ -11,11 +11,6 @@ def counted(n: int, thing: str, things: str | None = None) -> str:
     return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
-def sized(n_bytes: int) -> str:
-    """Return "12.0 MB", or "3.4 kB" where there is less than a tenth of a megabyte."""
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"
-
-
 def is_count(value: object, least: int = 1) -> bool:
     """Say whether a value is a whole number from `least` on; True and 2.0 are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -19,11 +19,6 @@ def offsets_of(sizes: ArrayLike) -> np.ndarray:
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
     return offsets
-
-
-def offsets_of_lengths(values: Sequence[Sized]) -> np.ndarray:
-    """Return the same of texts, lists or arrays that are joined."""
-    return offsets_of(np.fromiter(map(len, values), np.int64, len(values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +44,28 @@ class Documents:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.data, self.indices, self.indptr, *_columns(self)) if a is not None)
+        return sum(a.nbytes for a in (self.data, self.indices, self.indptr, *_columns(self).values()))
 
-    def __getitem__(self, rows: slice) -> Documents:
-        """Return the contiguous documents ``rows`` as views where possible."""
-        start, stop, step = rows.indices(self.n_documents)
-        if step != 1:
-            raise ValueError("documents are sliced in contiguous ranges only")
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        indptr, columns = self.indptr[start : stop + 1] - first, _columns(self, slice(start, stop))
-        return Documents(self.data[first:last], self.indices[first:last], indptr, self.n_features, *columns)
-
-    def taken(self, rows: np.ndarray) -> Documents:
-        lengths = np.diff(self.indptr)[rows]
-        indptr = offsets_of(lengths)
-        entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *_columns(self, rows))
+    def __getitem__(self, rows: slice | np.ndarray) -> Documents:
+        """Return the documents ``rows``; those of a slice, which is contiguous, as views where possible."""
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.n_documents)
+            if step != 1:
+                raise ValueError("documents are sliced in contiguous ranges only")
+            entries: slice | np.ndarray = slice(int(self.indptr[start]), int(self.indptr[stop]))
+            rows, indptr = slice(start, stop), self.indptr[start : stop + 1] - self.indptr[start]
+        else:
+            lengths = np.diff(self.indptr)[rows]
+            indptr = offsets_of(lengths)
+            entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        data, indices = self.data[entries], self.indices[entries]
+        return replace(self, data=data, indices=indices, indptr=indptr, **_columns(self, rows))
 
     def to_csr(self) -> sp.csr_matrix:
         import scipy.sparse as sp
 
         shape = (self.n_documents, self.n_features)
         return sp.csr_matrix((self.data, self.indices.astype(np.int64), self.indptr), shape=shape)
-
-    @classmethod
-    def concatenate(cls, parts: list[Documents]) -> Documents:
-        """Join batches over one vocabulary in the given order; `parts` holds at least one."""
-        if len(parts) == 1:
-            return parts[0]
-        starts = offsets_of([p.n_nonzeros for p in parts])
-        data, indices = (np.concatenate([getattr(p, name) for p in parts]) for name in ("data", "indices"))
-        indptr = np.concatenate([starts[:1], *(p.indptr[1:] + o for p, o in zip(parts, starts[:-1], strict=True))])
-        return cls(data, indices, indptr, parts[0].n_features, *_joined_columns(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +84,33 @@ class DenseDocuments:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.values, *_columns(self)) if a is not None)
+        return sum(a.nbytes for a in (self.values, *_columns(self).values()))
 
     def __getitem__(self, rows: slice | np.ndarray) -> DenseDocuments:
         """Return the documents ``rows``, of a slice as views."""
-        return DenseDocuments(self.values[rows], *_columns(self, rows))
-
-    taken = __getitem__
-
-    @classmethod
-    def concatenate(cls, parts: list[DenseDocuments]) -> DenseDocuments:
-        if len(parts) == 1:
-            return parts[0]
-        return cls(np.concatenate([p.values for p in parts]), *_joined_columns(parts))
+        return replace(self, values=self.values[rows], **_columns(self, rows))
 
 
-def _columns(documents: Documents | DenseDocuments, rows: Any = slice(None)) -> list[np.ndarray | None]:
-    """Return the labels, weights and, beside a sparse matrix, targets of some documents."""
-    names = ("labels", "weights", "targets")[: 3 if isinstance(documents, Documents) else 2]
-    return [None if (column := getattr(documents, name)) is None else column[rows] for name in names]
+Batch = TypeVar("Batch", bound=Documents | DenseDocuments)
 
 
-def _joined_columns(parts: Sequence[Documents | DenseDocuments]) -> list[np.ndarray | None]:
-    """Return each column of all parts as one, or None where a part has none."""
-    columns = zip(*map(_columns, parts), strict=True)
-    return [None if any(part is None for part in column) else np.concatenate(column) for column in columns]
+def concatenate(parts: Sequence[Batch]) -> Batch:
+    """Join batches, sparse ones over one vocabulary, in the given order; `parts` holds at least one."""
+    first, joined = parts[0], dict[str, Any]()
+    if len(parts) == 1:
+        return first
+    for name in {"data", "indices", "values", "labels", "weights", "targets"}.intersection(first.__slots__):
+        columns = [getattr(part, name) for part in parts]
+        joined[name] = None if any(column is None for column in columns) else np.concatenate(columns)
+    if isinstance(first, Documents):
+        joined["indptr"] = offsets_of(np.concatenate([np.diff(cast(Documents, part).indptr) for part in parts]))
+    return replace(first, **joined)
+
+
+def _columns(documents: Documents | DenseDocuments, rows: Any = slice(None)) -> dict[str, Any]:
+    """Return the labels, weights and targets of some documents, as far as there are any."""
+    columns = {name: getattr(documents, name, None) for name in ("labels", "weights", "targets")}
+    return {name: column[rows] for name, column in columns.items() if column is not None}
 
 
 class CorpusLike(Protocol):

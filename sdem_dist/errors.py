@@ -106,7 +106,5 @@ def reraise_interrupt() -> Iterator[None]:
     except RuntimeError as error:
         if "can't start new thread" not in str(error):
             raise
-        raise MemoryError(
-            "the system starts no more threads for this process: raise its limits of memory or processes (ulimit -v, "
-            "ulimit -u, the job's memory), or use fewer threads (n_jobs) or workers"
-        ) from error
+        hint = "raise its limits (ulimit -v, ulimit -u, the job's memory), or use fewer threads (n_jobs) or workers"
+        raise MemoryError(f"the system starts no more threads for this process: {hint}") from error

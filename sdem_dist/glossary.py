@@ -61,11 +61,6 @@ def metric(name: str, prefix: str = "") -> Metric:
     return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
 
 
-def short(name: str) -> str:
-    """Return the name of a metric for a line that is read while a model trains."""
-    return metric(name).name.split(" (")[0].removesuffix(" at the best temperature")
-
-
 def named(figures: dict[str, float]) -> dict[str, float]:
     """Return metrics by what people call them, in the order of the list; others come after."""
     order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]

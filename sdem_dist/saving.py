@@ -48,14 +48,11 @@ class Metadata(msgspec.Struct, frozen=True):
 
 def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
-    path = place(path)
-    try:
-        if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
-            what = "is a folder" if path.is_dir() else "exists"
-            raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
-    except OSError as error:
-        raise ModelError(f"cannot write {path}: {error.strerror or error}") from error
     check_writable(path, error=ModelError)
+    path = place(path)
+    if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
+        what = "is a folder" if path.is_dir() else "exists"
+        raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
 
 
 def save_model(estimator: Estimator, path: str | Path) -> None:
@@ -74,8 +71,6 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     metadata = Metadata(  # of equal models equal: without what is of the machine, and seconds
         estimator=type(estimator).__name__,
         parameters={name: plain(value) for name, value in parameters if name not in OF_THE_MACHINE},
-        classes=None if classes is None else classes.tolist(),
-        classes_dtype=None if classes is None else classes.dtype.str,
         n_features=int(estimator.n_features_in_),
         feature_names=list(getattr(estimator, "feature_names_in_", [])) or None,
         vectorizer=estimator.vectorizer_,
@@ -86,6 +81,8 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         weighting=plain(estimator.weighting_),
         learner=plain(estimator.learner_),
         extra=plain(estimator.extra()),
+        classes=None if classes is None else classes.tolist(),
+        classes_dtype=None if classes is None else classes.dtype.str,
     )
     write_archive(path, KIND, arrays, to_json(msgspec.structs.asdict(metadata)))
 
@@ -120,13 +117,12 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
             raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
         if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
             raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
-    arrays, metadata = read_archive(path, KIND)
-    try:
+        arrays, metadata = read_archive(path, KIND)
         estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:
         raise
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
     estimator._lazy_parameters.owner = str(path)
@@ -149,19 +145,17 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     if metadata.feature_names:
         _require(len(metadata.feature_names) == n_features, "there is not one name for each feature")
         estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
-    estimator.vectorizer_ = settings = metadata.vectorizer
-    if settings is not None:
-        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
-        stem, width = settings.get("stem"), settings.get("n_features")
-        _require(isinstance(stem, str | None), f"stem is a language, not {stem!r}")
-        fits = settings["kind"] != "hashing" or width == n_features
-        _require(fits, f"texts are hashed to {width} columns, and the model has {n_features:,}")
-    estimator.vocabulary_ = None
+    estimator.vectorizer_, estimator.vocabulary_ = metadata.vectorizer, None
+    settings = metadata.vectorizer or {}
+    if metadata.vectorizer is not None:
+        VectorizerSettings.from_json(settings | {"stem": None})  # stemming needs its package only to read text
+        _require(isinstance(settings.get("stem"), str | None), f"stem is a language, not {settings.get('stem')!r}")
+        fits = settings["kind"] != "hashing" or settings.get("n_features") == n_features
+        _require(fits, f"texts are hashed to {settings.get('n_features')} columns, and the model has {n_features:,}")
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         _require(len(estimator.vocabulary_) == n_features, "the vocabulary has another size than the arrays")
-    else:
-        _require((settings or {}).get("kind") != "count", "it counts words of texts, and has no vocabulary")
+    _require("vocabulary_bytes" in arrays or settings.get("kind") != "count", "it counts words, and has no vocabulary")
     if metadata.weighting is not None:
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
         _require(isinstance(weighting, Weighting), f"the weighting is {weighting!r:.80}")

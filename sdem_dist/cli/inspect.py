@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.filesize import decimal
 
 import sdem_dist
 from sdem_dist.cli.console import check_output, overwrite_option, say, table, without_label
 from sdem_dist.cli.ingest import documents_of
 from sdem_dist.cli.options import READING, LocalPath, Place, Source, SourceCommand, option, source_options, typed_flags
-from sdem_dist.counted import counted, sized, visible
+from sdem_dist.counted import counted, visible
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.buckets import place
 from sdem_dist.storage.encoding import JsonObject
@@ -59,7 +60,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         elif card:
             click.echo(model_card(model, path.name))
         else:
-            click.echo(table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items()))
+            click.echo(table(str(path), {**model_facts(model), "on disk": decimal(path.stat().st_size)}.items()))
             what, words = model.spec.predicts, {str(c): list(of_c) for c, of_c in word_weights(model).items()}
             if model.spec.topics:
                 what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
@@ -146,7 +147,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
         "missing": _missing(corpus) if is_table and values else "",
-        "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
+        "on disk": f"{decimal(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
         "categories": _categories(corpus),
         "text to words": "" if is_table else listed(text),

@@ -128,7 +128,7 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         hint = "check the address, and that the scheduler runs and is reachable from here"
         raise ClusterError(
-            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); {hint}"
+            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({str(error) or 'it does not answer'}); {hint}"
         ) from error
 
 

@@ -17,7 +17,7 @@ from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments, Documents, concatenate
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c
 
@@ -152,8 +152,8 @@ class BaseCorpus(ABC):
             for first in np.unique(rows // BLOCK * BLOCK).tolist():
                 last = min(first + BLOCK, self.stored_header.n_documents)
                 inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-                parts.append(self._read(first, last).taken(inside))
-            documents = type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
+                parts.append(self._read(first, last)[inside])
+            documents = concatenate(parts)
         if self.weight_divisor != 1.0 and documents.weights is not None:
             documents = replace(documents, weights=documents.weights / self.weight_divisor)
         if self.packed_mask is not None:
@@ -219,7 +219,7 @@ class BaseCorpus(ABC):
                 stop = min(start + BLOCK, self.n_documents)
                 block = cast(Documents, self._read(start, stop) if all_are_in else self.read(start, stop))
                 if self.packed_mask is not None:
-                    block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
+                    block = block[np.flatnonzero(cast(np.ndarray, block.weights))]
                 np.add.at(counts, block.indices if block.data.all() else block.indices[block.data != 0], 1)
             return counts
 

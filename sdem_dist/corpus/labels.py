@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.manifest import Classes, ClassLabel, LabelSet
-from sdem_dist.documents import offsets_of_lengths
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject
 
@@ -202,7 +202,9 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
 
     column = {label: i for i, label in enumerate(labels)}
     indices = [column[label] for members in sets for label in members]
-    return csr_matrix((np.ones(len(indices), np.uint8), indices, offsets_of_lengths(sets)), (len(sets), len(labels)))
+    return csr_matrix(
+        (np.ones(len(indices), np.uint8), indices, offsets_of([*map(len, sets)])), (len(sets), len(labels))
+    )
 
 
 def name_of(labels: LabelSet) -> str:

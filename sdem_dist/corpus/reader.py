@@ -19,7 +19,7 @@ from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet, StoredCorpus, stored_corpus
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.counted import one_line
-from sdem_dist.documents import DenseDocuments
+from sdem_dist.documents import DenseDocuments, concatenate
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.buckets import below, is_url, place
@@ -190,7 +190,7 @@ class Corpus(BaseCorpus):
             return shard_cache.get((header.uid, shard), partial(self.read_shard, shard))[rows]
 
         parts = map_requests(part, range(first, last), root)
-        return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
+        return concatenate(parts)
 
     def read_shard(self, shard: int) -> AnyDocuments:
         """Read all documents of one shard as they are stored; see `read`."""

@@ -1,6 +1,5 @@
-"""Settings of the documentation: ``sphinx-build -W -b html sdem_dist/docs OUT``, and what its pages ask the package."""
+"""Settings of the documentation: ``sphinx-build -W -b html sdem_dist/docs OUT``."""
 
-import pkgutil
 import re
 import subprocess
 import sys
@@ -8,18 +7,14 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from docutils import nodes
-from docutils.statemachine import StringList
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 import sdem_dist
-from sdem_dist.catalogue import PUBLIC
 from sdem_dist.cli import main
 
 project = "sdem_dist"
-author = "The authors of sdem_dist"
 version = release = sdem_dist.__version__
 copyright = "2026, the sdem_dist developers; MIT licence"  # noqa: A001
 
@@ -45,51 +40,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sdem_dist"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
-html_copy_source = False
-html_theme_options = {
-    "navbar_persistent": [],
-    "navbar_end": ["search-button", "theme-switcher"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
-}
 html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections have none
 
 DOCS = Path(__file__).parent
-
-
-class FormulaFunctions(SphinxDirective):
-    """The documentation of every function that ``formulas.md`` names, but what the reference has anyway."""
-
-    def run(self) -> list[nodes.Node]:
-        page, lines = DOCS / "formulas.md", list[str]()
-        self.env.note_dependency(str(page))
-        reference = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
-        listed = {f"sdem_dist.{name}" for name in re.findall(r"^   ([a-z_.]+)$", reference, re.MULTILINE)}
-        for name in sorted(set(re.findall(r"`[^<`\n]*<?(sdem_dist[\w.]+)>?`", page.read_text(encoding="utf-8")))):
-            target, module = pkgutil.resolve_name(name), name
-            while module not in sys.modules:
-                module = module.rpartition(".")[0]
-            inside = name.removeprefix(f"{module}.")
-            if inside.split(".")[0] not in PUBLIC and module not in listed:
-                kind = "class" if isinstance(target, type) else "method" if "." in inside else "function"
-                lines += [f".. auto{kind}:: {module}.{inside}", ""]
-        parsed = nodes.container()
-        self.state.nested_parse(StringList(lines, source=str(page)), self.content_offset, parsed)
-        return parsed.children
-
-
-class CommandHelp(SphinxDirective):
-    """What ``sdem COMMAND --help`` prints."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        command = [part for part in self.arguments[0].split("/") if part != "sdem"]
-        arguments = command if command[:1] == ["help"] else [*command, "--help"]
-        text = CliRunner().invoke(main, arguments, prog_name="sdem", terminal_width=100).output
-        return [nodes.literal_block(text, text, language="text")]
 
 
 def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
@@ -103,21 +57,16 @@ def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) ->
     raise nodes.SkipNode
 
 
-def skip_inherited(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
-    """Leave out what estimators inherit from scikit-learn: its documentation has it."""
-    inherited = str(getattr(member, "__module__", "")).startswith("sklearn")
-    return True if what == "class" and (inherited or re.fullmatch(r"set_\w+_request", name)) else None
-
-
 def setup(app: Sphinx) -> None:
-    """Add the above, and run the scripts whose output and pictures ``examples.md`` has."""
-    app.add_directive("formula-functions", FormulaFunctions)
-    app.add_directive("command-help", CommandHelp)
-    app.connect("autodoc-skip-member", skip_inherited)
+    """Add the above, and write what pages include: the help of commands, what scripts print, and their pictures."""
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     folder = DOCS / "reference" / "generated"
     folder.mkdir(exist_ok=True)
+    for name in re.findall(r"generated/sdem([\w-]*).txt", (folder.parent / "commands.md").read_text(encoding="utf-8")):
+        command = name.split("-")[1:] if name.startswith("-help-") else [*name.split("-")[1:], "--help"]
+        printed = CliRunner().invoke(main, command, prog_name="sdem", terminal_width=100).output
+        (folder / f"sdem{name}.txt").write_text(printed, encoding="utf-8")
     for script in ("pictures", "toy_gaussian"):
-        command = [sys.executable, DOCS.parents[1] / "examples" / f"{script}.py", "--quick", "--out", folder]
-        with (folder / f"{script}.txt").open("w") as printed:
-            subprocess.run(command, stdout=printed, check=True)
+        command = [sys.executable, str(DOCS.parents[1] / "examples" / f"{script}.py"), "--quick", "--out", str(folder)]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        (folder / f"{script}.txt").write_text(printed, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import sys
 import time
 import warnings
@@ -35,8 +36,11 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
     """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
-    figures = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
+    figures = [
+        f"{glossary.metric(name).name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics
+    ]
+    line = "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
+    return re.sub(r" \([^()]*\)| at the best temperature", "", line)
 
 
 class LogLines:

@@ -44,7 +44,7 @@ class DaskExecutor(Executor):
     max_pending_rounds = 1
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
-        self._client, self.address = client, compat.scheduler_address(client)
+        self._client, self.address = client, compat.scheduler_of(client).address
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
         patience = dask.config.get("sdem-dist.wait-for-workers", WAIT_FOR_WORKERS, override_with=wait_for_workers)
         self.wait_for_workers = float(patience)
@@ -66,8 +66,8 @@ class DaskExecutor(Executor):
         client.subscribe_topic(self._run, lambda m: retried(TaskRetried(m[1]["failures"], m[1]["error"])))
 
     def memory_bytes(self) -> int:
-        ask = partial(compat.ask_scheduler, self._client, "identity", n_workers=-1)
-        described = self._client.sync(self._reply, ask)["workers"]
+        identity = self._client.sync(self._reply, lambda: compat.scheduler_of(self._client).identity(n_workers=-1))
+        described = identity["workers"]
         limits = [worker["memory_limit"] for worker in described.values() if worker["memory_limit"]]
         # Workers without a limit share what their machine has.
         unlimited = Counter(worker["host"] for worker in described.values() if not worker["memory_limit"])
@@ -172,7 +172,7 @@ class DaskExecutor(Executor):
 
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
-        present = await self._reply(partial(compat.ask_scheduler, self._client, "ncores"))
+        present = await self._reply(lambda: compat.scheduler_of(self._client).ncores())
         self._last_look = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
         self._events += [WorkerLost(worker) for worker in lost]
@@ -184,7 +184,7 @@ class DaskExecutor(Executor):
         positions = [worker if worker in present else next(new, None) for worker in self.workers]
         self.workers = [worker for worker in positions if worker is not None] + list(new)
         self.n_workers = max(1, sum(present.values()))  # threads of all
-        running = await self._reply(partial(compat.ask_scheduler, self._client, "ncores_running"))
+        running = await self._reply(lambda: compat.scheduler_of(self._client).ncores_running())
         disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
             self._last_running = self._last_look

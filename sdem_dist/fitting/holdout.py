@@ -161,7 +161,7 @@ class HoldoutPolicy:
         name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
         state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))).state
         documents = weighed.seen(folds.test(number)).read(0, rest.n_documents)
-        local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
+        local = learner.prepare(documents[np.flatnonzero(documents.weights > 0)])
         scored, none = [learner.model.scored(state, local, 1.0, 0)], np.empty(0)
         return self._pooled([HoldoutResult(candidate, none, none, none, candidate.plan.n_epochs, [], None, {}, scored)])
 

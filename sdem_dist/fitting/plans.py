@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.documents import Documents
+from sdem_dist.documents import Documents, concatenate
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -249,7 +249,7 @@ def start_of_em(
         def at_clusters() -> Any:
             drawn = drawn_documents(source.corpus, drawn_survey)
             if of_words:
-                counts = starts.counts_by_k_means(Documents.concatenate(drawn), numbers[0], em.model.alpha, once.seed)
+                counts = starts.counts_by_k_means(concatenate(drawn), numbers[0], em.model.alpha, once.seed)
                 return state_at(*counts)
             rows = np.ascontiguousarray(np.concatenate([part.values for part in drawn]), np.float64)
             return starts.features_by_k_means(rows, numbers[0], em.model.variables, source.weight, once.seed)

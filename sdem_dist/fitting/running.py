@@ -22,7 +22,6 @@ from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, MemoryCorpus, write_corpus
 from sdem_dist.corpus.collect import is_frame
 from sdem_dist.corpus.reader import verify_shard, without_damaged
-from sdem_dist.documents import Documents
 from sdem_dist.engine import events
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
@@ -245,7 +244,7 @@ def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.
     try:
         documents = corpus.read(start, stop)
         if rows is not None:
-            documents = documents.taken(rows) if isinstance(documents, Documents) else documents[rows]
+            documents = documents[rows]
         return function(documents)
     except ValueError as error:
         raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error

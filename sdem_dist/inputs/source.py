@@ -12,11 +12,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
-from sdem_dist.corpus.manifest import DENSE, ClassLabel, LabelSet, as_numbers
+from sdem_dist.corpus.manifest import DENSE, ClassLabel, LabelSet, as_numbers, checked_weights
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
@@ -227,8 +226,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
-    weights, trained_rows = None if sample_weight is None else check_sample_weight(sample_weight, rows), None
-    if weights is not None and use != "score" and (weights > 0).any():  # the corpus refuses weights that are negative
+    weights = None if sample_weight is None else checked_weights(cast(Any, sample_weight), rows.shape[0], "X")
+    trained_rows = None
+    if weights is not None and use != "score" and (weights > 0).any():
         trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
         if estimator._weights_are_relative:  # exactly 1 where all are alike
             alike = np.ptp(weights[trained_rows]) == 0

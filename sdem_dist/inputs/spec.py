@@ -118,7 +118,7 @@ class HoldOut:
             held_out &= documents.labels >= 0
         if documents.weights is not None:
             held_out &= documents.weights > 0
-        documents, frequency = documents.taken(np.flatnonzero(held_out)), counted_in(self.frequency)
+        documents, frequency = documents[np.flatnonzero(held_out)], counted_in(self.frequency)
         # words that held-out documents alone have would take a share of their length
         is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_trained)[documents.indptr]

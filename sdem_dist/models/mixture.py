@@ -296,7 +296,7 @@ class PosteriorMixture(Model):
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]
         weights = np.ones(len(order)) if documents.weights is None else documents.weights[order]
-        starts, by_class = np.searchsorted(labels, np.arange(self.n_classes + 1)), documents.taken(order)
+        starts, by_class = np.searchsorted(labels, np.arange(self.n_classes + 1)), documents[order]
         if isinstance(by_class, DenseDocuments):
             table = np.asarray(by_class.values, self.dtype)
             return SortedDocuments(np.ascontiguousarray(self.transform.dense(table)), starts, weights)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import joined
-from sdem_dist.documents import DenseDocuments
+from sdem_dist.documents import DenseDocuments, concatenate
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.running import AnyCorpus, over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
@@ -178,8 +178,8 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     for start, stop in ranges_of(corpus) if listed else ():
         documents = corpus.read(start, stop)
         first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
-        parts += [documents.taken(ascending[first:end] - start)] if first < end else []
-    rows = type(parts[0]).concatenate(parts).taken(np.argsort(order, kind="stable")) if parts else None
+        parts += [documents[ascending[first:end] - start]] if first < end else []
+    rows = concatenate(parts)[np.argsort(order, kind="stable")] if parts else None
     if not isinstance(corpus, Corpus):
         return DocumentRows(rows, listed, None)
     return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of_lengths
+from sdem_dist.documents import offsets_of
 
 JsonObject: TypeAlias = dict[str, Any]  # a JSON object: its values are what JSON has
 _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -44,7 +44,7 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     if (odd := next((i for i, string in enumerate(strings) if not isinstance(string, str)), None)) is not None:
         raise TypeError(f"element {odd} is a {type(strings[odd]).__name__}, not a string")
     encoded = [string.encode("utf-8") for string in strings]
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets_of_lengths(encoded)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets_of([*map(len, encoded)])
 
 
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:

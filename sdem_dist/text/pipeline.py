@@ -20,7 +20,7 @@ from sdem_dist.corpus.manifest import ClassLabel, Encoded, LabelSet
 from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import destination, reopened, write_contents
 from sdem_dist.counted import counted
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import is_url, place
@@ -254,7 +254,7 @@ class IngestRun:
             chosen = np.full(len(totals), -1, np.int32)
             chosen[best] = np.arange(len(best), dtype=np.int32)
             cuts = [text[offsets[i] : offsets[i + 1]] for i in best]
-            text, offsets = np.concatenate(cuts), offsets_of_lengths(cuts)
+            text, offsets = np.concatenate(cuts), offsets_of([*map(len, cuts)])
         if tries:
             if chosen is not None:
                 columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]

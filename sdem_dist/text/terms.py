@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from safetensors.numpy import load, save
 
-from sdem_dist.documents import offsets_of_lengths
+from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.buckets import is_url
@@ -61,7 +61,7 @@ def sorted_terms(
 
     def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
         steps, tallies, n = np.concatenate(part), np.zeros((0, 2), np.int64), sum(map(len, part))
-        bounds = offsets_of_lengths(part)
+        bounds = offsets_of([*map(len, part)])
         nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
         if limits != ALL or with_totals:
             tallies = np.concatenate([trie.tally[numbers, 1:] for trie, numbers in zip(tries, nodes, strict=True)])
@@ -221,7 +221,7 @@ def merge_runs(
             tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
             tries.append(Trie(spelling, parents, lasts.astype(np.int32), tally, longest))
         text, offsets, totals, columns = sorted_terms(tries, limits, with_totals=with_totals)
-        (partial_folder / "bounds").write_bytes(offsets_of_lengths(columns).data)
+        (partial_folder / "bounds").write_bytes(offsets_of([*map(len, columns)]).data)
         (partial_folder / "columns").write_bytes(np.concatenate([np.zeros(0, np.int32), *columns]).data)
         (partial_folder / "text").write_bytes(np.ascontiguousarray(text).data)
         save_array(partial_folder / "sizes.npy", np.diff(offsets))

@@ -16,7 +16,7 @@ import numpy as np
 
 from sdem_dist.corpus.labels import name_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.documents import offsets_of_lengths
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, Pieces, is_utf8
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
@@ -130,7 +130,7 @@ def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
 
 
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
-    offsets = offsets_of_lengths(encoded)
+    offsets = offsets_of([*map(len, encoded)])
     return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
@@ -70,7 +70,7 @@ def _rewriting(lowercase: bool, strip_accents: str | None) -> tuple[Rules, float
                 entry_of[point] = entries.setdefault(spelled, len(entries))
                 growth = max(growth, len(spelled) / len(character.encode("utf-8", "surrogatepass")))
     replacements = np.frombuffer(b"".join(entries), np.uint8)
-    return Rules(lowercase, entry_of, offsets_of_lengths(list(entries)), replacements, sigma), growth
+    return Rules(lowercase, entry_of, offsets_of([len(entry) for entry in entries]), replacements, sigma), growth
 
 
 def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
@@ -193,7 +193,7 @@ class Tokenizer:
         if self._analyze is not None:
             terms = [self._analyze(text) for text in texts]
             ids = self._stems.numbers(texts_of_strings(list(chain(*terms))), grow=self._grows)
-            return Segments(ids, offsets_of_lengths(terms), np.arange(n_texts + 1))
+            return Segments(ids, offsets_of([*map(len, terms)]), np.arange(n_texts + 1))
         rules, growth = _rewriting(self.settings.lowercase, self.settings.strip_accents)
         out = scratch.array("texts", int(texts.n_bytes * growth) + n_texts + PADDING, np.uint8)
         rewritten = Texts(out, np.empty(n_texts, np.int64), np.empty(n_texts, np.int64))
@@ -239,7 +239,7 @@ class Tokenizer:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         if self.settings.analyzer != "word":
             characters = "".join(terms).encode("utf-32-le", "surrogatepass")
-            return np.frombuffer(characters, np.int32), offsets_of_lengths(terms)
+            return np.frombuffer(characters, np.int32), offsets_of([*map(len, terms)])
         texts, bounds = texts_of_strings(terms), np.arange(len(terms) + 1)
         if self._analyze is None:
             spaces = np.flatnonzero(texts.data == 0x20)

@@ -56,8 +56,8 @@ def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -
 def forget() -> None:
     from sdem_dist import byte_cache  # here: a function of a script travels with the globals it names
 
-    byte_cache.prepared_cache.clear()
-    byte_cache.shard_cache.clear()
+    byte_cache.prepared_cache.discard(lambda key: True)
+    byte_cache.shard_cache.discard(lambda key: True)
 
 
 def forget_pages(path: str | Path) -> None:
