@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import sys
 import time
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -50,16 +49,6 @@ async def probe(address: str, seconds: float) -> None:
     await comm.close()
 
 
-def leave_out_failed_cancellations() -> None:
-    """Keep out of the log that distributed had nothing to cancel, which its ``utils.sync`` says by a NameError."""
-
-    def is_other_failure(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not (isinstance(error, NameError) and "sync.<locals>.cancel" in record.getMessage())
-
-    logging.getLogger("tornado.application").addFilter(is_other_failure)
-
-
 def close_gateways_by_hand(gateway_class: type) -> None:
     """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``."""
     # It closes an event loop: in a thread that is about to start one it waits for a lock of its own, forever.
@@ -67,27 +56,24 @@ def close_gateways_by_hand(gateway_class: type) -> None:
         del gateway_class.__del__  # type: ignore[attr-defined]
 
 
-class _Later(ModuleType):
-    """Stands for a module that is imported when something of it is asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), name)
-
-
 def import_scikit_learn() -> None:
     """Import scikit-learn, and what its ``utils.fixes`` imports, which takes twice as long, when it is asked for."""
-    if "sklearn" in sys.modules:
-        return
-    absent = [name for name in ("pandas", "scipy.stats") if name not in sys.modules and find_spec(name) is not None]
-    stand_ins = {name: _Later(name) for name in absent}
+    names = ("pandas", "scipy.stats") if "sklearn" not in sys.modules else ()
+    stand_ins = {name: ModuleType(name) for name in names if name not in sys.modules and find_spec(name) is not None}
+
+    def from_real_module(name: str, attribute: str) -> Any:
+        if sys.modules.get(name) is stand_ins[name]:
+            del sys.modules[name]
+        return getattr(import_module(name), attribute)
+
+    for name, stand_in in stand_ins.items():
+        vars(stand_in)["__getattr__"] = partial(from_real_module, name)
     sys.modules.update(stand_ins)
     try:
         import_module("sklearn.utils.fixes")
     finally:
-        for name, module in stand_ins.items():
-            if sys.modules.get(name) is module:
+        for name in stand_ins:
+            if sys.modules.get(name) is stand_ins[name]:
                 del sys.modules[name]
 
 

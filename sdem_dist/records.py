@@ -1,13 +1,13 @@
 """Settings of learners, models, families and losses as JSON: a file names a `record`'s class and fields, never code."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
-from typing import Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 
 KIND = "record"  # the key under which the class of a record stands, among its fields
@@ -56,9 +56,10 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"it is made with {name}, which is not of this package: pass the class as load_model(own=)")
-    fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
-    fields = {k: _typed(v, declared[k], f"{k!r} of {name}") if k in declared else v for k, v in fields.items()}
+    fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
+    for key in declared.keys() & fields.keys():
+        fields[key] = _typed(fields[key], declared[key], f"{key!r} of {name}")
     try:
         return cls(**fields)
     except TypeError as error:
@@ -67,29 +68,16 @@ def restored(value: object, own: Mapping[str, type]) -> object:
 
 def _typed(value: object, declared: object, where: str) -> object:
     """Return a value as a field declares it; for a protocol or a variable of classes any record will do."""
-    kinds = get_args(declared)
-    if get_origin(declared) in (Union, UnionType):
-        for kind in kinds:
-            with suppress(ValueError):
-                return _typed(value, kind, where)
-    elif get_origin(declared) is Literal:
-        if value in kinds:
+    kinds = get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,)
+    if dataclasses.is_dataclass(value):
+        if type(value) in kinds or not {int, bool, str, type(None), *_KNOWN.values()}.issuperset(kinds):
             return value
-    elif get_origin(declared) is tuple and isinstance(value, tuple):
-        if kinds[1:] == (...,):
-            return tuple(_typed(v, kinds[0], where) for v in value)
-        if len(kinds) == len(value):
-            return tuple(_typed(v, kind, where) for v, kind in zip(value, kinds, strict=True))
-    elif declared is float and isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            number = float(value)
-            if number == 0.0 or math.isinf(number) or 1.0 / LARGEST <= abs(number) <= LARGEST:  # ln 0 is a setting
-                return number
-    elif declared in (int, bool, str, type(None), *_KNOWN.values()):
-        if type(value) is declared:
-            return value
-    elif dataclasses.is_dataclass(value):
-        return value
+    elif of_json := tuple(kind for kind in kinds if kind in (int, bool, str, float, type(None)) or get_origin(kind)):
+        with suppress(ValueError):
+            converted: object = msgspec.convert(value, cast(Any, Union)[of_json])
+            numbers = [abs(n) for n in np.array(converted, object).ravel() if isinstance(n, float)]
+            if all(n == 0 or n == np.inf or 1.0 / LARGEST <= n <= LARGEST for n in numbers):  # ln 0 is a setting
+                return converted
     raise ValueError(f"field {where} is {value!r:.80}, and must be {getattr(declared, '__name__', declared)}")
 
 
@@ -103,11 +91,10 @@ class Field:
 
     def check(self, name: str, value: np.ndarray) -> None:
         """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""
-        shape = tuple("any" if n is None else n for n in self.shape)
-        fits = value.ndim == len(shape) and all(map(lambda n, size: n in ("any", size), shape, value.shape))
+        fits = value.ndim == len(self.shape) and all(map(lambda n, size: n in (None, size), self.shape, value.shape))
         if not fits or value.dtype != np.float64:
-            is_now = f"{value.dtype} of shape {value.shape}"
-            raise ValueError(f"array {name!r} must be float64 of shape {shape}, and is {is_now}")
+            shape = str(self.shape).replace("None", "any")
+            raise ValueError(f"array {name!r} must be float64 of shape {shape}, not {value.dtype} of {value.shape}")
         if self.finite and not (np.abs(value) <= LARGEST).all():
             raise ValueError(f"array {name!r} holds a value that is not finite, or beyond {LARGEST:g}")
         if (value < self.low).any():

@@ -29,9 +29,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(not family.unfit(x).any(), "unfit refuses samples")
     _holds(not family.unfit(missing).any(), "unfit refuses NaN, which stands for a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # mixtures of points of S, which is convex
-    checked, acted = family.check(points)
-    _close(checked, points, "check changes points inside S")
-    _holds(acted == 0, "check says that it acted on points inside S")
+    _close(family.check(points), (points, 0), "check changes points inside S, or says that it acted on them")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
     _close(family.to_expectation(theta), points, "mu -> theta -> mu does not return")
@@ -40,26 +38,35 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         _close(_jacobian(family.log_partition, t)[0], mu, "the gradient of the log-partition is not mu", 1e-5)
         fisher = _jacobian(family.to_expectation, t)
         _close(fisher, fisher.T, "the Fisher information is not symmetric", 1e-5)
-        scale = np.sqrt(np.diag(fisher))
         _holds(np.diag(fisher) > 0, "the Fisher information is not positive definite")
+        scale = np.sqrt(np.diag(fisher))
         smallest = np.linalg.eigvalsh(fisher / np.outer(scale, scale)).min()
         _holds(smallest > 1e-9, "the Fisher information is not positive definite: the statistics are not minimal")
         inverse = fisher @ _jacobian(family.to_natural, mu)
         _close(inverse, np.eye(len(mu)), "d theta / d mu is not the inverse of d mu / d theta", 1e-3)
-        _check_samples(family, mu, t, scale, rng)
+        x = family.sample(np.broadcast_to(t, (4000, len(t))), rng)
+        deviations = (family.statistics(x) - mu) / scale
+        _holds(np.abs(deviations.mean(axis=0)) < 6 / len(x) ** 0.5, "the mean of the statistics of samples is not mu")
+        spread = (deviations**2).mean(axis=0)
+        _holds((spread > 0.5) & (spread < 2.0), "the statistics of samples do not vary as the Fisher information says")
+        if family.width == 1:  # the sum or integral of the density over where samples are, and as much on both sides
+            margin = 2.0 * max(float(np.ptp(x)), 1.0)
+            low, high, step = np.floor(x.min() - margin), np.ceil(x.max() + margin), 1.0
+            grid = np.arange(low, high + 1.0)[:, None]
+            if (x != np.floor(x)).any():
+                edges, step = np.linspace(low, high, 400_001, retstep=True)
+                grid = edges[:-1, None] + 0.5 * step
+            density = np.exp(family.log_density(t, grid[~family.unfit(grid)]))
+            _holds(abs(density.sum() * step - 1.0) < 0.02, "the densities do not add up to one")
     _holds(family.divergence(points, points[rng.permutation(n_points)]) >= 0, "a KL divergence is negative")
-    itself = family.divergence(points, points)
-    _holds(np.abs(itself) < 1e-7, "the KL divergence of a point from itself is not 0")
+    _holds(np.abs(family.divergence(points, points)) < 1e-7, "the KL divergence of a point from itself is not 0")
     for distance in (1.0, 3.0, 100.0):  # far out, in all directions
         away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
         projected, acted = family.check(away)
-        _holds(np.isfinite(projected), "check returns what is not finite")
-        again, acted_again = family.check(projected)
-        _close(again, projected, "check is not idempotent")
-        _holds(acted_again == 0, "check acts on what it has projected")
         _holds(acted >= (projected != away).any(axis=-1).sum(), "check acts and does not say so")
+        _close(family.check(projected), (projected, 0), "check is not idempotent")
         theta = family.to_natural(projected)
-        _holds(np.isfinite(theta), "check ends where theta does not exist")
+        _holds(np.isfinite([projected, theta]), "check ends where mu is not finite, or theta does not exist")
         _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")
     posterior = family.posterior_mean(points * 1e12, np.full(n_points, 1e12))
     _close(posterior, points, "many observations are outvoted", 1e-5)
@@ -73,35 +80,13 @@ def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> n
     return np.stack([np.atleast_1d(function(at + s) - function(at - s)) / (2.0 * s.max()) for s in steps], axis=1)
 
 
-def _check_samples(family: Family, mu: np.ndarray, theta: np.ndarray, scale: np.ndarray, rng: Any) -> None:
-    x = family.sample(np.broadcast_to(theta, (4000, len(theta))), rng)
-    deviations = (family.statistics(x) - mu) / scale
-    _holds(np.abs(deviations.mean(axis=0)) < 6 / len(x) ** 0.5, "the mean of the statistics of samples is not mu")
-    spread = (deviations**2).mean(axis=0)
-    _holds((spread > 0.5) & (spread < 2.0), "the statistics of samples do not vary as the Fisher information says")
-    if family.width > 1:
-        return
-    # The sum or integral of the density over where samples are, and as much again on both sides.
-    width = max(float(np.ptp(x)), 1.0)
-    low, high = float(x.min()) - 2 * width, float(x.max()) + 2 * width
-    grid, weight = np.arange(np.floor(low), np.ceil(high) + 1.0)[:, None], 1.0
-    if (x != np.floor(x)).any():
-        edges = np.linspace(low, high, 400_001)
-        grid, weight = 0.5 * (edges[1:] + edges[:-1])[:, None], float(edges[1] - edges[0])
-    mass = np.exp(family.log_density(theta, grid[~family.unfit(grid)])).sum() * weight
-    _holds(abs(mass - 1.0) < 0.02, "the densities do not add up to one")
-
-
 def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
-    """Check a loss: its weights are minus the gradient of its value, and neither changes its arguments.
-
-    AssertionError says what does not hold.
-    """
+    """Check that a loss's weights are minus the gradient of its value; AssertionError says what does not hold."""
     rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
-    copies = deepcopy([scores, labels])
+    copies = scores.copy(), labels.copy()
     value, weights = loss.value(scores, labels), loss.weights(scores, labels)
-    _equal([scores, labels], copies, "the loss changes its arguments")
+    _equal((scores, labels), copies, "the loss changes its arguments")
     _holds(value.shape == (n,), f"value has shape {value.shape}, not (n_documents,)")
     _holds(weights.shape == (n, n_classes), f"weights have shape {weights.shape}, not (n_documents, n_classes)")
     _holds(np.isfinite(value).all() and np.isfinite(weights), "the loss is not finite at finite scores")
@@ -146,7 +131,6 @@ def check_learner(
     cuts = [n * i // 3 for i in range(4)]
     lanes = [Lane(0, 0, i, cuts[i], cuts[i + 1], n) for i in range(3)]
     prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
-    _check_settings(learner, state, own)
     copies = deepcopy([state, prepared])
     first, again = ([learner.map(state, *each) for each in zip(prepared, lanes, strict=True)] for _ in range(2))
     _equal(first, again, "map gives other bits for the same inputs")
@@ -169,7 +153,18 @@ def check_learner(
     if (parameters := getattr(learner, "parameters", None)) is not None:
         _equal(parameters(after), parameters(after), "parameters gives other bits for the same inputs")
     _equal([state, prepared], copies, "map, update or evaluate changes what it is given")
-    _check_settings(learner, after, own)
+    for each in (state, after):
+        _holds(
+            tuple(learner.state_fields()) == each._fields, "state_fields does not name the fields of a state, in order"
+        )
+        try:
+            back = restored_state(learner, {name: np.asarray(value) for name, value in each._asdict().items()})
+        except ValueError as error:
+            raise AssertionError(f"a state is not what the learner says of states: {error}") from error
+        _holds(type(back) is type(each), "state_type is not the type of states")
+        _equal(back, each, "a state does not come back from its arrays")
+    settings = restored(json.loads(json.dumps(plain(learner))), {cls.__name__: cls for cls in (type(learner), *own)})
+    _holds(settings == learner, "the learner does not come back from JSON")
     if additive:
         statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
         _close(combined, statistics, "the statistics of parts, combined, are not those of the whole")
@@ -195,19 +190,6 @@ def check_learner(
             _close(moved, expected, "a round of a block does not lead to the block of the next state")
 
 
-def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> None:
-    _holds(tuple(learner.state_fields()) == state._fields, "state_fields does not name the fields of a state, in order")
-    try:
-        back = restored_state(learner, {name: np.asarray(value) for name, value in state._asdict().items()})
-    except ValueError as error:
-        raise AssertionError(f"a state is not what the learner says of states: {error}") from error
-    _holds(type(back) is type(state), "state_type is not the type of states")
-    _equal(back, state, "a state does not come back from its arrays")
-    classes = {cls.__name__: cls for cls in (type(learner), *own)}
-    settings = restored(json.loads(json.dumps(plain(learner))), classes)
-    _holds(settings == learner, "the learner does not come back from JSON")
-
-
 def _leaves(value: Any) -> list[np.ndarray]:
     """Return the arrays and numbers in tuples, lists, mappings and dataclasses, in order; None is left out."""
     if is_dataclass(value):
@@ -230,8 +212,7 @@ def _close(actual: Any, expected: Any, otherwise: str, tolerance: float = 1e-9) 
     _holds([x.shape for x in a] == [y.shape for y in b], f"{otherwise}: shapes differ")
     for x, y in zip(a, b, strict=True):
         size = max(float(np.abs(y[np.isfinite(y)]).max(initial=0.0)), 1e-9)
-        close = np.allclose(x, y, rtol=max(tolerance, 1e-8), atol=tolerance * size, equal_nan=True)
-        _holds(close, f"{otherwise}: {x} where {y} belongs")
+        np.testing.assert_allclose(x, y, max(tolerance, 1e-8), tolerance * size, err_msg=otherwise)
 
 
 def _holds(condition: Any, otherwise: str) -> None:

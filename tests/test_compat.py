@@ -2,14 +2,10 @@
 
 import asyncio
 import inspect
-import logging
 import operator
-import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -81,25 +77,6 @@ def test_probing_keeps_its_deadline(client):
         with pytest.raises(OSError):
             asyncio.run(compat.probe(f"tcp://127.0.0.1:{silent.getsockname()[1]}", 0.5))
     assert time.monotonic() - began < 5
-
-
-def test_what_an_interrupt_could_not_cancel_is_not_logged(client, caplog):
-    from distributed.utils import sync
-
-    async def nothing():
-        return None
-
-    compat.leave_out_failed_cancellations()
-    logging.getLogger("tornado.application").addHandler(caplog.handler)  # distributed keeps it from the root
-    client.loop.add_callback(time.sleep, 1.0)  # so that it has not begun when the interrupt comes
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with caplog.at_level(logging.ERROR), pytest.raises(KeyboardInterrupt):
-        sync(client.loop, nothing)
-    client.loop.add_callback(operator.truediv, 1, 0)  # other failures are
-    deadline = time.monotonic() + 20
-    while "ZeroDivisionError" not in caplog.text and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert "ZeroDivisionError" in caplog.text and "NameError" not in caplog.text
 
 
 def test_the_garbage_collector_closes_no_gateway():

@@ -67,7 +67,6 @@ def connected(
         raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
     if scheduler is not None and n_workers is not None and not gateway:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
-    compat.leave_out_failed_cancellations()
     if scheduler is not None:
         remote = _gateway_client(scheduler, n_workers) if gateway else _remote_client(scheduler, timeout)
         with remote as client, client.as_current():

@@ -6,10 +6,7 @@ import sys
 from pathlib import Path
 
 from click.testing import CliRunner
-from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
-from sphinx.writers.html5 import HTML5Translator
 
 import sdem_dist
 from sdem_dist.cli import main
@@ -35,7 +32,6 @@ autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"  # else names are wider than their column
 numpydoc_show_class_members = False
 
-html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "sdem_dist"
 html_static_path = ["_static"]
@@ -46,23 +42,11 @@ html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections
 DOCS = Path(__file__).parent
 
 
-def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
-    """Write a formula as MathML, which browsers draw without scripts or network; one that is wrong stops the build."""
-    is_block = isinstance(node, nodes.math_block)
-    mathml = str(tex2mathml(node.astext(), as_block=is_block))
-    # Browsers leave no space between a function and its argument, and too much around bars.
-    mathml = re.sub(r"<mo>&ApplyFunction;</mo>(?!\s*<mo[^>]*>\()", r'\g<0><mspace width="0.17em"></mspace>', mathml)
-    mathml = re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', mathml)
-    translator.body.append(f'<div class="math">{mathml}</div>\n' if is_block else mathml)
-    raise nodes.SkipNode
-
-
 def setup(app: Sphinx) -> None:
-    """Add the above, and write what pages include: the help of commands, what scripts print, and their pictures."""
-    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
+    """Write what pages include: the help of commands, what scripts print, and their pictures."""
     folder = DOCS / "reference" / "generated"
     folder.mkdir(exist_ok=True)
-    for name in re.findall(r"generated/sdem([\w-]*).txt", (folder.parent / "commands.md").read_text(encoding="utf-8")):
+    for name in re.findall(r"generated/sdem([\w-]*)\.txt", (folder.parent / "commands.md").read_text(encoding="utf-8")):
         command = name.split("-")[1:] if name.startswith("-help-") else [*name.split("-")[1:], "--help"]
         printed = CliRunner().invoke(main, command, prog_name="sdem", terminal_width=100).output
         (folder / f"sdem{name}.txt").write_text(printed, encoding="utf-8")
