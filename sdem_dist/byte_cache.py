@@ -53,9 +53,3 @@ class ByteCache:
 
 prepared_cache = ByteCache(768 << 20)  # documents as learners want them, held between epochs
 shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards of which only a part was read yet
-
-
-def set_budget(max_bytes: int) -> None:
-    """Share out what this process may hold of corpora: three quarters for prepared documents, the rest for shards."""
-    shard_cache.resize(max_bytes // 4)
-    prepared_cache.resize(max_bytes - max_bytes // 4)

@@ -36,19 +36,6 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
     dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
 
 
-async def probe(address: str, seconds: float) -> None:
-    """Connect to a scheduler and leave again: distributed, ``comm.connect``, which ends when it is cancelled."""
-    # Its own deadline, and a client's, do not cover the handshake: a scheduler that never answers hangs both.
-    import asyncio
-
-    from distributed import Security
-    from distributed.comm import connect
-
-    async with asyncio.timeout(seconds):
-        comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
-    await comm.close()
-
-
 def close_gateways_by_hand(gateway_class: type) -> None:
     """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``."""
     # It closes an event loop: in a thread that is about to start one it waits for a lock of its own, forever.

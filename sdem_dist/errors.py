@@ -1,11 +1,9 @@
-"""Errors that this package raises on purpose, for Python or with the options of the shell; interrupts of threads."""
+"""Errors that this package raises on purpose; interrupts of threads."""
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_PARAMETER = re.compile(r"\{(\w+)=([^{}]*)\}")
 _of_thread = threading.local()
 
 
@@ -15,8 +13,7 @@ class SdemError(Exception):
     Parameters
     ----------
     problem, hint : str
-        What was wrong, and what to do. A parameter is written ``{overwrite=True}`` or ``{on_error='skip'}``; commands
-        render it as their option, ``--overwrite`` or ``--on-error skip``.
+        What was wrong, and what to do.
     path : str or path, optional
         The file, folder or URL that it is about.
     record : int, optional
@@ -30,19 +27,10 @@ class SdemError(Exception):
         self.problem, self.record, self.unit, self.hint = problem, record, unit, hint
         self.path = None if path is None else str(path)
 
-    def text(self, *, shell: bool = False) -> str:
-        """Return the error as one text, for Python or for the shell."""
+    def __str__(self) -> str:
         where = [] if self.path is None else ["standard input" if self.path == "-" else self.path]
         where += [] if self.record is None else [f"{self.unit} {self.record}"]
-
-        def option(parameter: re.Match[str]) -> str:
-            name, value = parameter[1].replace("_", "-"), parameter[2].strip("'\"")
-            return f"--{name}" if value == "True" else f"--{name} {value}"
-
-        hint = _PARAMETER.sub(option if shell else r"\1=\2", self.hint)
-        return (f"{', '.join(where)}: " if where else "") + self.problem + (f" ({hint})" if hint else "")
-
-    __str__ = text
+        return (f"{', '.join(where)}: " if where else "") + self.problem + (f" ({self.hint})" if self.hint else "")
 
 
 class CorpusError(SdemError, ValueError):

@@ -1,12 +1,9 @@
 """Each private part of another package that this one relies on is there, and does what is relied on."""
 
-import asyncio
 import inspect
 import operator
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from reference.trained_bits import local_cluster
@@ -66,17 +63,6 @@ def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
     assert hasattr(task, "loose_restrictions") and hasattr(task, "worker_restrictions")
     assert len(scheduler.unrunnable) == 0
     assert list(inspect.signature(scheduler.transitions).parameters)[:2] == ["recommendations", "stimulus_id"]
-
-
-def test_probing_keeps_its_deadline(client):
-    asyncio.run(compat.probe(client.cluster.scheduler_address, 10.0))
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        began = time.monotonic()
-        with pytest.raises(OSError):
-            asyncio.run(compat.probe(f"tcp://127.0.0.1:{silent.getsockname()[1]}", 0.5))
-    assert time.monotonic() - began < 5
 
 
 def test_the_garbage_collector_closes_no_gateway():

@@ -75,8 +75,6 @@ class LazyGroup(click.Group):
                     result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
-            except SdemError as error:
-                raise click.ClickException(visible(error.text(shell=True))) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 params = error.ctx.command.params if isinstance(error, click.UsageError) and error.ctx else ()
@@ -87,7 +85,7 @@ class LazyGroup(click.Group):
             except KeyboardInterrupt:  # commands note here what they leave behind
                 click.echo(f"Interrupted{ctx.meta.get('remains', '')}.", err=True)
                 raise SystemExit(128 + signal.SIGINT) from None
-            except (ValueError, ImportError) as error:  # a setting that does not fit, a package that is not installed
+            except (SdemError, ValueError, ImportError) as error:  # also settings that do not fit, absent packages
                 raise click.ClickException(visible(error)) from error
             except MemoryError as error:
                 raise click.ClickException(

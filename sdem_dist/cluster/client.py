@@ -17,7 +17,7 @@ from typing import Any
 import dask
 import msgspec
 from distributed import Client, LocalCluster, Security
-from distributed.comm import get_address_host_port
+from distributed.comm import connect, get_address_host_port
 
 from sdem_dist import compat
 from sdem_dist.engine.executor import LIBRARIES, LOADED, of_this_process
@@ -116,13 +116,18 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file"
         raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
-    if address.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+    security = Security().get_connection_args("client")
+    if address.startswith("tls://") and security["ssl_context"] is None:
         hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
         raise ClusterError(f"{address} is an encrypted address and no certificate is configured: {hint}")
+
+    async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake: both may hang
+        async with asyncio.timeout(timeout):
+            await (await connect(address, timeout=timeout, **security)).close()
+
     try:
-        # A client waits for minutes for a scheduler that hangs. In a thread, as a notebook has an event loop already.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, compat.probe(address, timeout)).result()
+        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop already
+            thread.submit(asyncio.run, probe()).result()
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         hint = "check the address, and that the scheduler runs and is reachable from here"

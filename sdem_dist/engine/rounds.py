@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from sdem_dist.byte_cache import prepared_cache, set_budget
+from sdem_dist.byte_cache import prepared_cache, shard_cache
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.executor import Executor, Handle
@@ -87,7 +87,8 @@ class TaskInput(NamedTuple):
 
     def prepared(self, spans: Sequence[tuple[int, int]], seconds: dict[str, float]) -> Iterator[Any]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        set_budget(self.cache_bytes)  # of several runs in a process, that of the latest task holds
+        shard_cache.resize(self.cache_bytes // 4)  # of several runs in a process, the budget of the latest task holds
+        prepared_cache.resize(self.cache_bytes - self.cache_bytes // 4)
         names = self.corpus.cache_key, self.learner.cache_key
         read, prepare = timed(seconds, "read", self.corpus.read), timed(seconds, "prepare", self.learner.prepare)
 
