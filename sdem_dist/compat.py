@@ -1,7 +1,5 @@
 """Private parts of other packages, each with what is relied on; tests/test_compat.py names each, nothing else does."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import time
@@ -9,13 +7,10 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from distributed import Client
+from typing import Any
 
 
-def scheduler_of(client: Client) -> Any:
+def scheduler_of(client: Any) -> Any:
     """Return a client's scheduler: distributed, ``client.scheduler``, None once the client is closed (RuntimeError).
 
     Its ``address``, and calls: ``ncores``, threads, ``ncores_running``, of workers not paused, ``identity``.

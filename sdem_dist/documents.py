@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from numpy.typing import ArrayLike
+import scipy
+from numpy.typing import ArrayLike
 
 
 def offsets_of(sizes: ArrayLike) -> np.ndarray:
@@ -39,10 +37,6 @@ class Documents:
         return len(self.indptr) - 1
 
     @property
-    def n_nonzeros(self) -> int:
-        return int(self.indptr[-1])
-
-    @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in (self.data, self.indices, self.indptr, *_columns(self).values()))
 
@@ -61,11 +55,9 @@ class Documents:
         data, indices = self.data[entries], self.indices[entries]
         return replace(self, data=data, indices=indices, indptr=indptr, **_columns(self, rows))
 
-    def to_csr(self) -> sp.csr_matrix:
-        import scipy.sparse as sp
-
-        shape = (self.n_documents, self.n_features)
-        return sp.csr_matrix((self.data, self.indices.astype(np.int64), self.indptr), shape=shape)
+    def to_csr(self) -> scipy.sparse.csr_matrix:  # scipy imports its parts when they are used
+        arrays = self.data, self.indices.astype(np.int64), self.indptr
+        return scipy.sparse.csr_matrix(arrays, shape=(self.n_documents, self.n_features))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_of_thread = threading.local()
+of_thread = threading.local()  # `stop` is an event: an interrupt reaches the main thread alone
 
 
 class SdemError(Exception):
@@ -16,16 +16,14 @@ class SdemError(Exception):
         What was wrong, and what to do.
     path : str or path, optional
         The file, folder or URL that it is about.
-    record : int, optional
-        The line, document or file within `path`, from 1; `unit` says what it is.
     """
 
-    def __init__(
-        self, problem: str = "", *, path: object = None, record: int | None = None, unit: str = "line", hint: str = ""
-    ) -> None:
+    record: int | None = None  # within `path`, from 1: a line, or what `unit` says
+    unit = "line"
+
+    def __init__(self, problem: str = "", *, path: object = None, hint: str = "") -> None:
         super().__init__(problem)
-        self.problem, self.record, self.unit, self.hint = problem, record, unit, hint
-        self.path = None if path is None else str(path)
+        self.problem, self.hint, self.path = problem, hint, None if path is None else str(path)
 
     def __str__(self) -> str:
         where = [] if self.path is None else ["standard input" if self.path == "-" else self.path]
@@ -69,14 +67,9 @@ class ClusterError(SdemError, RuntimeError):
     """A Dask scheduler or its workers cannot be reached before the deadline, or a task kept failing."""
 
 
-def set_stop_event(stop: threading.Event) -> None:
-    """Have this thread end what it does soon after `stop` is set: an interrupt reaches the main thread alone."""
-    _of_thread.stop = stop
-
-
 def check_stop_event() -> None:
-    """Raise KeyboardInterrupt if this thread is to end; to be called between compiled calls."""
-    stop: threading.Event | None = getattr(_of_thread, "stop", None)
+    """Raise KeyboardInterrupt if this thread's `stop` is set; to be called between compiled calls."""
+    stop: threading.Event | None = getattr(of_thread, "stop", None)
     if stop is not None and stop.is_set():
         raise KeyboardInterrupt
 

@@ -69,7 +69,7 @@ def named(figures: dict[str, float]) -> dict[str, float]:
 
 def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
     """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
-    texts: dict[str, list[str]] = {prefix: [] for prefix in PREFIXES}
+    texts = {prefix: list[str]() for prefix in PREFIXES}
     for name, value in entry.items():
         prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
         plain = name.removeprefix(prefix)

@@ -6,12 +6,18 @@ import pytest
 
 from sdem_dist import CorpusError, IngestError, SdemError
 
+
+def at(error: SdemError, record: int, unit: str = "line") -> SdemError:
+    error.record, error.unit = record, unit
+    return error
+
+
 ERRORS = [
     (SdemError("something is wrong"), "something is wrong"),
     (IngestError("it is empty", path="a.csv"), "a.csv: it is empty"),
-    (IngestError("no TAB", path="-", record=3), "standard input, line 3: no TAB"),
+    (at(IngestError("no TAB", path="-"), 3), "standard input, line 3: no TAB"),
     (CorpusError("a.zarr exists already", hint="replace it"), "a.zarr exists already (replace it)"),
-    (IngestError("no text", path="d", record=2, unit="file", hint="skip it"), "d, file 2: no text (skip it)"),
+    (at(IngestError("no text", path="d", hint="skip it"), 2, "file"), "d, file 2: no text (skip it)"),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sdem_dist.engine.events import Event
-from sdem_dist.errors import ClusterError, ModelError, SdemError, reraise_interrupt, set_stop_event
+from sdem_dist.errors import ClusterError, ModelError, SdemError, of_thread, reraise_interrupt
 
 LIBRARIES = 350 << 20  # of a worker: Python, compiled kernels, and the documents and tables of the lanes at work
 LOADED = 200 << 20  # of a worker that has no documents yet: Python, compiled kernels
@@ -89,7 +89,7 @@ class Executor(AbstractContextManager["Executor"]):
         self._events: list[Event] = []  # of workers that come and go
         self._pool: ThreadPoolExecutor | None = None
         if self.n_workers > 1:
-            self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
+            self._pool = ThreadPoolExecutor(self.n_workers, "", setattr, (of_thread, "stop", self._stop))
 
     def memory_bytes(self) -> int:
         return of_this_process()  # of several processes: of that with the least
