@@ -110,7 +110,7 @@ def check_learner(
 ) -> None:
     """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
 
-    AssertionError says what does not hold.
+    AssertionError says what does not hold, or ValueError, of a state that is not what `state_fields` says.
 
     Parameters
     ----------
@@ -127,40 +127,35 @@ def check_learner(
     own : sequence of classes
         Settings of your own, dataclasses that files may name.
     """
+
+    def result(name: str, *arguments: Any) -> Any:
+        copies, function = deepcopy(arguments), getattr(learner, name)
+        value = function(*arguments)
+        _equal(function(*arguments), value, f"{name} gives other bits for the same inputs")
+        _equal(arguments, copies, f"{name} changes what it is given")
+        return value
+
     n, state = documents.n_documents, learner.init() if state is None else state
     cuts = [n * i // 3 for i in range(4)]
     lanes = [Lane(0, 0, i, cuts[i], cuts[i + 1], n) for i in range(3)]
     prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
-    copies = deepcopy([state, prepared])
-    first, again = ([learner.map(state, *each) for each in zip(prepared, lanes, strict=True)] for _ in range(2))
-    _equal(first, again, "map gives other bits for the same inputs")
-    parts, combined = deepcopy(first), learner.combine(first)
-    before = deepcopy(combined)
-    after = learner.update(state, combined)
-    _equal(combined, before, "update changes the statistics that it is given")
-    _equal(after, learner.update(state, learner.combine(first)), "update gives other bits for the same inputs")
-    _equal(first, parts, "combine changes statistics that it is given")
+    first = [result("map", state, *each) for each in zip(prepared, lanes, strict=True)]
+    combined = result("combine", first)
     for grouped in ([learner.combine(first[:2]), first[2]], [first[0], learner.combine(first[1:])]):
         _close(learner.combine(grouped), combined, "combine is not associative")
     _close(learner.combine(first[::-1]), combined, "combine gives one lane's part, or depends on the order of lanes")
-    sums = learner.evaluate(after, prepared)
+    after = result("update", state, combined)
+    sums = result("evaluate", after, prepared)
     of_parts = sum(learner.evaluate(after, [part]) for part in prepared)
     _close(of_parts, sums, "evaluation sums do not add up over batches")
-    metrics, metrics_again = learner.metrics(sums), learner.metrics(sums)
-    _equal(learner.evaluate(after, prepared), sums, "evaluate gives other bits for the same inputs")
-    _equal([*metrics_again.items()], [*metrics.items()], "metrics gives other bits or names for the same sums")
+    metrics = result("metrics", sums)
+    _holds([*learner.metrics(sums)] == [*metrics], "metrics gives other names for the same sums")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
-    if (parameters := getattr(learner, "parameters", None)) is not None:
-        _equal(parameters(after), parameters(after), "parameters gives other bits for the same inputs")
-    _equal([state, prepared], copies, "map, update or evaluate changes what it is given")
+    if hasattr(learner, "parameters"):
+        result("parameters", after)
     for each in (state, after):
-        _holds(
-            tuple(learner.state_fields()) == each._fields, "state_fields does not name the fields of a state, in order"
-        )
-        try:
-            back = restored_state(learner, {name: np.asarray(value) for name, value in each._asdict().items()})
-        except ValueError as error:
-            raise AssertionError(f"a state is not what the learner says of states: {error}") from error
+        _holds(tuple(learner.state_fields()) == each._fields, "state_fields does not name a state's fields, in order")
+        back = restored_state(learner, {name: np.asarray(value) for name, value in each._asdict().items()})
         _holds(type(back) is type(each), "state_type is not the type of states")
         _equal(back, each, "a state does not come back from its arrays")
     settings = restored(json.loads(json.dumps(plain(learner))), {cls.__name__: cls for cls in (type(learner), *own)})
@@ -179,7 +174,7 @@ def check_learner(
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         wide, n_blocks = cast(WideLearner[Any, Any, Any], learner), 3
         blocks = [wide.block_of_state(state, block, n_blocks) for block in range(n_blocks)]
-        _close(wide.gathered(n_blocks, lambda block: blocks[block]), state, "blocks, put together, are not the state")
+        _close(wide.gathered(n_blocks, blocks.__getitem__), state, "blocks, put together, are not the state")
         parts = [wide.map(wide.joined(blocks), *each) for each in zip(prepared, lanes, strict=True)]
         after = wide.update(state, wide.combine(parts))
         for block in range(n_blocks):
