@@ -70,8 +70,3 @@ def compile_target() -> str:
     codegen = import_module("numba.core.registry").cpu_target.target_context.codegen()
     _, name, features = codegen.magic_tuple()  # which numba's own cache goes by
     return " ".join([name, *sorted(features.split(","))]).strip()
-
-
-def target_difference(one: str, other: str) -> str:
-    """Return the first few parts in which two compile targets differ; empty where they are the same."""
-    return ", ".join(sorted({*one.split()} ^ {*other.split()}, key=lambda part: (part[0] in "+-", part))[:4])

@@ -35,12 +35,10 @@ def plain(value: object) -> object:
         return {KIND: type(value).__name__, **fields}
     if isinstance(value, Mapping):
         return {KIND: "dict", "items": [[plain(k), plain(v)] for k, v in value.items()]}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return value.item()
     return None if isinstance(value, np.random.RandomState) else value
 
 

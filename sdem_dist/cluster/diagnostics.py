@@ -102,7 +102,8 @@ def checks_of(
             another = other["versions"].get(package, "unknown")
             rows.append(("versions", another != version, f"{package} is {version} at {first}, {another} at {name}"))
     for name, worker in workers.items():
-        differ = compat.target_difference(here["target"], worker["target"])  # they round otherwise
+        targets = {*here["target"].split()} ^ {*worker["target"].split()}  # processors round otherwise
+        differ = ", ".join(sorted(targets, key=lambda part: (part[0] in "+-", part))[:4])
         limit, n_threads = worker["memory_limit"] or float("inf"), worker["nthreads"]
         note, cores = REFUSES if needed > REFUSED * limit else "", counted(worker["cores"], "core")
         memory = f"{name} may use {limit / GIB:.1f} GiB{note}; {advised / GIB:.1f} GiB are advised"

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Self, cast
 
-from sdem_dist.compat import compile_target, target_difference
+from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import events, rounds
 from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, StageRecord, identity
@@ -216,14 +216,13 @@ class StageRun:
         begins = *plan.place(first_round), first_round, plan.number(plan.n_epochs, 0)
         trainer.emit(events.StageStarted(stage.name, self.record.number, stage.monitored, metrics, *sizes, *begins))
         if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once a run, in every process
-            started, here = time.perf_counter(), compile_target()
+            started = time.perf_counter()
             targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
-            for other in set() if trainer.compiled else {*targets} - {here}:
+            if not trainer.compiled and {*targets} - {compile_target()}:
                 warnings.warn(
-                    "a worker compiles its kernels for another processor than this process "
-                    f"({target_difference(other, here)}): the model may differ in its last bits from one trained elsewhere. "
-                    "`sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes them the same, "
-                    "and slower",
+                    "a worker compiles its kernels for another processor than this process: the model may differ in its "
+                    "last bits from one trained elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the "
+                    "environment of all makes them the same, and slower",
                     stacklevel=2,
                 )
             trainer.compiled.add(kernels)
