@@ -67,12 +67,12 @@ def test_a_scheduler_that_hangs_or_dies_ends_the_run(fault, message, corpus, tmp
 def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
     """Dask raises a plain OSError once its own attempts have ended, which is no error of a disk."""
 
-    async def unreachable(client, call):
+    def unreachable(client):
         raise OSError("Timed out trying to connect")
 
     with local_cluster(1) as (_, client):
         executor = dask.DaskExecutor(client)
-        monkeypatch.setattr(cluster_monitor.compat, "ask_scheduler", unreachable)
+        monkeypatch.setattr(cluster_monitor.compat, "scheduler_of", unreachable)
         monkeypatch.setattr(cluster_monitor, "PULSE", 0.0)
         with pytest.raises(ClusterError, match="was lost: Timed out"):
             executor.result(executor.submit(saboteur.rest, 1.0))
