@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus import manifest
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
-from sdem_dist.documents import DenseDocuments, Documents, concatenate
+from sdem_dist.documents import ByteCache, DenseDocuments, Documents, concatenate
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c
 

@@ -14,12 +14,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet, StoredCorpus, stored_corpus
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.counted import one_line
-from sdem_dist.documents import DenseDocuments, concatenate
+from sdem_dist.documents import DenseDocuments, concatenate, shard_cache
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.buckets import below, is_url, place

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from sdem_dist.byte_cache import prepared_cache, shard_cache
 from sdem_dist.compat import compile_target
-from sdem_dist.documents import CorpusLike
+from sdem_dist.documents import CorpusLike, prepared_cache, shard_cache
 from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.errors import DocumentError, SdemError, reraise_interrupt

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, MemoryCorpus, write_corpus
 from sdem_dist.corpus.collect import is_frame
 from sdem_dist.corpus.reader import verify_shard, without_damaged
+from sdem_dist.documents import prepared_cache
 from sdem_dist.engine import events
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity

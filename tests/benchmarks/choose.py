@@ -31,7 +31,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from sdem_dist import CorpusSearchCV, MultinomialNB, label_suspects, open_corpus, write_corpus
-from sdem_dist.byte_cache import prepared_cache, shard_cache
+from sdem_dist.documents import prepared_cache, shard_cache
 from sdem_dist.storage import arrays
 
 NAMES = ("r8", "webkb", "20ng")

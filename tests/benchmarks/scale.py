@@ -54,10 +54,10 @@ def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -
 
 
 def forget() -> None:
-    from sdem_dist import byte_cache  # here: a function of a script travels with the globals it names
+    from sdem_dist import documents  # here: a function of a script travels with the globals it names
 
-    byte_cache.prepared_cache.discard(lambda key: True)
-    byte_cache.shard_cache.discard(lambda key: True)
+    documents.prepared_cache.discard(lambda key: True)
+    documents.shard_cache.discard(lambda key: True)
 
 
 def forget_pages(path: str | Path) -> None:

@@ -14,7 +14,7 @@ _numbers = itertools.count()
 @pytest.fixture(autouse=True)
 def _nothing_kept():
     """Corpora of other tests have the same content, so their shards would be at hand."""
-    from sdem_dist.byte_cache import shard_cache
+    from sdem_dist.documents import shard_cache
 
     shard_cache.discard(lambda key: True)
 

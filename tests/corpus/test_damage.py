@@ -21,9 +21,9 @@ from reference.random_documents import random_counts
 from reference.trained_bits import Stop, bits, kept
 
 from sdem_dist import CorpusError
-from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
 from sdem_dist.corpus.manifest import Header
+from sdem_dist.documents import shard_cache
 from sdem_dist.engine.events import ShardsLeftOut
 from sdem_dist.storage import arrays
 from sdem_dist.storage.encoding import crc32c

@@ -12,9 +12,9 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist import ModelError, MultinomialNB, write_corpus
-from sdem_dist.byte_cache import ByteCache
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.documents import ByteCache
 from sdem_dist.engine import executor as memory
 from sdem_dist.engine import trainer
 from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded

@@ -103,7 +103,7 @@ import threading
 import numpy as np
 
 from sdem_dist import MultinomialNB
-from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.documents import prepared_cache
 
 X, y = np.random.default_rng(0).integers(0, 5, (400, 30)), np.arange(400) % 3
 

@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import NotFittedError
 
 from sdem_dist import MultinomialNB, write_corpus
-from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.documents import prepared_cache
 from sdem_dist.engine import rounds
 from sdem_dist.fitting import defaults, plans
 
