@@ -1,9 +1,10 @@
-"""Numbers of things and names as people say them; texts that a terminal can show."""
+"""Numbers of things, names, and metrics with their units as people say them; texts that a terminal can show."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral
+from typing import NamedTuple
 
 
 def counted(n: int, thing: str, things: str | None = None) -> str:
@@ -44,3 +45,77 @@ def joined(names: Iterable[object]) -> str:
     """Return names with | between them; as a JSON list where one has a | itself, so that readers tell them apart."""
     texts = list(map(str, names))
     return json.dumps(texts, ensure_ascii=False) if any("|" in name for name in texts) else "|".join(texts)
+
+
+class Metric(NamedTuple):
+    name: str
+    unit: str = ""
+
+
+METRICS = {  # by the name that programs use, in the order in which people are shown them
+    "accuracy": Metric("accuracy", "share of documents"),
+    "ncll": Metric("log-loss (NCLL)", "nats per document"),
+    "log_loss": Metric("log-loss (NCLL)", "nats per document"),
+    "micro_f1": Metric("micro-F1", "F1 of all labels together"),
+    "tempered_log_loss": Metric("log-loss at the best temperature", "nats per document"),
+    "held_out_log_loss": Metric("log-loss at the best temperature", "nats per document"),
+    "with_unlabelled_log_loss": Metric("held-out log-loss with unlabelled documents", "nats per document"),
+    "with_unlabelled_accuracy": Metric("held-out accuracy with unlabelled documents", "share of documents"),
+    "with_unlabelled_gain": Metric("fall of held-out log-loss by unlabelled documents", "nats per document"),
+    "with_unlabelled_gain_error": Metric("its standard error", "nats per document"),
+    "without_unlabelled_log_loss": Metric("held-out log-loss without them", "nats per document"),
+    "without_unlabelled_accuracy": Metric("held-out accuracy without them", "share of documents"),
+    "macro_f1": Metric("macro-F1", "mean F1 of classes"),
+    "precision_at_1": Metric("precision at 1", "share of the most probable label"),
+    "precision_at_3": Metric("precision at 3", "share of the 3 most probable labels"),
+    "precision_at_5": Metric("precision at 5", "share of the 5 most probable labels"),
+    "label_log_loss": Metric("log-loss per label", "nats per label and document"),
+    "brier": Metric("Brier score", "per document"),
+    "ece": Metric("calibration error (ECE)", "share of documents"),
+    "roc_auc": Metric("ROC AUC", "area"),
+    "pr_auc": Metric("PR AUC (average precision)", "area"),
+    "hinge": Metric("hinge loss", "per document"),
+    "nll": Metric("NLL", "nats per document"),
+    "perplexity": Metric("perplexity", "per word"),
+    "word_nll": Metric("minus log-likelihood of the words", "nats per word"),
+    "plug_in_nll": Metric("plug-in minus log-likelihood of the words", "nats per word"),
+    "distance": Metric("squared distance", "to the nearest centre"),
+    "purity": Metric("purity", "share of documents"),
+    "nmi": Metric("NMI"),
+    "ari": Metric("adjusted Rand index"),
+    "r2": Metric("R2", "share of the variance"),
+    "mse": Metric("mean squared error", "squared units of the target"),
+    "poisson_deviance": Metric("Poisson deviance", "units of the target"),
+    "rmse": Metric("its root", "units of the target"),
+    "mae": Metric("mean absolute error", "units of the target"),
+    "bias": Metric("mean error", "units of the target"),
+}
+UNSHOWN = ("temperature", "tempered_log_loss")
+"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
+PREFIXES = {  # what a metric of a history is of, by what its name begins with
+    "": "training documents",
+    "validation_": "held-out documents",
+    "held_out_": "a held-out part of the training documents",
+}
+
+
+def metric_of(name: str, prefix: str = "") -> Metric:
+    """Return what people call a metric of documents of a kind; one that is not in the list keeps its name."""
+    return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
+
+
+def named(figures: dict[str, float]) -> dict[str, float]:
+    """Return metrics by what people call them, in the order of the list; others come after."""
+    order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
+    return {metric_of(name).name: figures[name] for name in order}
+
+
+def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
+    """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
+    texts = {prefix: list[str]() for prefix in PREFIXES}
+    for name, value in entry.items():
+        prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
+        plain = name.removeprefix(prefix)
+        if plain not in ("epoch", "unlabelled_weight", *unshown) and not plain.endswith("seconds"):
+            texts[prefix].append(f"{metric_of(plain, prefix).name} {value:{digits}}")
+    return {documents: ", ".join(texts[prefix]) for prefix, documents in PREFIXES.items() if texts[prefix]}

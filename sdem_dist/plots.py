@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist import glossary
-from sdem_dist.counted import one_line
+from sdem_dist.counted import PREFIXES, metric_of, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,10 +61,10 @@ def history(
     """
     from matplotlib.ticker import MaxNLocator
 
-    several, kinds = isinstance(histories, Mapping), glossary.PREFIXES
+    several, kinds = isinstance(histories, Mapping), PREFIXES
     trainings: Any = histories if several else {"": histories}
     names = {name for one in trainings.values() for entry in one for name in entry}
-    title, unit = glossary.metric(metric, prefix or "")
+    title, unit = metric_of(metric, prefix or "")
     colors = dict(zip(kinds.values(), COLORS, strict=False))
     if not several and prefix is None:
         lines = {kind: line for start, kind in kinds.items() if (line := points(trainings[""], start + metric))}
@@ -113,7 +112,7 @@ def learning_curve(
         axes.plot(x, mean, color=color, marker=MARKERS[i % len(MARKERS)], markersize=4, label=_plain(name))
         if repeats.shape[1] > 1:
             axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
-    title, unit = glossary.metric(metric)
+    title, unit = metric_of(metric)
     label = f"{title}, {unit}" if unit else title
     axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=label, xscale="log")
     axes.set_xticks(x, [f"{n:,}" for n in x.tolist()])  # sizes, not powers of ten

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.options import option
-from sdem_dist.counted import UNSEEN, counted, joined, visible
-from sdem_dist.glossary import UNSHOWN
+from sdem_dist.counted import UNSEEN, UNSHOWN, counted, joined, visible
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:

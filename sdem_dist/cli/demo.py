@@ -12,8 +12,7 @@ import click
 import sdem_dist
 from sdem_dist.cli.console import table
 from sdem_dist.cli.options import LocalPath, option
-from sdem_dist.counted import counted
-from sdem_dist.glossary import metric
+from sdem_dist.counted import counted, metric_of
 
 LOSSES: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
 METRICS = ("accuracy", "ncll", "hinge", "perplexity")
@@ -56,7 +55,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     corpus, test = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
     say(f"ingested {report.n_documents:,} training documents, {report.n_features:,} words: {corpus_path}")
     say(f"held out {report.n_held_out:,} documents: {test_path}")
-    rows: list[tuple[str, ...]] = [("loss", *(metric(name).name for name in METRICS), "documents/s")]
+    rows: list[tuple[str, ...]] = [("loss", *(metric_of(name).name for name in METRICS), "documents/s")]
     models: dict[str, sdem_dist.MultinomialNB] = {}
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")

@@ -14,9 +14,8 @@ from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import documents_of, is_source
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, format_option, option, source_options
-from sdem_dist.counted import counted, nearest
+from sdem_dist.counted import counted, named, nearest
 from sdem_dist.errors import ModelError
-from sdem_dist.glossary import named
 from sdem_dist.storage.encoding import to_json
 
 

@@ -17,8 +17,7 @@ from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.cli.inspect import BEGINNING
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, parsed, word_options
-from sdem_dist.counted import counted, nearest
-from sdem_dist.glossary import by_documents
+from sdem_dist.counted import by_documents, counted, nearest
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus

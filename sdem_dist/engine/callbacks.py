@@ -16,8 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sdem_dist import glossary
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, metric_of
 from sdem_dist.engine import events
 from sdem_dist.engine.events import Callback, EpochEnded, Event, RoundEnded, RunEnded, StageEnded, StageStarted
 from sdem_dist.engine.plan import VALIDATION
@@ -36,9 +35,7 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
     """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
-    figures = [
-        f"{glossary.metric(name).name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics
-    ]
+    figures = [f"{metric_of(name).name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
     line = "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
     return re.sub(r" \([^()]*\)| at the best temperature", "", line)
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist import glossary, plots
-from sdem_dist.counted import counted
-from sdem_dist.glossary import UNSHOWN, by_documents
+from sdem_dist import plots
+from sdem_dist.counted import PREFIXES, UNSHOWN, by_documents, counted, metric_of, named
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.explanation import FOR, highlight
@@ -59,7 +58,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
     sections["Training"] = curves(estimator.history_)
     if isinstance(report, ClassificationReport):
         card = '<div class="card"><b>{:.4f}</b><span>{}</span></div>'
-        cards = (card.format(value, cell(figure)) for figure, value in glossary.named(report.figures).items())
+        cards = (card.format(value, cell(figure)) for figure, value in named(report.figures).items())
         figures = f'<div class="cards">{"".join(cards)}</div>'
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
@@ -127,10 +126,10 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
     """
     pictures = ""
     for metric in CURVES:
-        lines = [plots.points(history, prefix + metric) for prefix in glossary.PREFIXES]
+        lines = [plots.points(history, prefix + metric) for prefix in PREFIXES]
         if any(len(line) > 1 and 2 * line[0][0] <= line[-1][0] for line in lines):
             draw = partial(plots.history, history, metric)
-            pictures += svg(draw, 4.2, 2.8, f"{glossary.metric(metric).name} by epoch")
+            pictures += svg(draw, 4.2, 2.8, f"{metric_of(metric).name} by epoch")
     return f'<div class="pair">{pictures}</div>' if pictures else ""
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sdem_dist.counted import counted
-from sdem_dist.glossary import named
+from sdem_dist.counted import counted, named
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:

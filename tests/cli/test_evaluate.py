@@ -14,8 +14,7 @@ from cli.conftest import MARKUP, TOPICS
 
 import sdem_dist as sd
 from sdem_dist.cli.inspect import epochs
-from sdem_dist.counted import visible
-from sdem_dist.glossary import metric
+from sdem_dist.counted import metric_of, visible
 from sdem_dist.reports import reporting
 
 LANE = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
@@ -29,7 +28,7 @@ def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
     assert json.loads(ok("evaluate posts.model test.zarr --json")) == expected
     shown = ok("evaluate posts.model test.zarr")
     unsaid = {"temperature", "tempered_log_loss", "nll", "perplexity"}  # the last two mean little after the hinge loss
-    assert all(metric(name).name in shown for name in set(expected) - unsaid)
+    assert all(metric_of(name).name in shown for name in set(expected) - unsaid)
     assert "perplexity" in expected and "perplexity" not in shown and "By class" not in shown
     assert f"{expected['accuracy']:.4f}" in shown
     assert len({len(line) for line in shown.splitlines()[1:]}) == 1  # figures are aligned to the right
