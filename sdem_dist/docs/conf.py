@@ -33,7 +33,6 @@ toc_object_entries_show_parents = "hide"  # else names are wider than their colu
 numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
-html_title = "sdem_dist"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

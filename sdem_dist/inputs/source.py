@@ -189,7 +189,7 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         raise CorpusError(f"holds {layout} documents, and {name} takes {needed} ones: {advice}", path=path)
 
 
-def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use, classes: object) -> Source:
+def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
     spec, target, reset = estimator.spec, estimator.spec.target, use == "train"
     sparse, members, single = estimator._layout == "sparse", None, True
     if y is None and target != "nothing":
@@ -226,8 +226,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
-    weights = None if sample_weight is None else checked_weights(cast(Any, sample_weight), rows.shape[0], "X")
-    trained_rows = None
+    weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
     if weights is not None and use != "score" and (weights > 0).any():
         trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
         if estimator._weights_are_relative:  # exactly 1 where all are alike
