@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from click.testing import CliRunner
-from sphinx.application import Sphinx
 
 import sdem_dist
 from sdem_dist.cli import main
@@ -38,18 +37,17 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections have none
 
-DOCS = Path(__file__).parent
-
-
-def setup(app: Sphinx) -> None:
-    """Write what pages include: the help of commands, what scripts print, and their pictures."""
-    folder = DOCS / "reference" / "generated"
-    folder.mkdir(exist_ok=True)
-    for name in re.findall(r"generated/sdem([\w-]*)\.txt", (folder.parent / "commands.md").read_text(encoding="utf-8")):
-        command = name.split("-")[1:] if name.startswith("-help-") else [*name.split("-")[1:], "--help"]
-        printed = CliRunner().invoke(main, command, prog_name="sdem", terminal_width=100).output
-        (folder / f"sdem{name}.txt").write_text(printed, encoding="utf-8")
-    for script in ("pictures", "toy_gaussian"):
-        command = [sys.executable, str(DOCS.parents[1] / "examples" / f"{script}.py"), "--quick", "--out", str(folder)]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (folder / f"{script}.txt").write_text(printed, encoding="utf-8")
+# What pages include: the help of commands, what scripts print, and their pictures.
+docs = Path(__file__).parent
+generated = docs / "reference" / "generated"
+generated.mkdir(exist_ok=True)
+for page in re.findall(
+    r"generated/sdem([\w-]*)\.txt", (docs / "reference" / "commands.md").read_text(encoding="utf-8")
+):
+    arguments = page.split("-")[1:] if page.startswith("-help-") else [*page.split("-")[1:], "--help"]
+    printed = CliRunner().invoke(main, arguments, prog_name="sdem", terminal_width=100).output
+    (generated / f"sdem{page}.txt").write_text(printed, encoding="utf-8")
+for script in ("pictures", "toy_gaussian"):
+    command = [sys.executable, str(docs.parents[1] / "examples" / f"{script}.py"), "--quick", "--out", str(generated)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (generated / f"{script}.txt").write_text(printed, encoding="utf-8")
