@@ -289,5 +289,5 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
         exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
         raise CorpusError(
             f"{' and '.join(existing)} {exist} already",
-            hint=f"choose another name, or replace {them}: overwrite=True or --overwrite",
+            hint=f"choose another name, or replace {them}: --overwrite, in Python overwrite=True",
         )

@@ -132,7 +132,8 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
     def refuse_existing() -> None:
         if path.exists() and not overwrite:
             raise CorpusError(
-                f"{path} exists already", hint="choose another name, or replace it: overwrite=True or --overwrite"
+                f"{path} exists already",
+                hint="choose another name, or replace it: --overwrite, in Python overwrite=True",
             )
 
     def put_back(old: Path) -> None:

@@ -265,7 +265,7 @@ class RowValidator:
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
         error.path, error.record, error.unit = str(path), line, unit
         if self.on_error == "raise":
-            error.hint = f"on_error='skip' or --on-error skip leaves such {unit}s out"
+            error.hint = f"--on-error skip leaves such {unit}s out, in Python on_error 'skip'"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
