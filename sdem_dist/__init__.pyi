@@ -14,7 +14,6 @@ from sdem_dist.estimators.clusters import ExponentialMixture as ExponentialMixtu
 from sdem_dist.estimators.clusters import GaussianMixture as GaussianMixture
 from sdem_dist.estimators.clusters import KMeans as KMeans
 from sdem_dist.estimators.clusters import MultinomialMixture as MultinomialMixture
-from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
 from sdem_dist.estimators.mixture_classifiers import EMMixtureClassifier as EMMixtureClassifier
 from sdem_dist.estimators.mixture_classifiers import LDAClassifier as LDAClassifier
 from sdem_dist.estimators.mixture_classifiers import (
@@ -24,11 +23,12 @@ from sdem_dist.estimators.mixture_classifiers import SdemMixtureClassifier as Sd
 from sdem_dist.estimators.naive_bayes import ManyClassNB as ManyClassNB
 from sdem_dist.estimators.naive_bayes import MultiLabelNB as MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
-from sdem_dist.estimators.table_naive_bayes import BernoulliNB as BernoulliNB
-from sdem_dist.estimators.table_naive_bayes import CategoricalNB as CategoricalNB
-from sdem_dist.estimators.table_naive_bayes import GaussianNB as GaussianNB
-from sdem_dist.estimators.table_naive_bayes import MixedNB as MixedNB
-from sdem_dist.estimators.table_naive_bayes import PoissonNB as PoissonNB
+from sdem_dist.estimators.tables import BernoulliNB as BernoulliNB
+from sdem_dist.estimators.tables import CategoricalNB as CategoricalNB
+from sdem_dist.estimators.tables import GaussianNB as GaussianNB
+from sdem_dist.estimators.tables import GaussianRegressor as GaussianRegressor
+from sdem_dist.estimators.tables import MixedNB as MixedNB
+from sdem_dist.estimators.tables import PoissonNB as PoissonNB
 from sdem_dist.estimators.topic_model import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.topic_model import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.topic_model import SupervisedLDARegressor as SupervisedLDARegressor

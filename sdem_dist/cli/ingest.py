@@ -119,7 +119,12 @@ def documents_of(
     examined = estimator if words is None and follows is None else None
     if examined is not None:
         _check_examined(examined, paths[0], reading)
-    elif estimator is not None and "sparse" not in estimator.layouts and not hasattr(estimator, "components"):
+    elif (
+        estimator is not None
+        and estimator.spec.layout == "dense"
+        and not estimator.spec.either
+        and not hasattr(estimator, "components")
+    ):
         raise click.UsageError(
             f"{type(estimator).__name__} learns from tables, and {paths[0]} is read as texts or counts. A table becomes a "
             'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array'

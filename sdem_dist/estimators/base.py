@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,14 +23,11 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.export import to_sklearn
 from sdem_dist.fitting import running
-from sdem_dist.fitting.running import LazyParameters
 from sdem_dist.inputs.source import documents_of, source_of, table_of
-from sdem_dist.inputs.spec import Estimator, Layout, Source
+from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
-from sdem_dist.models.heads import Labels
 from sdem_dist.models.naive_bayes import joint_scores
-from sdem_dist.models.topic_heads import SigmoidLabels
 from sdem_dist.reports.report import Report
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model
@@ -64,6 +62,9 @@ class EngineEstimator(Estimator):
     n_jobs: int | None = None
     verbose: bool | int = False
 
+    # Parameters of steps that mean nothing where "nll" is fitted in closed form.
+    _unused_by_nll: ClassVar[tuple[str, ...]] = ()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         p.declare(p.document(cls))
@@ -76,10 +77,6 @@ class EngineEstimator(Estimator):
             if fitted_later and "state_" not in self.__dict__:
                 raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' first.")
             return object.__getattribute__(self, name)  # raises anew what a property has raised
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        return ("sparse", "dense") if self.spec.either else (self._layout,)
 
     def fit(
         self,
@@ -121,6 +118,14 @@ class EngineEstimator(Estimator):
         """
         p.check(self)
         self._check()
+        if (
+            getattr(self, "loss", "") == "nll"
+            and self.unlabelled is None
+            and getattr(self, "steps", "margin") == "margin"
+        ):
+            values = [(f, getattr(self, f.name)) for f in fields(self) if f.name in self._unused_by_nll]  # type: ignore[arg-type]
+            if changed := ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default):
+                warnings.warn(f"loss='nll' has no use for {changed}", stacklevel=2)
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:
@@ -168,9 +173,8 @@ class EngineEstimator(Estimator):
         """Take over what was trained, or what a file holds."""
         self.learner_: Any = learner
         self.state_, self._trained_params = state, self.get_params(deep=False)
-        head = getattr(learner, "head", None)
-        self._several = isinstance(head, SigmoidLabels) or (isinstance(head, Labels) and not head.exclusive)
-        self._lazy_parameters = LazyParameters(learner, state)
+        self._several = not getattr(getattr(learner, "head", None), "exclusive", True)
+        self._lazy_parameters = running.LazyParameters(learner, state)
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @property
@@ -249,7 +253,7 @@ class EngineEstimator(Estimator):
         from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
 
         # Held-out texts are counted before there are parameters.
-        lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(None, None)
+        lazy = getattr(self, "_lazy_parameters", None) or running.LazyParameters(None, None)
         settings, words = VectorizerSettings.from_json(self.vectorizer_), self.vocabulary_
         make = partial(TextTransformer, settings, words, owner=lazy.owner)  # which takes long of many words
         transformer = lazy.cached("words", make, self.vectorizer_, words)

@@ -81,7 +81,7 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
     """
 
     alpha: p.Positive = 1.0
-    n_components: int = p.positional(8)
+    n_components: int = 8
     init: Literal["k-means", "examples"] = "k-means"
     n_init: int = 10
     n_init_epochs: int = 5
@@ -234,7 +234,7 @@ class KMeans(Clustering, Transforming):
     True
     """
 
-    n_clusters: int = p.positional(8)
+    n_clusters: int = 8
     metric: Literal["euclidean", "cosine"] = "euclidean"
     weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = "auto"
     n_init: int = TRIES

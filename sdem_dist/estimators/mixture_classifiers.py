@@ -50,7 +50,7 @@ class Components(EngineClassifier):
     [0, 1]
     """
 
-    n_components: Any = p.positional(4)
+    n_components: Any = 4
     class_weight: object = None
     validation_fraction: float = 0.1
     vectorizer: VectorizerSettings | None = None
@@ -340,6 +340,7 @@ class LDAClassifier(WithTopics, JointClassifier):
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
+    _unused_by_nll = "step", "step_decay"
 
     def _check(self) -> None:
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -362,11 +363,10 @@ class LDAClassifier(WithTopics, JointClassifier):
         weights, weight = plans.weights_of_classes(self, source), source.weight
         if nll and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
-        sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
+        sizes = paper_steps(float(self.step_decay))
         if nll and of_margin:
             # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
             sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
-            unused = p.unused_steps(self, ("step", "step_decay"))
         elif of_margin:
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
@@ -379,7 +379,7 @@ class LDAClassifier(WithTopics, JointClassifier):
             rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
             plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, model.n_columns))
-        return final_stage(trainer, learner, plan)._replace(warnings=unused)
+        return final_stage(trainer, learner, plan)
 
     components_ = p.fitted(
         lambda model: np.exp(lda.log_word_probabilities(model._parameters)).reshape(-1, model.n_features_in_),

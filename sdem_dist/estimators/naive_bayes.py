@@ -14,15 +14,13 @@ from sdem_dist.counted import counted
 from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, LabelSets, WithDensity
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
-from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult
 from sdem_dist.fitting.running import executor_for
 from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners import rules
-from sdem_dist.learners.rules import ClosedForm, StepSizes, margin_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form, loss_kind
 from sdem_dist.models import many_classes
@@ -34,52 +32,75 @@ from sdem_dist.reports.explaining import Parts, of_many_classes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-def weighed_counts(nb: Any, source: Source) -> Source:
-    """Return training documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
-    if nb.alpha == 0 and nb.loss != "nll":
-        raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S")
-    form, norm, orders = nb.weighting, nb.norm, nb.ngram_range
-    if form == "auto":
-        form = "counts" if source.weighted or nb.loss == "nll" else "tfidf"
-    if source.weighted and form != "counts":
-        raise ValueError(f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}")
-    if norm == "auto":
-        norm = None if form == "counts" else defaults.NORM
-    if orders is not None and source.vocabulary is None:
-        raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
-    unchanged = (form, norm, nb.min_df, orders) == ("counts", None, 1, None)
-    if unchanged and (nb.loss == "nll" or nb.steps == "paper"):
-        return source
-    characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
-    orders = None if orders is None else (int(orders[0]), int(orders[1]))
-    weighting = Weighting(form, float(norm or 0.0), 1.0, int(nb.min_df), orders, characters)
-    source = plans.with_frequencies(source, weighting)
-    if weighting.norm or nb.steps != "margin":
-        return source
-    # One factor gives documents a mean squared length of `NORM` squared.
-    documents = plans.sample(source)
-    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
-    return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
-
-
 def is_unnormalised(source: Source) -> bool:
     """Whether documents are counts, longer ones with more."""
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
-def first_step(nb: Any, source: Source, loss: str | Loss) -> float:
-    """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
-    return float(nb.step or (rules.STEP_OF_COUNTS if is_unnormalised(source) else rules.STEPS[loss_kind(loss)]))
+class WordNB(EngineClassifier):
+    """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
+
+    step : float | None with steps=margin -- How far a first step moves a mean document's label against a rival, or
+        against the rest; with the hinge loss twice as far. None: 0.2 with the hinge loss, 1 with "ncll"; 3 where
+        documents are counts that keep their length.
+    """
+
+    loss: str | Loss = "hinge"
+    step: float | None = None
+    step_decay: float = 1e-5
+    alpha: str | float = "laplace"
+    weighting: str = "auto"
+    norm: str | float | None = "auto"
+    min_df: int = 1
+    ngram_range: tuple[int, int] | None = None
+    calibrate: bool = True
+    vectorizer: VectorizerSettings | None = None
+    evaluate_every: int = 0
+
+    steps = "margin"
+    _unused_by_nll = "n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction"
+
+    def _weighed(self, source: Source) -> Source:
+        """Return documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
+        if self.alpha == 0 and self.loss != "nll":
+            raise ValueError(
+                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
+            )
+        form, norm, orders = self.weighting, self.norm, self.ngram_range
+        if form == "auto":
+            form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
+        if source.weighted and form != "counts":
+            raise ValueError(f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}")
+        if norm == "auto":
+            norm = None if form == "counts" else defaults.NORM
+        if orders is not None and source.vocabulary is None:
+            raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+        unchanged = (form, norm, self.min_df, orders) == ("counts", None, 1, None)
+        if unchanged and (self.loss == "nll" or self.steps == "paper"):
+            return source
+        characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
+        orders = None if orders is None else (int(orders[0]), int(orders[1]))
+        weighting = Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
+        source = plans.with_frequencies(source, weighting)
+        if weighting.norm or self.steps != "margin":
+            return source
+        # One factor gives documents a mean squared length of `NORM` squared.
+        documents = plans.sample(source)
+        mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+        return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
+
+    def _margin_start(
+        self, source: Source, model: NaiveBayes, loss: str | Loss
+    ) -> tuple[float, rules.StepSizes, plans.PriorStart]:
+        """Return how far a first step moves a score, in the unit of scores; the sizes of all steps, and the start."""
+        step = float(self.step or (rules.STEP_OF_COUNTS if is_unnormalised(source) else rules.STEPS[loss_kind(loss)]))
+        words = None if isinstance(source.corpus, Corpus) else source.vocabulary
+        start = plans.PriorStart(model, source.corpus, source.weighting, words)
+        unit = unit_of(plans.sample(source), start.prior)
+        return step, rules.margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay)), start
 
 
-def margin_start(nb: Any, source: Source, model: NaiveBayes, loss: str | Loss) -> tuple[StepSizes, plans.PriorStart]:
-    on_disk = isinstance(source.corpus, Corpus)
-    start = plans.PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
-    unit, step = unit_of(plans.sample(source), start.prior), first_step(nb, source, loss)
-    return margin_steps(step, unit, model.alpha, model.class_alpha, float(nb.step_decay)), start
-
-
-class LaneNB(EngineClassifier):
+class LaneNB(WordNB):
     """What naive Bayes of words has whose lanes run through their documents, and that holds documents out.
 
     n_epochs -- Passes over the documents. "auto": held-out documents choose, 20 at most.
@@ -89,7 +110,6 @@ class LaneNB(EngineClassifier):
         ``perplexity`` (per word), and those of `validation` documents with the prefix ``validation_``.
     """
 
-    loss: str | Loss = "hinge"
     n_epochs: Literal["auto"] | int = "auto"
     merge: str = "mean"
     n_lanes: int | None = None
@@ -97,18 +117,6 @@ class LaneNB(EngineClassifier):
     batch_size: int | None = None
     n_blocks: int | None = None
     validation_fraction: float = 0.1
-    calibrate: bool = True
-    weighting: str = "auto"
-    norm: str | float | None = "auto"
-    min_df: int = 1
-    ngram_range: tuple[int, int] | None = None
-    alpha: str | float = "laplace"
-    step_decay: float = 1e-5
-    vectorizer: VectorizerSettings | None = None
-    evaluate_every: int = 0
-
-    steps = "margin"
-    _weighed = weighed_counts
 
     @property
     def holds_out(self) -> bool:
@@ -117,9 +125,9 @@ class LaneNB(EngineClassifier):
 
     def _held_out(self, source: Source) -> tuple[float, bool]:
         """Return the share of the documents that is held out, 0 if they would be few; and whether it chooses epochs."""
-        n, labels = source.n_documents, self.spec.label_sets
+        labels = self.spec.label_sets
         fewest = defaults.FEW_HELD_OUT if labels else defaults.FOLDS_HELD_OUT
-        share = holdout.share_held_out(self.validation_fraction, n, fewest)
+        share = holdout.share_held_out(self.validation_fraction, source.n_documents, fewest)
         return share, self.n_epochs == "auto" and (share > 0.0 if labels else holdout.can_choose_epochs(source, share))
 
     def _plan(self, source: Source) -> Plan:
@@ -144,33 +152,30 @@ class LaneNB(EngineClassifier):
         largest = max(weights) or 1.0  # a step goes no further than that of weight 1
         return tuple(w / largest for w in weights)
 
-    def _learner(self, source: Source, loss: str | Loss) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        """Return sdEM of words, or with "nll" counting, and where it starts; None: at the prior."""
-        n_classes, params, share = len(source.classes), self.get_params(deep=False), 1.0
-        head: Any = Labels(n_classes, exclusive=source.members is None) if self.spec.label_sets else Classes(n_classes)
-        log_prior = plans.fixed_log_prior(params.get("class_prior"), params.get("fit_prior", True), n_classes)
-        model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features), log_prior=log_prior)
-        rule: Any = ClosedForm(complete=self.unlabelled is None)
-        initial, tolerance, local = None, 0.0, self.merge == "mean"
+    def _candidate(self, source: Source, loss: str | Loss | None) -> holdout.Candidate:
+        """Return a training by a loss, by default the one of the parameters: of counting with "nll", or of sdEM."""
+        stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
+        loss = loss or ("hinge" if self.loss == "auto" else self.loss)
+        n_classes, labels, seed = len(source.classes), self.spec.label_sets, seed_of(self.random_state)
+        head: Any = Labels(n_classes, exclusive=source.members is None) if labels else Classes(n_classes)
+        prior = getattr(self, "class_prior", None), getattr(self, "fit_prior", True)
+        alpha, log_prior = pseudo_count(self.alpha, source.n_features), plans.fixed_log_prior(*prior, n_classes)
+        model = NaiveBayes(source.n_features, head, alpha, log_prior=log_prior)
+        rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
+        initial, share, local = None, 1.0, self.merge == "mean"
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
-            if self.unlabelled is not None and params["unlabelled_weight"] != "auto":
-                share = float(params["unlabelled_weight"])
+            if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
+                share = float(weight)
         else:
             if local:  # says what is wrong with a loss that has no kernel
-                kernel_form(loss, 2 if self.spec.label_sets else n_classes)
-            sizes = rules.paper_steps(float(self.step_decay))
+                kernel_form(loss, 2 if labels else n_classes)
+            rule = rules.Merge(rules.paper_steps(float(self.step_decay)), local)
             if self.steps == "margin":
-                sizes, start = margin_start(self, source, model, loss)
-                initial, tolerance = MadeByWorkers(start.block), defaults.STEP_TOLERANCE
-            rule = rules.Merge(sizes, local, tolerance)
-        weights, seed = self._class_weights(source), seed_of(self.random_state)
-        return SdEM(model, source.weight, rule, loss, weights, share, seed=seed), initial
-
-    def _candidate(self, source: Source, loss: str | Loss | None) -> Candidate:
-        learner, initial = self._learner(source, loss or ("hinge" if self.loss == "auto" else self.loss))
-        stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
-        return Candidate(learner, self._plan(source), initial, stage)
+                _, sizes, start = self._margin_start(source, model, loss)
+                initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
+        learner = SdEM(model, source.weight, rule, loss, self._class_weights(source), share, seed=seed)
+        return holdout.Candidate(learner, self._plan(source), initial, stage)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages in which held-out documents choose loss and training time, and the one with all documents."""
@@ -181,20 +186,18 @@ class LaneNB(EngineClassifier):
         by_folds = self.calibrate and self.holds_out and n >= 2 * n_folds and not self.spec.label_sets
         if self.loss == "nll" or not (share or by_folds):
             candidate = next(candidates)
-            end = final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
-            counted_once = self.loss == "nll" and self.unlabelled is None
-            return end._replace(warnings=p.unused_steps(self)) if counted_once else end
+            return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
 
-        def classes_overlap(first: HoldoutResult) -> bool:
+        def classes_overlap(first: holdout.HoldoutResult) -> bool:
             enough = n_classes > 2 and n >= defaults.DOCUMENTS_A_CLASS * n_classes
             return enough and 1.0 - first.accuracy.item() > defaults.MANY_WRONG
 
         n_draws = 1 if share * n >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
         patience = (self.patience or 1) if chooses_epochs else None
-        policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=classes_overlap)
+        policy = holdout.HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=classes_overlap)
         result = policy.choose(candidates)
         learner = result.candidate.learner
-        if self.calibrate and result.known and isinstance(learner.head, Labels) and not learner.head.exclusive:
+        if self.calibrate and result.known and not getattr(learner.head, "exclusive", True):
             names = [[f"{VALIDATION}{name}{i}" for i in range(n_classes)] for name in (TEMPERATURE, THRESHOLD)]
             temperatures, thresholds = (tuple(result.figures[name] for name in of_labels) for of_labels in names)
             learner = learner.decided(temperatures=temperatures, thresholds=thresholds)
@@ -203,7 +206,7 @@ class LaneNB(EngineClassifier):
         return policy.train(result, learner)
 
 
-class MultinomialNB(LaneNB, JointClassifier):
+class MultinomialNB(LaneNB):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
@@ -215,8 +218,6 @@ class MultinomialNB(LaneNB, JointClassifier):
         about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
         or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
     n_epochs -- Passes; with hidden classes, iterations of EM. "auto": held-out documents choose up to 20, or it is 6.
-    step : float | None with steps=margin -- c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where
-        documents are counts that keep their length.
     unlabelled_weight -- Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1.
         With another loss training, of 6 epochs by default, starts at the log-odds of naive Bayes of all documents,
         found by EM, times this weight. "auto": that at which the classes of the median document are a fifth of the
@@ -235,7 +236,6 @@ class MultinomialNB(LaneNB, JointClassifier):
     loss: Literal["auto", "hinge", "ncll", "nll"] | Loss = "auto"
     n_epochs: Literal["auto"] | int = "auto"
     steps: str = "margin"
-    step: float | None = None
     class_prior: object = None
     fit_prior: bool = True
     class_weight: object = None
@@ -244,6 +244,10 @@ class MultinomialNB(LaneNB, JointClassifier):
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
     sample = WithDensity.sample
+    predict_joint_log_proba, class_log_prior_ = (
+        JointClassifier.predict_joint_log_proba,
+        JointClassifier.class_log_prior_,
+    )
 
     def _check(self) -> None:
         if self.loss == "nll" and self.steps == "paper":
@@ -303,7 +307,8 @@ class MultinomialNB(LaneNB, JointClassifier):
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
         plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         if first:
-            learner, initial = self._learner(source, "hinge" if self.loss == "auto" else self.loss)
+            begin = self._candidate(source, None)
+            learner, initial = begin.learner, begin.initial
         else:
             weights, n_documents = self._class_weights(source), self.state_.t + source.weight
             learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
@@ -320,12 +325,12 @@ class MultinomialNB(LaneNB, JointClassifier):
 
     @property
     def _counted(self) -> SdemState:
-        if not isinstance(self.learner_.rule, ClosedForm):
+        if not isinstance(self.learner_.rule, rules.ClosedForm):
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         return cast(SdemState, self.state_)
 
 
-class MultiLabelNB(LaneNB, LabelSets):
+class MultiLabelNB(LaneNB):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, trained by stochastic discriminative EM
@@ -333,8 +338,6 @@ class MultiLabelNB(LaneNB, LabelSets):
 
     loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or another as in
         `MultinomialNB`, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``.
-    step -- How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None:
-        0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
         Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 
@@ -346,7 +349,6 @@ class MultiLabelNB(LaneNB, LabelSets):
     """
 
     loss: Literal["hinge", "ncll"] | Loss = "hinge"
-    step: float | None = None
 
     spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
     _several = True
@@ -359,7 +361,7 @@ class MultiLabelNB(LaneNB, LabelSets):
     )
 
 
-class ManyClassNB(JointClassifier):
+class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, but for its table of all words and classes: kept are the counts that training
@@ -368,8 +370,6 @@ class ManyClassNB(JointClassifier):
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
     n_epochs -- Passes over the documents; "nll" needs one.
-    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
-        documents are counts that keep their length.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
         scores are divided by for probabilities; one more pass takes them in, the only one that is evaluated. With fewer
         than 20 whose class has other documents, the temperature is a guess, and a warning says so.
@@ -384,20 +384,9 @@ class ManyClassNB(JointClassifier):
 
     loss: Literal["hinge", "nll"] = "hinge"
     n_epochs: int = 3
-    step: float | None = None
     calibrate: bool = True
-    weighting: str = "auto"
-    norm: str | float | None = "auto"
-    min_df: int = 1
-    ngram_range: tuple[int, int] | None = None
-    alpha: str | float = "laplace"
-    step_decay: float = 1e-5
-    vectorizer: VectorizerSettings | None = None
-    evaluate_every: int = 0
 
     spec = Spec("sparse", "labels", "class", poor_score=True)
-    steps = "margin"
-    _weighed = weighed_counts
 
     def _check(self) -> None:
         if self.patience is not None and self.loss != "nll" and self.calibrate:
@@ -411,23 +400,21 @@ class ManyClassNB(JointClassifier):
         alpha, head = pseudo_count(self.alpha, source.n_features), many_classes.VeryManyClasses(n_classes)
         model = many_classes.SparseCounts(source.n_features, head, alpha, float(self.loss != "nll"))
         if self.loss == "nll":
-            learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
-            end = final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
-            return end._replace(warnings=p.unused_steps(self))
-        sizes, start = margin_start(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
-        learner, initial = (
-            SdEM(model, source.weight, rules.AddSteps(sizes), "hinge", seed=seed),
-            model.start(start.prior),
-        )
+            learner = SdEM(model, source.weight, rules.ClosedForm(complete=True), seed=seed)
+            plan = Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed)
+            return final_stage(trainer, learner, plan)
+        step, sizes, start = self._margin_start(source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
+        learner = SdEM(model, source.weight, rules.AddSteps(sizes), "hinge", seed=seed)
+        initial = model.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // defaults.SPARSE_ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
         share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < many_classes.FEWEST:
             return final_stage(trainer, learner, plan, initial)
         of_step = defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
-        guess = of_step * first_step(self, source, self.loss)
-        policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
-        result = policy.choose(iter([Candidate(replace(learner, temperature=guess), plan, initial)]))
+        guess = of_step * step
+        policy = holdout.HoldoutPolicy(trainer, source, share, every=self.n_epochs)
+        result = policy.choose(iter([holdout.Candidate(replace(learner, temperature=guess), plan, initial)]))
         if not result.known:
             message = "the temperature is a guess, %.3g: too few held-out documents are of classes with others"
             logging.getLogger(__name__).warning(message, guess)

@@ -2,7 +2,7 @@
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import cleandoc, get_annotations, isfunction, signature
 from numbers import Integral, Real
@@ -29,12 +29,12 @@ class Constraint(NamedTuple):
     only_with: tuple[str, str] | None = None  # another parameter, and the value without which this one means nothing
 
 
-def positional(default: Any) -> Any:
-    """Declare the default of a parameter that may be passed without its name."""
-    return field(default=default, kw_only=False)
+def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
+    is_sequence = isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1) == 1
+    return is_sequence and len(value) in (number or len(value) or 1,) and all(map(of_type(type_of_each).allows, value))
 
 
-TYPES = {
+TYPES: dict[str, Constraint | str] = {
     "None": Constraint("None", "None", lambda v: v is None),
     "bool": Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_)),
     "Loss": Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")),
@@ -44,19 +44,12 @@ TYPES = {
     "VectorizerSettings": Constraint(
         "VectorizerSettings", "a sdem_dist.text.VectorizerSettings", lambda v: isinstance(v, VectorizerSettings)
     ),
-}
-RANGES = {
     "int": "int in [1, inf)",
     "float": "float in [0, inf)",
     "p.Positive": "float in (0, inf)",
     "float | None": "float in (0, inf) | None",
 }
-"""What types mean that name no range."""
-
-
-def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
-    is_sequence = isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1) == 1
-    return is_sequence and len(value) in (number or len(value) or 1,) and all(map(of_type(type_of_each).allows, value))
+"""What types allow, or the ranges that they stand for."""
 
 
 def of_type(text: str) -> Constraint:
@@ -69,26 +62,28 @@ def of_type(text: str) -> Constraint:
     if condition:
         other, _, value = condition.partition("=")
         return of_type(text)._replace(only_with=(other, value))
-    text = RANGES.get(text, text)
-    if " | " in text:
-        kinds, words, checks, _ = zip(*map(of_type, text.split(" | ")), strict=True)
+    constraint = TYPES.get(text, text)
+    if isinstance(constraint, Constraint):
+        return constraint
+    if " | " in constraint:
+        kinds, words, checks, _ = zip(*map(of_type, constraint.split(" | ")), strict=True)
         return Constraint(" or ".join(kinds), " or ".join(words), lambda v: any(allows(v) for allows in checks))
     if literal := re.fullmatch(r"Literal(\[.*\])", text):
         choices = tuple(literal_eval(literal[1]))
         kind = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
         is_choice = lambda v: any(type(v) is type(a) and v == a for a in choices)  # noqa: E731
         return Constraint(f"{{{kind}}}", f"one of {choices}", is_choice)
-    if interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", text):
-        kind, bracket, *ends = interval.groups()
-        low, high = map(float, ends)
-        number: Any = Integral if kind == "int" else Real
+    if not (interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", constraint)):
+        return Constraint(text, text, lambda v: True)
+    kind, bracket, *ends = interval.groups()
+    low, high = map(float, ends)
+    number: Any = Integral if kind == "int" else Real
 
-        def allows(v: Any) -> bool:
-            inside = isinstance(v, number) and not isinstance(v, bool) and low <= v <= high and v < np.inf
-            return bool(inside and (v > low or bracket == "["))
+    def allows(v: Any) -> bool:
+        inside = isinstance(v, number) and not isinstance(v, bool) and low <= v <= high and v < np.inf
+        return bool(inside and (v > low or bracket == "["))
 
-        return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {text}", allows)
-    return TYPES.get(text, Constraint(text, text, lambda v: True))
+    return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {constraint}", allows)
 
 
 ENTRY = re.compile(r"^(\w+(?:,? \w+)*)(?: : (.*?))? --(?: (.*)|$)((?:\n .*)*)", re.MULTILINE)
@@ -99,14 +94,14 @@ def entries(text: str) -> dict[str, tuple[str, str]]:
     return {name: (cleandoc(first + rest), kind) for name, kind, first, rest in ENTRY.findall(cleandoc(text))}
 
 
-def numpydoc(sections: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
-    """Return sections of a docstring: meanings and types by name, by heading."""
-    sections_of = list[str]()
+def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
+    """Return a docstring: what a text says before its entries, and sections of meanings and types by name."""
+    parts = [ENTRY.split(text, maxsplit=1)[0].strip()]
     for title, described in sections.items():
-        heads = [(" : ".join(filter(None, (name, kind))), text) for name, (text, kind) in described.items()]
-        body = "\n".join(f"{head}\n{indent(text, '    ')}".rstrip() for head, text in heads)
-        sections_of += [f"{title}\n{'-' * len(title)}\n{body}"] if body else []
-    return "\n\n".join(sections_of)
+        heads = [(" : ".join(filter(None, (name, kind))), meaning) for name, (meaning, kind) in described.items()]
+        body = "\n".join(f"{head}\n{indent(meaning, '    ')}".rstrip() for head, meaning in heads)
+        parts += [f"{title}\n{'-' * len(title)}\n{body}"] if body else []
+    return "\n\n".join(parts)
 
 
 SHARED = entries(f"""
@@ -162,6 +157,10 @@ annealing : float in [1, inf) -- Deterministic annealing: the temperature of the
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
 
+POSITIONAL = ("n_components", "n_clusters", "estimator", "space")
+"""Parameters that may be passed without their names."""
+
+
 @dataclass_transform(eq_default=False)
 def declare(cls: Any) -> Any:
     """Make the constructor of a class with parameters, and its docstring in numpydoc's form; return the class.
@@ -173,29 +172,27 @@ def declare(cls: Any) -> Any:
     text, arrows, examples = cleandoc(vars(cls).get("__doc__") or "").partition(">>> ")
     cls._learned, inherited = entries(text), dict[str, Field[Any]]()
     references, _ = cls._learned.pop("References", ("", ""))
+    if arrows:
+        cls._examples = arrows + examples, cls.__name__
     for base in reversed(cls.__mro__):
         inherited |= getattr(base, "__dataclass_fields__", {})
     for name, annotation in get_annotations(cls).items():
         if name not in vars(cls) or str(annotation).startswith("ClassVar"):
             continue
-        default: Any = vars(cls)[name]
-        origin = default if isinstance(default, Field) else inherited.get(name)
-        of_base = origin.metadata if origin is not None else {}
-        meaning, allowed = cls._learned.pop(name, None) or tuple(of_base.values()) or SHARED.get(name, ("", ""))
+        described = inherited[name].metadata.values() if name in inherited else SHARED.get(name, ("", ""))
+        meaning, allowed = cls._learned.pop(name, described)
         if not isinstance(allowed, Constraint):
             allowed = of_type(allowed or getattr(annotation, "__name__", str(annotation)))
-        declared = field(kw_only=origin is None or bool(origin.kw_only), metadata={"meaning": meaning, "type": allowed})
-        declared.default = default.default if isinstance(default, Field) else default
+        declared = field(kw_only=name not in POSITIONAL, metadata={"meaning": meaning, "type": allowed})
+        if not isinstance(vars(cls)[name], Field):  # one says that there is no default
+            declared.default = vars(cls)[name]
         setattr(cls, name, declared)
     dataclass(eq=False, repr=False)(cls)
-    if arrows:
-        cls._examples = arrows + examples, cls.__name__
     of_name = {declared.name: declared for declared in fields(cls)}
-    names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base) if name in of_name)
     parameters, attributes = {}, dict[str, tuple[str, str]]()
+    names = dict.fromkeys(name for base in cls.__mro__ for name in get_annotations(base) if name in of_name)
     for name in sorted(names, key=lambda name: bool(of_name[name].kw_only)):
-        default = of_name[name].default
-        meaning, allowed = of_name[name].metadata.values()
+        default, (meaning, allowed) = of_name[name].default, of_name[name].metadata.values()
         shown = f'"{default}"' if isinstance(default, str) else default
         parameters[name] = meaning, allowed.kind + ("" if default is MISSING else f", default={shown}")
     for base in cls.__mro__:
@@ -207,8 +204,7 @@ def declare(cls: Any) -> Any:
     example, of_class = getattr(cls, "_examples", ("", "?"))
     sections = {"Parameters": parameters, "Attributes": attributes, "References": {references: ("", "")}}
     sections["Examples"] = {example.replace(of_class, cls.__name__): ("", "")}
-    text = f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}"
-    cls.__doc__ = indent(text, "    ").strip()
+    cls.__doc__ = indent(numpydoc(text, sections), "    ").strip()
     return cls
 
 
@@ -242,24 +238,22 @@ def document(of: _Documented) -> _Documented:
     none are those of `ARGUMENTS`, and what is returned is said by the annotation.
     """
     for name, method in {of.__name__: of}.items() if isfunction(of) else vars(of).items():
-        if isfunction(method) and not name.startswith("_") and "\n---" not in (method.__doc__ or "\n---"):
-            method.__doc__ = _with_sections(method, cleandoc(method.__doc__ or ""))
+        if not isfunction(method) or name.startswith("_") or "\n---" in (method.__doc__ or "\n---"):
+            continue
+        text, names = cleandoc(method.__doc__ or ""), [*signature(method).parameters]
+        returned = str(get_annotations(method).get("return")).removeprefix("np.")
+        predicts = "y" not in names and returned == "Any"  # lazily where rows are
+        described = {n: ARGUMENTS["collection" if n == "X" and predicts else n] for n in names if n in ARGUMENTS}
+        sections: dict[str, dict[str, tuple[str, str]]] = {"Parameters": {}, "Returns": {}, "Raises": {}}
+        described |= entries(text)
+        for entry in sorted(described, key=lambda entry: [*names, first := entry.split(",")[0]].index(first)):
+            title, _, rest = entry.partition(" ")
+            title, rest = (title, rest) if title in sections else ("Parameters", entry)
+            sections[title][rest] = described[entry]
+        if not sections["Returns"] and returned != "None":
+            sections["Returns"][""] = "", {"Any": "ndarray or Dask collection", "Self": "self"}.get(returned, returned)
+        method.__doc__ = numpydoc(text, sections).rstrip() + "\n"
     return of
-
-
-def _with_sections(method: Callable[..., object], text: str) -> str:
-    names, returned = [*signature(method).parameters], str(get_annotations(method).get("return")).removeprefix("np.")
-    predicts = "y" not in names and returned == "Any"  # lazily where rows are
-    described = {n: ARGUMENTS["collection" if n == "X" and predicts else n] for n in names if n in ARGUMENTS}
-    sections: dict[str, dict[str, tuple[str, str]]] = {"Parameters": {}, "Returns": {}, "Raises": {}}
-    described |= entries(text)
-    for name in sorted(described, key=lambda name: [*names, first := name.split(",")[0]].index(first)):
-        title, _, rest = name.partition(" ")
-        title, rest = (title, rest) if title in sections else ("Parameters", name)
-        sections[title][rest] = described[name]
-    if not sections["Returns"] and returned != "None":
-        sections["Returns"][""] = "", {"Any": "ndarray or Dask collection", "Self": "self"}.get(returned, returned)
-    return f"{ENTRY.split(text, maxsplit=1)[0].strip()}\n\n{numpydoc(sections)}".rstrip() + "\n"
 
 
 def check(estimator: object) -> None:
@@ -271,14 +265,3 @@ def check(estimator: object) -> None:
         other, needed = allowed.only_with or ("", "")
         if other and value != declared.default and getattr(estimator, other) != needed:
             raise ValueError(f"{name} is for {other}={needed!r}: leave it at {declared.default!r}")
-
-
-OF_STEPS = ("n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction")
-"""Parameters that mean nothing where a loss is fitted in closed form."""
-
-
-def unused_steps(estimator: object, names: Collection[str] = OF_STEPS) -> tuple[str, ...]:
-    """Return a warning where parameters of steps were set, and the NLL is minimised without such steps."""
-    values = [(declared, getattr(estimator, declared.name)) for declared in fields(estimator)]  # type: ignore[arg-type]
-    changed = [f"{d.name}={value!r}" for d, value in values if d.name in names and value != d.default]
-    return (f"loss='nll' has no use for {', '.join(changed)}",) if changed else ()

@@ -56,10 +56,11 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by for probabilities."""
-        return float(getattr(self.learner_, "temperature", 1.0))
+    temperature_ = p.fitted(
+        lambda m: float(getattr(m.learner_, "temperature", 1.0)),
+        "What scores are divided by for probabilities.",
+        "float",
+    )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -174,6 +175,13 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return explaining.of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
         return explaining.of_classes(rows, pairs, log_prior, self.learner_.head.component_class, self.temperature_)
 
+    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first; none or several where it may have."""
+        rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
+        orders = np.argsort(-rows, axis=1, kind="stable").tolist()
+        likely = rows >= (self.thresholds_ if self.several_labels else rows.max(axis=1, keepdims=True))
+        return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
+
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents that have a label; of several all must be right."""
         if isinstance(X, Corpus) or y is None or self.several_labels:
@@ -186,17 +194,6 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(accuracy_score(labels[labelled], np.asarray(self.predict(X))[labelled], sample_weight=weights))
-
-
-class LabelSets(EngineClassifier):
-    """What classifiers answer whose documents may have several labels."""
-
-    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first, where it may have several."""
-        rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
-        orders = np.argsort(-rows, axis=1, kind="stable").tolist()
-        likely = rows >= self.thresholds_
-        return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
 
 class JointClassifier(EngineClassifier):

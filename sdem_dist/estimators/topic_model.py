@@ -15,7 +15,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineRegressor, LabelSets, WithTopics
+from sdem_dist.estimators.predictions import EngineClassifier, EngineRegressor, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.running import over_blocks, over_corpus
@@ -57,7 +57,7 @@ class TopicModel(WithTopics):
     topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
     """
 
-    n_components: int = p.positional(20)
+    n_components: int = 20
     alpha: object = 1.001
     beta: float = 1.0
     n_layers: int = 10
@@ -222,7 +222,7 @@ class SupervisedTopics(TopicModel):
     words_weight: Literal["auto"] | float = 0.0
 
 
-class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
+class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:

@@ -278,8 +278,8 @@ class LazyParameters:
 
     owner = ""  # the model's file, which errors of its text settings name; empty for one that was trained here
 
-    def __init__(self, learner: Any, state: Any, trained: LazyParameters | None = None) -> None:
-        self._learner, self._state, self.trained = learner, state, trained  # `trained`: what `with_prior` began with
+    def __init__(self, learner: Any, state: Any) -> None:
+        self._learner, self._state = learner, state
         self._value, self._cache = cast(Any, None), dict[str, tuple[tuple[object, ...], Any]]()
 
     def __getstate__(self) -> dict[str, object]:
@@ -301,8 +301,3 @@ class LazyParameters:
                 if self._value is None:
                     self._value = self._learner.parameters(self._state)
         return self._value
-
-    def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
-        other = LazyParameters(None, None, trained := self.trained or self)
-        other._value = trained.value._replace(log_prior=log_prior)
-        return other

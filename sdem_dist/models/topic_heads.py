@@ -157,6 +157,7 @@ class SigmoidLabels(TopicHead):
     thresholds: tuple[float, ...] = ()  # the probability from which on a document gets each label; empty: 0.5
     kind = kernel.LABELS
     learns = "targets"
+    exclusive = False
 
     def __post_init__(self) -> None:
         if len(self.thresholds) not in (0, self.n_classes):

@@ -116,8 +116,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     References -- Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
     """
 
-    estimator: EngineEstimator = field(kw_only=False)
-    space: Space | None = p.positional(None)
+    estimator: EngineEstimator = field()
+    space: Space | None = None
     cv: Any = 5
     metric: Metric | None = None
     n_trials: int | None = 17

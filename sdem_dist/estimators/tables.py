@@ -1,14 +1,13 @@
-"""Naive Bayes of tables, whose columns are normal, values 0 and 1, categories, counts, or of different kinds."""
+"""Models of tables: naive Bayes whose columns are normal, values 0 and 1, categories or counts, and regression."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.linalg import solve
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
@@ -17,11 +16,11 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import JointClassifier, WithDensity
-from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
+from sdem_dist.estimators.predictions import EngineRegressor, JointClassifier, WithDensity
+from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, GaussianFull, Poisson
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.plans import fixed_log_prior, weights_of_classes
-from sdem_dist.inputs.source import Source
+from sdem_dist.fitting.running import over_corpus
+from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.learners import starts
@@ -29,11 +28,16 @@ from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, ColumnSummary
-from sdem_dist.losses import Loss, Nll, named
-from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.losses import Loss, Ncll, named
+from sdem_dist.models import regression
+from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
+from sdem_dist.reports.explaining import Parts, of_regression
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class FeatureNB(WithDensity, JointClassifier):
@@ -71,10 +75,11 @@ class FeatureNB(WithDensity, JointClassifier):
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _kind = "gaussian"  # of all columns
+    _unused_by_nll = "n_epochs", "step_decay", "merge"
     _saved: ClassVar = {"class_count": "classes_"}
 
-    def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
-        return [(self._kind, list(range(n_columns)))]
+    def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
+        return {self._kind: list(range(n_columns))}
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
@@ -82,13 +87,8 @@ class FeatureNB(WithDensity, JointClassifier):
         alpha, threshold = pseudo_count(params.get("alpha", 0.0), 0), params.get("binarize")
         bernoulli = Bernoulli(alpha, None if threshold is None else float(threshold))
         families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
-        columns_of: dict[str | Family, list[int]] = {}
-        for kind, columns in self._kinds_of(len(summary.n)):
-            if isinstance(kind, Family) and kind.width != len(columns):
-                raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
-            columns_of.setdefault(kind, []).extend(columns)
-        for kind, listed in columns_of.items():
-            positions, units = np.array(listed), tuple[tuple[float, ...], ...]()
+        for kind, columns in self._kinds_of(len(summary.n)).items():
+            positions = np.array(columns)
             if kind == "gaussian":
                 added = params["var_smoothing"] * summary.variance[positions].max()
                 prior, literal = 0.0 if generative else params["prior"], self.step == "paper"
@@ -97,44 +97,42 @@ class FeatureNB(WithDensity, JointClassifier):
             elif kind == "categorical":
                 blocks += starts.categorical_blocks(summary, positions, alpha, params.get("min_categories"))
             else:
-                family = kind if isinstance(kind, Family) else families[kind]
-                if isinstance(kind, Family) and kind.standardised:
+                family, units = families[kind] if isinstance(kind, str) else kind, tuple[tuple[float, ...], ...]()
+                if family.standardised:
                     starts.refuse_beyond_squares(summary, positions)
                     units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
-                blocks.append(Block(family, tuple(listed), *units))
+                blocks.append(Block(family, tuple(columns), *units))
         return tuple(blocks)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        name = type(self).__name__
-        for kind, columns in self._kinds_of(X.shape[1]):
+        for kind, columns in self._kinds_of(X.shape[1]).items():
+            name, values = type(self).__name__, X[:, columns]
             if kind == "categorical":
-                starts.refuse_other_than_categories(name, X[:, columns])
+                starts.refuse_other_than_categories(name, values)
             elif kind == "poisson":
-                starts.refuse(X[:, columns], X[:, columns] < 0, "Negative values", name, "counts are 0 or more")
+                starts.refuse(values, values < 0, "Negative values", name, "counts are 0 or more")
         return X
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
-            raise ValueError(
-                "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's way"
-            )
+            raise ValueError("step='paper' is a step per document: it needs merge='mean', with n_lanes=1 the paper's")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            advice = "leave step at 'safe' and batch_size at None, or take Nll() of sdem_dist.losses for the loss"
-            raise ValueError(f"loss='nll' is fitted in closed form, without steps: {advice}")
+            raise ValueError(
+                "loss='nll' has a closed form: leave step at 'safe' and batch_size at None, or take losses.Nll()"
+            )
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
         self.class_count_ = np.asarray(source.class_counts)
-        if not isinstance(source.corpus, Corpus):
-            return
-        categories = numbering(source.corpus.header.vectorizer)
-        if categories and not isinstance(self, MixedNB):
-            problem = f"{source.name} was written from a table with columns of text, categories or booleans"
-            raise CorpusError(f"{problem}: MixedNB takes such corpora, {type(self).__name__} does not")
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if categories is not None and source.vocabulary is not None:
-            self.feature_names_in_ = np.array(source.vocabulary, object)
-        self.categories_ = categories or {}
+        if isinstance(source.corpus, Corpus):
+            categories = numbering(source.corpus.header.vectorizer)
+            if categories and not isinstance(self, MixedNB):
+                problem = f"{source.name} was written from a table with columns of text, categories or booleans"
+                raise CorpusError(f"{problem}: MixedNB takes such corpora, {type(self).__name__} does not")
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            if categories is not None and source.vocabulary is not None:
+                self.feature_names_in_ = np.array(source.vocabulary, object)
+            self.categories_ = categories or {}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
@@ -143,21 +141,16 @@ class FeatureNB(WithDensity, JointClassifier):
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
-        weights, share = weights_of_classes(self, source), float(self.unlabelled_weight)
-        log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
-
-        def model_of(*, generative: bool) -> FeatureClasses:
-            variables = FeatureModel(self._blocks(summary, generative))
-            return FeatureClasses(variables, Classes(n_classes), log_prior)
-
+        weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
+        log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        model = FeatureClasses(FeatureModel(self._blocks(summary, True)), Classes(n_classes), log_prior)
         rule: Any = ClosedForm(complete=True)
-        generative = SdEM(model_of(generative=True), source.weight, rule, class_weight=weights, unlabelled_weight=share)
+        generative = SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
         if self.loss == "nll" and not summary.n_unlabelled:
-            end = final_stage(trainer, generative, once)
-            return end if self.unlabelled is not None else end._replace(warnings=p.unused_steps(self))
+            return final_stage(trainer, generative, once)
         initial = None
         if self.step == "safe":
-            initial = generative.model.inside(trainer.run(Stage("generative fit", generative, once)).state)
+            initial = model.inside(trainer.run(Stage("generative fit", generative, once)).state)
         # Rounds are whole epochs unless ``merge="sum"`` has a `batch_size`.
         plan = Plan(n, self.n_epochs, 1, self.n_lanes or plans.lanes_of(n, defaults.MEAN_LANE_ROWS), seed)
         if self.merge == "sum":
@@ -165,8 +158,8 @@ class FeatureNB(WithDensity, JointClassifier):
         batch = self.batch_size or (1 if self.step == "paper" else defaults.MEAN_BATCH)
         common = self.merge == "mean", batch, float(self.step_decay)
         rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=plan.n_rounds == 1)
-        loss, model = named(self.loss), model_of(generative=False)
-        learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
+        model = replace(model, variables=FeatureModel(self._blocks(summary, False)))
+        learner = SdEM(model, source.weight, rule, named(self.loss), weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
             problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
@@ -180,40 +173,14 @@ class FeatureNB(WithDensity, JointClassifier):
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
-    def with_class_prior(self, class_prior: object) -> Self:
-        """Return a copy of the fitted model for a population with other shares of the classes.
-
-        For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old``, where old is a
-        class's share of the training documents, class weights included. The copy has no thresholds of `calibrate_sets`.
-
-        Raises ValueError -- A class that has no training documents is given a share.
-        """
-        shares = np.asarray(fixed_log_prior(np.asarray(class_prior, np.float64), True, len(self.classes_)))
-        old = self.class_count_ * np.asarray(self.learner_.class_weight or 1.0)
-        if ((old == 0) & np.isfinite(shares)).any():
-            raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
-        if self.loss not in ("nll", Nll()):
-            trained = (self._lazy_parameters.trained or self._lazy_parameters).value
-            shares = trained.log_prior + shares - np.log(np.maximum(old, 1e-300))
-        new = copy.copy(self)
-        new.__dict__.pop("set_scores_", None)
-        new._lazy_parameters = self._lazy_parameters.with_prior(shares - logsumexp(shares))
-        return new
-
     def extra(self) -> dict[str, object]:
-        """Return the counts of the classes, the categories of columns, and a class prior of `with_class_prior`."""
+        """Return the counts of the classes, and the categories of columns."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        prior = {} if self._lazy_parameters.trained is None else {"log_prior": self._parameters.log_prior}
-        return {**super().extra(), "categories": categories, **prior}
+        return {**super().extra(), "categories": categories}
 
     def take_extra(self, extra: Extra) -> None:
         super().take_extra(extra)
         self.categories_ = {int(i): np.array(c) for i, c in extra["categories"].items()}
-        if "log_prior" in extra:
-            log_prior = np.array(extra["log_prior"], np.float64)
-            if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():
-                raise ValueError("the class prior does not match the classes")
-            self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
 
 
 class GaussianNB(FeatureNB):
@@ -272,10 +239,10 @@ class CategoricalNB(FeatureNB):
     @property
     def n_categories_(self) -> np.ndarray:
         """Categories of each column, shape (n_features,), int64."""
-        of_column = {
-            c: block.family.n_categories for block in self.learner_.model.variables.blocks for c in block.columns
-        }
-        return np.array([of_column[column] for column in range(self.n_features_in_)])
+        sizes = np.zeros(self.n_features_in_, np.int64)
+        for block in self.learner_.model.variables.blocks:
+            sizes[list(block.columns)] = block.family.n_categories
+        return sizes
 
     @property
     def feature_log_prob_(self) -> list[np.ndarray]:
@@ -334,20 +301,20 @@ class MixedNB(FeatureNB):
         if isinstance(source.corpus, Corpus):
             theirs = numbering(source.corpus.header.vectorizer) or {}
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
-                advice = (
-                    "write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on, writes it as needed"
-                )
+                advice = "write_corpus(vectorizer=corpus.header.vectorizer), of the one trained on, writes it as needed"
                 raise CorpusError(f"{source.name} numbers its categories in another way than the model: {advice}")
 
-    def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
+    def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
         names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
         texts: dict[Any, np.ndarray] = getattr(self, "categories_", {})
-        kinds: list[tuple[str | Family, list[int]]] = []
+        kinds, all_named = dict[str | Family, list[int]](), list[int]()
         for key, kind in (self.kinds or {}).items():
             named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
             if not isinstance(kind, Family) and kind not in named_kinds:
                 raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
             columns = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
+            if isinstance(kind, Family) and kind.width != len(columns):
+                raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
@@ -356,8 +323,131 @@ class MixedNB(FeatureNB):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
                     problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), and {kind!r} is for numbers"
                     raise ValueError(f"{problem}: leave it out, or turn it into numbers or booleans")
-            kinds.append((kind, [int(c or 0) for c in columns]))
-        named = [c for _, columns in kinds for c in columns]
-        if len(set(named)) < len(named):
+            kinds.setdefault(kind, []).extend(map(int, columns))
+            all_named += columns
+        if len(set(all_named)) < len(all_named):
             raise ValueError("kinds: a column is named twice")
-        return kinds + [("categorical" if c in texts else "gaussian", [c]) for c in range(n_columns) if c not in named]
+        for c in sorted(set(range(n_columns)).difference(all_named)):
+            kinds.setdefault("categorical" if c in texts else "gaussian", []).append(c)
+        return kinds
+
+
+class GaussianRegressor(EngineRegressor):
+    """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
+
+    In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
+    summed out in training too.
+
+    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
+        runs EM, and "ncll" goes on from there down the conditional loss.
+    alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
+        "evidence" takes that under which the targets are most probable (empirical Bayes), with a unit for each feature
+        or one for all. It costs one more pass, or 10 with features missing.
+    n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
+    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardised columns, in the last stage.
+
+    >>> import numpy as np
+    >>> from sdem_dist import GaussianRegressor
+    >>> model = GaussianRegressor().fit([[1, 2], [2, 1], [3, 4], [4, 3], [5, 6]], [3, 3, 7, 7, 11])
+    >>> model.predict([[6.0, 5.0], [6.0, np.nan]]).round().tolist()
+    [11.0, 12.0]
+    """
+
+    loss: Literal["nll", "ncll"] = "nll"
+    alpha: Literal["evidence"] | float = "evidence"
+    n_epochs: int = 30
+    n_lanes: int | None = None
+
+    spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
+    _monitor = p.fitted("loss", "", "str")
+
+    def _check_columns(self, source: Source) -> None:
+        """Take a corpus with a column for the target, as in training, or without one."""
+        theirs, ours = source.vocabulary, self.vocabulary_
+        names_differ = theirs is not None and ours is not None and theirs != ours[:-1]
+        if source.n_features == self._n_columns:
+            super()._check_columns(source)
+        elif source.n_features != self.n_features_in_ or names_differ:
+            problem = f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}"
+            raise CorpusError(f"{problem}, with or without a target after them")
+
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
+        n, d, seed = source.n_documents, source.n_features, seed_of(self.random_state)
+        once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
+        summary = trainer.run(Stage("columns", Columns(d, weighted=True), once)).state
+        gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
+        starts.refuse_beyond_squares(summary, np.arange(d), target=d - 1)
+
+        def em(scale: np.ndarray, alpha: float) -> SdEM[regression.JointGaussian]:
+            # Columns that determine each other have a covariance without an inverse: a little prior keeps it regular.
+            family = GaussianFull(d, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
+            block = Block(family, tuple(range(d)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
+            return SdEM(regression.JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
+
+        alpha, scale = self.alpha, summary.scale
+        if isinstance(alpha, str):  # that under which targets are most probable, with a unit a feature or one for all
+            pilot = em(scale, 1.0 if gaps else 0.0)
+            few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
+            mu = trainer.run(Stage("prior", pilot, few)).state.mu[0]
+            products, one, priors = pilot.model.products(mu, source.weight), scale.copy(), []
+            one[:-1] = np.sqrt(summary.variance[:-1].mean()) or 1.0
+            for units in (scale, one):
+                factor = scale / units
+                priors.append((regression.largest_evidence(products * factor * factor[:, None], source.weight), units))
+            best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
+            alpha = best.penalty
+        joint, plan = em(scale, float(alpha)), replace(once, n_epochs=self.n_epochs)
+        if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
+            return final_stage(trainer, joint, plan if gaps else once)
+        state = trainer.run(Stage("EM", joint, plan)).state
+        learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
+        return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
+
+    @property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of features and target."""
+        block = self.learner_.model.variables.blocks[0]
+        mean, covariance = self.learner_.model.family.to_moments(self.state_.best[1][0])
+        scale = np.asarray(block.scale)
+        return np.asarray(block.location) + scale * mean, covariance * scale[:, None] * scale
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """What a unit of each feature adds, shape (n_features,)."""
+        covariance = self._moments[1]
+        return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
+
+    intercept_ = p.fitted(
+        lambda m: float(m._moments[0] @ np.append(-m.coef_, 1.0)), "The target where all features are 0.", "float"
+    )
+    variance_ = p.fitted(
+        lambda m: float(m._moments[1][-1] @ np.append(-m.coef_, 1.0)), "Variance of the target, given all.", "float"
+    )
+    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
+
+    def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
+        """Return the mean of the target given the features that are known, shape (n_samples,).
+
+        X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
+            have the target as its last column, which is passed over.
+        return_std : bool, default=False -- Return the standard deviations of new targets too. They grow with what is
+            missing in a row, far from the training rows, and where columns are many.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
+        """
+        block = self.learner_.model.variables.blocks[0]
+        location, scale = np.asarray(block.location), np.asarray(block.scale)
+        learned = self.learner_.model.family, self.state_.best[1][0]
+
+        def predicted(rows: object) -> np.ndarray:
+            standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
+            mean, variance = regression.predicted_target(*learned, standardised, self.learner_.n_documents)
+            return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
+
+        means, deviations = over_corpus(self, X, predicted, client).T
+        return (means, deviations) if return_std else means
+
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
+        means, covariance = self._moments
+        result = list(of_regression(means, covariance, table_of(self, documents)))
+        return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result
