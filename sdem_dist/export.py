@@ -34,13 +34,13 @@ PADDING = "#"  # no word: fills the rows of texts that are shorter than others
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
-    """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
+    """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
 
     But scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables take.
 
-    `from_counts`: leave out the step from text to counts.
-    Raises ModelError: the model is not in `EXPRESSIBLE`, a class without documents has no logarithm of its probability,
-    or scikit-learn cannot count texts as the model does.
+    from_counts : bool, default=False -- Leave out the step from text to counts.
+    Raises ModelError -- The model is not in `EXPRESSIBLE`, a class without documents has no logarithm of its
+        probability, or scikit-learn cannot count texts as the model does.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression

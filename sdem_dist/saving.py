@@ -56,7 +56,11 @@ def check_destination(path: str | Path) -> None:
 
 
 def save_model(estimator: Estimator, path: str | Path) -> None:
-    """Write a fitted estimator as one file, atomically; an earlier model there is replaced."""
+    """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
+
+    path : str or Path -- A model of that name is replaced.
+    Raises ModelError -- The file cannot be written, or is there and no model.
+    """
     check_destination(path)
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     if estimator.vocabulary_ is not None:

@@ -16,19 +16,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist import export
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.export import to_sklearn
 from sdem_dist.fitting import running
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.naive_bayes import joint_scores
-from sdem_dist.reports.report import Report
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model
 from sdem_dist.text.texts import texts_of_strings
@@ -36,7 +35,6 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
-    from sklearn.pipeline import Pipeline
 
 
 @dataclass_transform(eq_default=False)
@@ -118,11 +116,7 @@ class EngineEstimator(Estimator):
         """
         p.check(self)
         self._check()
-        if (
-            getattr(self, "loss", "") == "nll"
-            and self.unlabelled is None
-            and getattr(self, "steps", "margin") == "margin"
-        ):
+        if getattr(self, "loss", "") == "nll" and self.unlabelled is None:
             values = [(f, getattr(self, f.name)) for f in fields(self) if f.name in self._unused_by_nll]  # type: ignore[arg-type]
             if changed := ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default):
                 warnings.warn(f"loss='nll' has no use for {changed}", stacklevel=2)
@@ -216,31 +210,9 @@ class EngineEstimator(Estimator):
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
-    def report(self, X: object, y: object = None) -> Report:
-        """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
-
-        Returns : ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport -- See
-            `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
-        """
-        return report_of(self, X, y)
-
-    def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
-
-        path : str or Path -- A model of that name is replaced.
-        Raises ModelError -- The file cannot be written, or is there and no model.
-        """
-        check_is_fitted(self)
-        save_model(self, path)
-
-    def to_sklearn(self, *, from_counts: bool = False) -> Pipeline:
-        """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
-
-        from_counts : bool, default=False -- Leave out the step from text to counts.
-        Raises ModelError -- scikit-learn cannot express the model.
-        """
-        check_is_fitted(self)
-        return to_sklearn(self, from_counts=from_counts)
+    report = report_of
+    save = save_model
+    to_sklearn = export.to_sklearn
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts, a sequence of str, as the matrix of shape (n_samples, n_features) that the model takes.

@@ -63,9 +63,7 @@ class WordNB(EngineClassifier):
     def _weighed(self, source: Source) -> Source:
         """Return documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
         if self.alpha == 0 and self.loss != "nll":
-            raise ValueError(
-                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
-            )
+            raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu inside of S")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
@@ -244,10 +242,8 @@ class MultinomialNB(LaneNB):
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
     sample = WithDensity.sample
-    predict_joint_log_proba, class_log_prior_ = (
-        JointClassifier.predict_joint_log_proba,
-        JointClassifier.class_log_prior_,
-    )
+    predict_joint_log_proba = JointClassifier.predict_joint_log_proba
+    class_log_prior_ = JointClassifier.class_log_prior_
 
     def _check(self) -> None:
         if self.loss == "nll" and self.steps == "paper":
@@ -390,9 +386,7 @@ class ManyClassNB(WordNB, JointClassifier):
 
     def _check(self) -> None:
         if self.patience is not None and self.loss != "nll" and self.calibrate:
-            raise ValueError(
-                "patience needs calibrate=False: otherwise only a last pass over all documents is evaluated"
-            )
+            raise ValueError("patience needs calibrate=False: else only a last pass over all documents is evaluated")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage that finds the temperature, and the one that takes all documents in."""

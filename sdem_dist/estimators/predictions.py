@@ -26,7 +26,7 @@ from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.reports import explaining
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
-from sdem_dist.reports.top_words import Topics, topics_of
+from sdem_dist.reports.top_words import topics_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,11 +56,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(
-        lambda m: float(getattr(m.learner_, "temperature", 1.0)),
-        "What scores are divided by for probabilities.",
-        "float",
-    )
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "What scores are divided by.", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -104,9 +100,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             raise ModelError("sets of classes are for documents of one label; predict gives several where these have")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = (
-                "the model was trained on these documents: sets of new ones will hold the right class less often than"
-            )
+            problem = "the model was trained on these documents: sets of new ones hold the right class less often than"
             advice = "take documents that had no part in it, such as what sdem ingest --held-out puts aside"
             warnings.warn(f"{problem} their coverage says; {advice}", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
@@ -212,17 +206,7 @@ class EngineRegressor(sklearn_base.RegressorMixin, EngineEstimator):
     _number_parts: ClassVar[Any]
     """Takes documents and a target; returns predictions, the mean of training, and what words or features add to it."""
 
-    def explain(self, X: object, target: int = 0) -> Explanations:
-        """Return why each document or row got its number: what its words or known features add to the mean of training.
-
-        The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its
-        coefficient in the regression on the features that the row has. Words count through topics.
-
-        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
-        target : int, default=0 -- Which of several targets, from 0.
-        Returns : Explanations -- A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
-        """
-        return explaining.number_explanations(self, X, target)
+    explain = explaining.number_explanations
 
 
 class WithDensity(EngineEstimator):
@@ -280,13 +264,8 @@ class Transforming(sklearn_base.ClassNamePrefixFeaturesOutMixin, sklearn_base.Tr
 class WithTopics(Transforming):
     """Topics that can be looked at."""
 
+    topics = topics_of
+
     def _topic_labels(self) -> list[object]:
         """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
         return [None] * self._n_features_out
-
-    def topics(self, n_words: int = 10) -> Topics:
-        """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
-
-        n_words : int, default=10 -- Of each topic.
-        """
-        return topics_of(self, self._topic_labels(), n_words)

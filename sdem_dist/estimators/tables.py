@@ -118,7 +118,7 @@ class FeatureNB(WithDensity, JointClassifier):
             raise ValueError("step='paper' is a step per document: it needs merge='mean', with n_lanes=1 the paper's")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError(
-                "loss='nll' has a closed form: leave step at 'safe' and batch_size at None, or take losses.Nll()"
+                "loss='nll' has a closed form: leave step='safe' and batch_size=None, or take losses.Nll()"
             )
 
     def _describe(self, source: Source) -> None:

@@ -90,7 +90,15 @@ def explanations(
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
-    """Return why each document got its number; see ``explain`` of the regressors."""
+    """Return why each document or row got its number: what its words or known features add to the mean of training.
+
+    The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its
+    coefficient in the regression on the features that the row has. Words count through topics.
+
+    X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
+    target : int, default=0 -- Which of several targets, from 0.
+    Returns : Explanations -- A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
+    """
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:

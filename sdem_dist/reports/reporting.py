@@ -35,11 +35,11 @@ GATHERED = 50 * BLOCK  # errors that one pass over a corpus brings together
 
 
 def report_of(estimator: Any, X: object, y: object = None) -> Report:
-    """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
+    """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
 
-    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus.
-    `y`: array-like of shape (n_samples,): None with a corpus, which has its own; of clusters and topics it may miss.
-    Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
+    Returns : ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport -- See
+        `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
+    Raises ValueError, CorpusError -- Documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
     raw: Any = text_column(X) if estimator._layout == "sparse" else X

@@ -75,8 +75,11 @@ class Topics(list[Topic]):
         return Table(("topic", "most probable", "most distinctive", "share"), rows, left=range(3)).html()
 
 
-def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
-    """Return the topics of a fitted model; `labels` are of topics that no class owns."""
+def topics_of(estimator: Any, n_words: int = 10) -> Topics:
+    """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
+
+    n_words : int, default=10 -- Of each topic.
+    """
     p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
@@ -90,7 +93,7 @@ def topics_of(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
             rows += [(label, z, shares[k, z], p[k, z], others) for z in range(n_topics)]
     else:
         others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
-        rows += zip(labels, range(len(p)), estimator.topic_shares_, p, others, strict=True)
+        rows += zip(estimator._topic_labels(), range(len(p)), estimator.topic_shares_, p, others, strict=True)
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
     topics = Topics()
     for label, number, share, probable, p_others in rows:
