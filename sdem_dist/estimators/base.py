@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist import export
 from sdem_dist.corpus import Corpus
@@ -116,10 +115,6 @@ class EngineEstimator(Estimator):
         """
         p.check(self)
         self._check()
-        if getattr(self, "loss", "") == "nll" and self.unlabelled is None:
-            values = [(f, getattr(self, f.name)) for f in fields(self) if f.name in self._unused_by_nll]  # type: ignore[arg-type]
-            if changed := ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default):
-                warnings.warn(f"loss='nll' has no use for {changed}", stacklevel=2)
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:
@@ -144,6 +139,10 @@ class EngineEstimator(Estimator):
                 self.labels_ = np.asarray(self.predict(X))  # type: ignore[attr-defined]
             for message in end.warnings:
                 warnings.warn(message, stacklevel=2)
+        if getattr(self, "loss", "") == "nll" and self.unlabelled is None:
+            values = [(f, getattr(self, f.name)) for f in fields(self) if f.name in self._unused_by_nll]  # type: ignore[arg-type]
+            if changed := ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default):
+                warnings.warn(f"loss='nll' has no use for {changed}", stacklevel=2)
         return self
 
     def _look_at(self, X: object) -> None:
@@ -206,7 +205,6 @@ class EngineEstimator(Estimator):
 
         Returns : dict of str to float -- Of clusters purity, NMI and ARI, too, where labels are known.
         """
-        check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 

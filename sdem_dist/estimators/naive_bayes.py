@@ -118,7 +118,6 @@ class LaneNB(WordNB):
 
     @property
     def holds_out(self) -> bool:
-        """Whether training holds out documents of its own, by which it may stop."""
         return self.loss != "nll" and self.validation_fraction > 0
 
     def _held_out(self, source: Source) -> tuple[float, bool]:

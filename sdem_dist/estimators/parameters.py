@@ -113,14 +113,12 @@ random_state : int, RandomState instance or None -- Seed of every random choice,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False takes a uniform one.
 class_weight : dict, "balanced" or None -- Weights of the classes; relative but for loss='nll'.
-vectorizer -- How raw text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: words, in lower case, as
-    scikit-learn's ``CountVectorizer`` has them.
+vectorizer -- How text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: as scikit-learn's CountVectorizer.
 unlabelled : label -- That of documents whose class is hidden, such as -1. Once set, None and NaN are such labels, too.
 unlabelled_weight -- Weight of each of them; they count through ``-ln p(x)``.
 n_epochs -- Passes over the documents.
 n_lanes -- Lanes of a round. None: by the number of documents, never by the cluster.
-rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean"; the first epoch has some short ones
-    besides. None: 4, with one lane 1.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first one. None: 4, with one lane 1.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM side by side, and what they learned is merged. "sum": a round
     is one step, with the statistics of all its documents at one theta.
 batch_size : int | None with merge=sum -- Documents of a round for ``merge="sum"``. None: 128.
@@ -144,8 +142,7 @@ validation_fraction : float in [0, 0.5] -- Share of the documents that is held o
     under 200 would be held out, `MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give the
     temperature. 0: nothing is held out.
 calibrate -- Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.
-n_blocks -- Parts of the vocabulary that are merged apart. None: one for each 256 MiB. With several lanes the number of
-    parts changes the model a little.
+n_blocks -- Parts of the vocabulary that are merged apart, which changes several lanes a little. None: one a 256 MiB.
 em : Literal{list(FORMS)} -- How components are assigned. "soft": by their posterior, exact EM. "hard": to the most
     probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step goes only
     part of the way. "online": mini-batches, stepwise EM. "variational": parameters have posteriors too.

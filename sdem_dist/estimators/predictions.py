@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-FAR = -float(np.log(np.finfo(float).eps))
-"""Log-odds beyond which a probability is 1 in float64: from there on decision functions grow logarithmically."""
-
-
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     """What classifiers answer; they define how documents are scored.
 
@@ -133,6 +129,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         of each, over its temperature.
         """
         two = len(self.classes_) == 2 and not self.several_labels
+        far = -np.log(np.finfo(float).eps)  # from there on a probability is 1 in float64
 
         def decisions(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
@@ -140,8 +137,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
                 return scores
             scores = possible(scores)
             odds = scores[:, 1:] - scores[:, :1] if two else np.asarray(log_softmax(scores, axis=1))
-            beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - FAR, 0.0)
-            return np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), odds), odds)
+            beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - far, 0.0)
+            return np.where(beyond > 0, np.copysign(far + np.log1p(beyond), odds), odds)
 
         scores = over_blocks(self, X, decisions, 1 if two else len(self.classes_), client)
         return scores[:, 0] if two else scores
@@ -173,7 +170,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         """Return the labels of each document by name, the most probable first; none or several where it may have."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()
-        likely = rows >= (self.thresholds_ if self.several_labels else rows.max(axis=1, keepdims=True))
+        best = np.arange(len(names)) == rows.argmax(axis=1)[:, None]
+        likely = rows >= self.thresholds_ if self.several_labels else best
         return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
@@ -198,15 +196,6 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), in nats; of counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
-
-
-class EngineRegressor(sklearn_base.RegressorMixin, EngineEstimator):
-    """What regressors answer."""
-
-    _number_parts: ClassVar[Any]
-    """Takes documents and a target; returns predictions, the mean of training, and what words or features add to it."""
-
-    explain = explaining.number_explanations
 
 
 class WithDensity(EngineEstimator):

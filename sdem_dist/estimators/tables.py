@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
@@ -16,7 +17,8 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineRegressor, JointClassifier, WithDensity
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.predictions import JointClassifier, WithDensity
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, GaussianFull, Poisson
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import over_corpus
@@ -34,7 +36,7 @@ from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
-from sdem_dist.reports.explaining import Parts, of_regression
+from sdem_dist.reports.explaining import Parts, number_explanations, of_regression
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -139,8 +141,8 @@ class FeatureNB(WithDensity, JointClassifier):
         n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         once = Plan(n, 1, 1, plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
-        weighted = self.loss != "nll" or self.unlabelled is not None
-        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
+        columns = Columns(source.n_features, weighted=self.loss != "nll" or self.unlabelled is not None)
+        summary = trainer.run(Stage("columns", columns, once)).state
         weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
         log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
         model = FeatureClasses(FeatureModel(self._blocks(summary, True)), Classes(n_classes), log_prior)
@@ -165,7 +167,7 @@ class FeatureNB(WithDensity, JointClassifier):
             problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
             reasons = "rows are few, a class has next to no spread, or a value lies far from all others"
             advice = "Give the prior less weight (prior=0 or alpha=0), leave out outliers, or take loss='nll'"
-            end = end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
+            return end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
         return end
 
     def _log_densities(self, row: object) -> np.ndarray:
@@ -226,8 +228,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"`` it is scikit-learn's.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: as many as training
-        shows.
+    min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: those of training.
     """
 
     alpha: float = 1.0
@@ -285,8 +286,7 @@ class MixedNB(FeatureNB):
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""
         if not is_table(X):
-            if reset:
-                self.categories_ = {}
+            self.categories_ = {} if reset else self.categories_
             return X
         import pandas as pd  # type: ignore[import-untyped]
 
@@ -332,7 +332,7 @@ class MixedNB(FeatureNB):
         return kinds
 
 
-class GaussianRegressor(EngineRegressor):
+class GaussianRegressor(RegressorMixin, EngineEstimator):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
@@ -360,6 +360,7 @@ class GaussianRegressor(EngineRegressor):
 
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
     _monitor = p.fitted("loss", "", "str")
+    explain = number_explanations
 
     def _check_columns(self, source: Source) -> None:
         """Take a corpus with a column for the target, as in training, or without one."""
@@ -418,12 +419,8 @@ class GaussianRegressor(EngineRegressor):
         covariance = self._moments[1]
         return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
 
-    intercept_ = p.fitted(
-        lambda m: float(m._moments[0] @ np.append(-m.coef_, 1.0)), "The target where all features are 0.", "float"
-    )
-    variance_ = p.fitted(
-        lambda m: float(m._moments[1][-1] @ np.append(-m.coef_, 1.0)), "Variance of the target, given all.", "float"
-    )
+    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
+    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from sdem_dist.corpus import Corpus
@@ -15,7 +16,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, EngineRegressor, WithTopics
+from sdem_dist.estimators.predictions import EngineClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.running import over_blocks, over_corpus
@@ -28,7 +29,7 @@ from sdem_dist.learners.surveys import Words, WordSummary
 from sdem_dist.models import lda, topics
 from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.word_counts import entries, lengths
-from sdem_dist.reports.explaining import Parts, of_supervised_topics, refused
+from sdem_dist.reports.explaining import Parts, number_explanations, of_supervised_topics, refused
 from sdem_dist.reports.top_words import named
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -306,7 +307,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
         return of_supervised_topics(self._parameters, rows, says, theta, named(self.topics(3)))
 
 
-class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
+class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
@@ -328,6 +329,7 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     output_rate: float = 0.3
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
+    explain = number_explanations
     _single = True  # targets are one per document, not a column of a table
 
     @property

@@ -103,6 +103,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
+    # Predictions, the mean of training, and what words or features add to it.
     predictions, mean, parts = estimator._number_parts(X, target)
     rows = zip(predictions.tolist(), _in_words(estimator, texts, parts, predictions - mean), strict=True)
     return Explanations(NumberExplanation(prediction=number, mean=mean, **fields) for number, fields in rows)
