@@ -245,12 +245,10 @@ class MultinomialNB(LaneNB):
     class_log_prior_ = JointClassifier.class_log_prior_
 
     def _check(self) -> None:
-        if self.loss == "nll" and self.steps == "paper":
-            raise ValueError("loss='nll' is fitted in closed form, without the paper's steps: leave steps at 'margin'")
+        if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
+            raise ValueError("steps='paper' takes no unlabelled documents, nor loss='nll', which has a closed form")
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
-        if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
-            raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a fit, with those of documents without a label where there are any."""
