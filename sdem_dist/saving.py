@@ -61,8 +61,8 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     path : str or Path -- A model of that name is replaced.
     Raises ModelError -- The file cannot be written, or is there and no model.
     """
-    check_destination(path)
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
+    check_destination(path)
     if estimator.vocabulary_ is not None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
     if estimator.document_frequency_ is not None:

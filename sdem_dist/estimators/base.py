@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist import export
 from sdem_dist.corpus import Corpus
@@ -205,6 +206,7 @@ class EngineEstimator(Estimator):
 
         Returns : dict of str to float -- Of clusters purity, NMI and ARI, too, where labels are known.
         """
+        check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
