@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -91,13 +92,13 @@ X[257, 2] = 100
 @pytest.fixture
 def picky(tmp_path, monkeypatch):
     """Make every estimator's learner refuse words that occur 100 times; return a corpus with one."""
-    make = MultinomialNB._learner
+    make = MultinomialNB._candidate
 
-    def learner(*args, **more):
-        made, initial = make(*args, **more)
-        return saboteur.Picky(made, 99, str(tmp_path)), initial
+    def candidate(*args, **more):
+        made = make(*args, **more)
+        return replace(made, learner=saboteur.Picky(made.learner, 99, str(tmp_path)))
 
-    monkeypatch.setattr(MultinomialNB, "_learner", learner)
+    monkeypatch.setattr(MultinomialNB, "_candidate", candidate)
     return write_corpus(tmp_path / "corpus", sp.csr_matrix(X), Y, shuffle=False, shard_documents=100)
 
 
