@@ -312,7 +312,7 @@ class MixedNB(FeatureNB):
             named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
             if not isinstance(kind, Family) and kind not in named_kinds:
                 raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
-            columns = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
+            columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
             if isinstance(kind, Family) and kind.width != len(columns):
                 raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
             for c in columns:
