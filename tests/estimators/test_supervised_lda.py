@@ -83,7 +83,7 @@ def test_topics_are_found_again():
     assert np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0).min() > 0.8
     ours = model.score(X[TEST][:60])
     documents = MemoryCorpus(X[TEST][:60], None, (), shuffle=False).read(0, 60)
-    topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T
+    topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T.copy()
     theirs = log_probability(topics, documents, model.alpha).sum() / X[TEST][:60].sum()
     assert ours > theirs * 1.02  # both are negative
     assert model.perplexity(X[TEST][:60]) == pytest.approx(np.exp(-ours))

@@ -22,7 +22,7 @@ def inferred(topics, counts, alpha, step, method, n_layers):
     rows = np.ascontiguousarray(topics[words])
     thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
     masses = np.empty((n_layers + 1, len(words)))
-    document = md.Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
+    document = md.Words(rows, np.ascontiguousarray(rows.T), counts[words].astype(np.float32), ASCENDING)
     points = np.empty_like(thetas) if method == md.ACCELERATED else thetas
     md.infer(document, each_alpha(alpha, topics.shape[1]), step, method, md.Layers(thetas, points, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
@@ -178,7 +178,7 @@ def test_the_gradient_without_outputs_holds_theta_fast():
 )
 def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, step, method):
     topics, _, counts, _, _ = problem(seed, n_topics)
-    counts *= scale
+    counts = (scale * counts).astype(np.float32).astype(float)
     thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
     words, own = np.flatnonzero(counts[0]), each_alpha(alpha, n_topics)
     values = [md.objective(counts[0][words], topics[words] @ theta, theta, own) for theta in thetas]
@@ -210,7 +210,7 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
 def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     """Words that one topic alone explains made shares swing, and gradients grow to 1e60."""
     rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(200, 0.01), n_topics).T + 1e-9
+    topics = rng.dirichlet(np.full(200, 0.01), n_topics).T.copy() + 1e-9
     topics /= topics.sum(axis=0)
     counts = [rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)]
     counts, steps = np.array(counts, float), length(1.0, np.full(1, 30.0), alpha, n_topics)

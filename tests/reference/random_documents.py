@@ -43,7 +43,7 @@ def lane_order(n_documents: int, seed: int, epoch: int, round_: int, lane: int) 
 def documents_of(X: Any, labels: Any = None, **more: Any) -> Documents:
     csr = sp.csr_matrix(X)
     arrays = csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.int64), csr.shape[1]
-    return Documents(*arrays, labels=labels, **more)
+    return Documents(*arrays, labels=None if labels is None else np.asarray(labels, np.int32), **more)
 
 
 def one_round(learner: Any, state: Any, documents: Any, epoch: int = 0) -> Any:
@@ -54,7 +54,7 @@ def one_round(learner: Any, state: Any, documents: Any, epoch: int = 0) -> Any:
 
 def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
     rng = np.random.default_rng(seed)
-    topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T + 1e-4
+    topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T.copy() + 1e-4  # in rows, as in training
     topics /= topics.sum(axis=0)
     counts = rng.poisson(1.5, (n_documents, n_words)).astype(np.float64)
     counts[:, 0] += 1
@@ -65,7 +65,7 @@ def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3
 def csr(counts: np.ndarray):
     rows, columns = np.nonzero(counts)
     indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int64)
-    return counts[rows, columns], columns.astype(np.uint32), indptr
+    return counts[rows, columns].astype(np.float32), columns.astype(np.uint32), indptr  # compiled for training, too
 
 
 def exact_topics(beta, counts, alpha):
