@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Any, ClassVar, Self, TypeAlias, cast
@@ -27,17 +27,6 @@ BLOCK = 1 << 15  # documents that are read at a time
 _numbers: Iterator[int] = count()
 ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
 _frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
-
-
-@dataclass(frozen=True)
-class OfValues:
-    """A transform of the values of tables: `function` makes as many rows of rows; its ``repr`` names it."""
-
-    function: Callable[[np.ndarray], np.ndarray]
-
-    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> AnyDocuments:
-        table = cast(DenseDocuments, documents)
-        return replace(table, values=self.function(np.asarray(table.values, np.float64)))
 
 
 class BaseCorpus(ABC):

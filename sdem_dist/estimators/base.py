@@ -19,7 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist import export
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.base import BaseCorpus
+from sdem_dist.engine.callbacks import progress_callback
+from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback
+from sdem_dist.engine.plan import Monitoring
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.fitting import running
@@ -30,6 +34,7 @@ from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model
+from sdem_dist.storage.buckets import place
 from sdem_dist.text.texts import texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -116,6 +121,14 @@ class EngineEstimator(Estimator):
         """
         p.check(self)
         self._check()
+        if self.patience is not None and validation is None and not self.holds_out:
+            raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
+        if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
+            raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
+        folder = None if checkpoint is None else place(checkpoint)
+        if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
+            raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
+        checkpoints = None if folder is None else Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:
@@ -123,15 +136,28 @@ class EngineEstimator(Estimator):
                 data = (stack.enter_context(running.corpus_in_scratch(self, X, y, sample_weight, client)),)
             source = source_of(self, *data, client=client)
             self.damaged_shards_ = []
-            stack.enter_context(running.notifying(self, callbacks))
-            with running.executor_for(client, self.n_jobs, source) as executor:
+            stack.push(partial(running.notify, self, callbacks))
+            with running.executor_for(client, self.n_jobs, source) as executor, ExitStack() as run:
                 if skip_damaged and isinstance(source.corpus, Corpus):
                     corpus, self.damaged_shards_ = running.undamaged_part(source.corpus, executor, callbacks)
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
-                checkpoints = checkpoint, checkpoint_rounds, checkpoint_seconds, resume
-                end = running.run_fit(self, source, executor, client, validation, checkpoints, callbacks)
+                documents, stopping, every = None, None, self.evaluate_every
+                if validation is not None:
+                    held_out = running.validation_source(self, validation, client)
+                    documents = run.enter_context(running.forgetting(held_out)).documents
+                    every = every or 1  # given validation documents are always evaluated
+                    if self.patience is not None:  # without it evaluation decides nothing
+                        stopping = self.patience, self.evaluate_every, held_out.corpus.header.uid
+                how = 0.0, self.evaluate_every > 0, self.spec.shown, self.scorer
+                monitoring = Monitoring(every, documents, self._monitor, self.patience, *how)
+                progress = [run.enter_context(progress_callback())] if self.verbose else []
+                settings = identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping)
+                resuming: Any = {"checkpoints": checkpoints, "settings": settings, "resume": resume}
+                watching: Any = {"monitoring": monitoring, "callbacks": [*callbacks, *progress]}
+                trainer = Trainer(executor, source.documents, **resuming, **watching)
+                end = self.train(run.enter_context(trainer), source)
             self.history_, self.n_iter_ = end.history, len(end.history)
             self._take(end.learner, end.state)
             if source.transformer is not None:

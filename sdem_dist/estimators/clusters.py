@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClusterMixin
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.predictions import Transforming, WithDensity
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import EM_CONVERGED
-from sdem_dist.fitting.running import over_blocks
-from sdem_dist.inputs.source import Source, documents_of, table_of
+from sdem_dist.fitting import defaults, plans
+from sdem_dist.fitting.running import evaluate_source, over_blocks
+from sdem_dist.inputs.source import Source, documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners import rules, starts, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, refuse
-from sdem_dist.learners.surveys import Columns
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.models.weighting import Weighting
+from sdem_dist.models.word_counts import state_at
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -47,13 +45,11 @@ class Clustering(ClusterMixin, EngineEstimator):
 
     _number = "n_components"  # the parameter of how many clusters there are
 
-    def _check(self) -> None:
-        if self.init_documents < getattr(self, self._number):
-            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
-
     def _weighed(self, source: Source) -> Source:
         if source.n_documents < (n_clusters := getattr(self, self._number)):
             raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
+        if self.init_documents < n_clusters:
+            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
         return source
 
     def predict(self, X: object, client: Client | None = None) -> Any:
@@ -66,8 +62,8 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     alpha -- Observations of the column's mean (and variance) that the prior adds.
     n_components -- Clusters.
-    init -- Start: k-means of some (counts in tf-idf), or random ones.
-    n_init -- Starts of `n_init_epochs` each; that of the best objective goes on.
+    n_init -- Starts, by k-means of some documents (counts in tf-idf), of `n_init_epochs` each; that of the best
+        objective goes on.
     n_init_epochs -- Passes over the documents for each start.
     n_epochs -- Passes over the documents after that.
     batch_size : int | None with em=online -- Documents of a step. None: 1,024.
@@ -82,7 +78,6 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     alpha: p.Positive = 1.0
     n_components: int = 8
-    init: Literal["k-means", "examples"] = "k-means"
     n_init: int = 10
     n_init_epochs: int = 5
     n_epochs: int = 50
@@ -97,9 +92,8 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
-        words, alpha, plan = self._layout == "sparse", float(self.alpha), plans.one_pass(self, source)
-        form, long = plans.em_of(self, plan)
-        kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
+        words, alpha, (form, plan, long) = self._layout == "sparse", float(self.alpha), plans.em_of(self, source)
+        kind = starts.Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
         learner: Any = plans.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
         if isinstance(self, MultinomialMixture):
             learner = replace(learner, model=replace(learner.model, class_alpha=float(self.weight_alpha)))
@@ -120,11 +114,19 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
                 share = -float((variables.prior_weight * divergence).sum())
             return share / source.weight - nll
 
-        best, highest, n_drawn = None, -np.inf, self.init_documents if self.init == "k-means" else 0
+        def at_clusters(survey: surveys.SurveyResult, seed: int) -> Any:
+            drawn, n, model = plans.drawn_documents(source.documents, survey), int(self.n_components), learner.model
+            if words:
+                return state_at(*starts.counts_by_k_means(drawn, n, model.alpha, seed))
+            rows = np.ascontiguousarray(drawn.values, np.float64)
+            return starts.features_by_k_means(rows, n, model.variables, source.weight, seed)
+
+        best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, seed=plan.seed + (number << 20))
-            start = plans.start_of_em(trainer, short, source, once, which, n_drawn)
+            survey = plans.surveyed(trainer, source, once, self.init_documents, f"survey{which}", labelled=False)
+            start = partial(at_clusters, survey, once.seed)
             state = trainer.run(Stage(f"start{which}", short, replace(plan, n_epochs=self.n_init_epochs), start)).state
             objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
@@ -137,7 +139,7 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
     def converged_(self) -> bool | None:
         """Whether a pass gained under 0.001 nats a document between the last two evaluations; None with fewer."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
-        return bool(gains[-1, 1] < EM_CONVERGED * gains[-1, 0]) if len(gains) else None
+        return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
     weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Shares of the clusters, (n_components,).")
     component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
@@ -149,17 +151,14 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean of ln p(d) of documents in memory or of a corpus, in nats."""
-        if isinstance(X, Corpus):
-            return -self.evaluate(X)["nll"]
-        return float(self.score_samples(X).mean())
+        return -evaluate_source(self, source_of(self, X, use="score"), None)["nll"]
 
     def bic(self, X: object) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
-        scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
-        n_parameters = self.n_components * self.n_features_in_ - 1
+        source, n_parameters = source_of(self, X, use="score"), self.n_components * self.n_features_in_ - 1
         if self._layout == "dense":
             n_parameters = self.n_components - 1 + self._parameters.theta.size
-        return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
+        return float(n_parameters * np.log(source.n_documents) - 2.0 * source.n_documents * self.score(source))
 
 
 class MultinomialMixture(ClusterMixture):
@@ -178,7 +177,6 @@ class MultinomialMixture(ClusterMixture):
     _family = "multinomial"
 
     def _check(self) -> None:
-        super()._check()
         if self.weight_alpha == 0 and self.em == "variational":
             raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
@@ -248,35 +246,33 @@ class KMeans(Clustering, Transforming):
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in")
+        starts.refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in")
         return X
 
     def _weighed(self, source: Source) -> Source:
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
-        if form == "counts":
-            return super()._weighed(source)
-        if not are_counts:
+        if form != "counts" and not are_counts:
             raise ValueError(f"weighting={form!r} is for whole counts, which {source.name} lacks: leave it at 'auto'")
-        return plans.with_frequencies(super()._weighed(source), Weighting(form, 1.0))
+        source = super()._weighed(source)
+        return source if form == "counts" else plans.with_frequencies(source, Weighting(form, 1.0))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
         once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
-            summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
+            summary = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state
             location = tuple(summary.mean.tolist())
         model = Centres(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
-        learner = SdEM(model, source.weight, ClosedForm(EmForm("hard")))
+        learner = SdEM(model, source.weight, rules.ClosedForm(EmForm("hard")))
         survey = plans.surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
-            drawn = plans.drawn_documents(source.documents, survey)
-            X, weights = model.sampled(drawn)
-            if len(drawn) > 1:  # they were drawn in proportion to their weights
-                weights = np.ones(len(weights))
-            clusters = k_means(X, weights, model.n_clusters, once.seed, tries=self.n_init, spherical=model.spherical)
-            return model.start(clusters.centres)
+            drawn = model.prepare(plans.drawn_documents(source.documents, survey))
+            # Some are drawn in proportion to their weights.
+            weights: Any = drawn.weights if drawn.n_documents == source.n_documents else np.ones(drawn.n_documents)
+            how = {"tries": self.n_init, "spherical": model.spherical}
+            return model.start(k_means(drawn.to_csr(), weights, model.n_clusters, once.seed, **how).centres)
 
         end = final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), start)
         self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]

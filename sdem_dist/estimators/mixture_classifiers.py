@@ -9,30 +9,22 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import softmax
 
-from sdem_dist.corpus.base import OfValues
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity, WithTopics
-from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import train_with_temperature
+from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, Multiplicative, StepSizes, margin_steps, paper_steps
-from sdem_dist.learners.safe_step import SafeStep
+from sdem_dist.learners import rules, safe_step, starts, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind, refuse, rows_at, weights_of_features
-from sdem_dist.learners.surveys import examples_of
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind, named
-from sdem_dist.models import lda
+from sdem_dist.models import feature_classes, heads, lda, mixture
 from sdem_dist.models.em import EXACT, EmForm
-from sdem_dist.models.feature_classes import started
-from sdem_dist.models.heads import Classes, by_class, unit_of
-from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
-from sdem_dist.reports.explaining import Parts, of_lda
-from sdem_dist.reports.top_words import named as named_topics
+from sdem_dist.models.word_counts import state_at
+from sdem_dist.reports import explaining, top_words
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -40,9 +32,8 @@ class Components(EngineClassifier):
     """How many components each class has.
 
     n_components : int, sequence of int or dict of class to int -- Components of each class.
-    validation_fraction : float in [0, 0.5] -- Share of the documents, 20,000 at most, without which a model is trained
-        first. They give the temperature that scores are divided by for probabilities, and the curve of a report. 0, or
-        under 20 documents: none, and half the time. With `patience` the history is without a temperature.
+    validation_fraction : float in [0, 0.5] -- Share of the documents, 20,000 at most, that a first training leaves out.
+        They give the temperature and the curve of a report. 0, or under 20 documents: none, and half the time.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -57,11 +48,11 @@ class Components(EngineClassifier):
     evaluate_every: int = 50
 
     _train: ClassVar[Any]  # runs the stages of a training with a source's documents
-    train = train_with_temperature
+    train = holdout.train_with_temperature
 
 
 class JointMixture(Components, WithDensity, JointClassifier):
-    """Base of the mixtures that are joint distributions: what components are, and p(x).
+    """Base of the mixtures that are joint distributions.
 
     components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
     alpha -- Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial
@@ -82,19 +73,34 @@ class JointMixture(Components, WithDensity, JointClassifier):
         return "sparse" if self.components == "multinomial" else "dense"
 
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
-        """Run the stages that find a start; return EM's learner, and the start."""
-        kind = Kind(self.components, float(self.alpha), float(self.offset))
+        """Return EM's learner, and what makes its start, half way from a fit of the classes to random examples."""
+        kind, words = starts.Kind(self.components, float(self.alpha), float(self.offset)), self._layout == "sparse"
         numbers, weights = components_of(self.n_components, source.classes), plans.weights_of_classes(self, source)
         how = {"class_weight": weights, "unlabelled_weight": float(self.unlabelled_weight)}
         em = plans.mixture(trainer, source, once, numbers, kind, form, **how)
-        return em, plans.start_of_em(trainer, em, source, once)
+        model: Any = replace(em.model, head=heads.Classes(len(numbers)))
+        if words:
+            model = replace(model, class_alpha=0.0)
+        generative = SdEM(model, source.weight, rules.ClosedForm(complete=True), class_weight=weights)
+        classes = trainer.run(Stage("classes", generative, once)).state
+        survey = plans.surveyed(trainer, source, once, max(numbers))
+        positions = np.concatenate(surveys.examples_of(survey, numbers))
 
-    @property
-    def log_weights_(self) -> np.ndarray:
-        """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
-        is_own = np.arange(len(self.classes_))[:, None] == np.asarray(self.learner_.head.component_class)
-        return np.where(is_own, self._parameters.log_prior, -np.inf)
+        def half_way() -> Any:
+            if not words:
+                examples = starts.rows_at(source.corpus, positions)
+                return starts.features_at_examples(examples, numbers, model.variables, classes)
+            documents = (starts.rows_at(source.corpus, [position])[0] for position in positions)
+            return state_at(*starts.counts_at_examples(documents, numbers, classes.words, source.class_counts))
 
+        return em, half_way
+
+    log_weights_ = p.fitted(
+        lambda m: np.where(
+            np.eye(len(m.classes_))[:, m.learner_.head.component_class], m._parameters.log_prior, -np.inf
+        ),
+        "Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's.",
+    )
     theta_ = p.fitted(
         lambda model: model._log_words if model.components == "multinomial" else model._parameters.theta,
         "Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component).",
@@ -110,7 +116,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
-        return by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
+        return heads.by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
@@ -144,8 +150,7 @@ class EMMixtureClassifier(JointMixture):
     _weights_are_relative = False
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
-        once = plans.one_pass(self, source)
-        form, plan = plans.em_of(self, once)
+        form, once, plan = plans.em_of(self, source)
         learner, start = self._em(trainer, source, once, form)
         return final_stage(trainer, learner, plan, start)
 
@@ -175,18 +180,19 @@ class SdemMixtureClassifier(JointMixture):
         n_epochs = self.n_epochs or (defaults.MIXTURE_EPOCHS_OF_COUNTS if words else defaults.MIXTURE_EPOCHS)
         plan = replace(once, n_epochs=n_epochs)
         if not words:
-            rule, loss, share = SafeStep(), named(self.loss), float(self.unlabelled_weight)
+            rule, loss, share = safe_step.SafeStep(), named(self.loss), float(self.unlabelled_weight)
             # A component without documents would stop every step of the class counts.
-            initial: Any = started(fitted.best_counts + model.class_alpha, fitted.best_mu)
+            initial: Any = feature_classes.started(fitted.best_counts + model.class_alpha, fitted.best_mu)
             return final_stage(trainer, SdEM(model, source.weight, rule, loss, weights, share), plan, initial)
         if self.loss == "nll":
             return final_stage(trainer, em, plan, fitted)
         documents, share = plans.sample(source), defaults.MIXTURE_START_SHARE
         prior = model.alpha + share * (fitted.words.mean(axis=1) - model.alpha)
-        sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), model.alpha, model.class_alpha)
+        unit = heads.unit_of(documents, prior)
+        sizes = rules.margin_steps(rules.STEP_OF_COUNTS, unit, model.alpha, model.class_alpha)
         kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
-        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=once.seed)
+        learner = SdEM(model, n_labelled, rules.Merge(sizes), self.loss, weights, seed=once.seed)
         weight = plans.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
         initial = plans.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
@@ -201,11 +207,10 @@ class MultiplicativeMixtureClassifier(Components):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
-    sparse matrices without missing or negative values. The model has no p(x).
+    sparse matrices without missing or negative values. There is no p(x).
 
     n_epochs -- Updates, each a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
-    init -- Start at random examples with W = 1, or at a mixture after 10 iterations of EM.
     scaling -- "rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.
     expand -- Expand a table quadratically.
     schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
@@ -216,7 +221,6 @@ class MultiplicativeMixtureClassifier(Components):
 
     n_epochs: int = 200
     shared: bool = False
-    init: Literal["examples", "em"] = "examples"
     scaling: Literal["rows", None] = "rows"
     expand: bool = False
     schedule: Literal["joint", "alternate"] = "joint"
@@ -225,49 +229,32 @@ class MultiplicativeMixtureClassifier(Components):
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 
-    def _check(self) -> None:
-        if self.shared and not isinstance(self.n_components, int | np.integer):
-            raise ValueError(f"shared components are one number, got n_components={self.n_components!r}")
-        if self.init == "em" and self.shared:
-            raise ValueError("init='em' fits components to classes: it needs shared=False")
-
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        refuse(X, np.isnan(X), "Input X contains NaN", type(self).__name__, NO_GAPS)
-        refuse(X, X < 0, "Negative values", type(self).__name__, NOT_NEGATIVE)
+        starts.refuse(X, np.isnan(X), "Input X contains NaN", type(self).__name__, NO_GAPS)
+        starts.refuse(X, X < 0, "Negative values", type(self).__name__, NOT_NEGATIVE)
         return X
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
-        sparse = self._layout == "sparse"
-        if sparse and (self.expand or self.init == "em" or self.dtype != "float64"):
-            raise ValueError("expand, init='em' and dtype='float32' are for tables, and X is sparse: pass it dense")
+        if self._layout == "sparse" and (self.expand or self.dtype != "float64"):
+            raise ValueError("expand and dtype='float32' are for tables, and X is sparse: pass it dense")
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
         survey = plans.surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
-        scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
-        transform, eta = RowTransform(scale, bool(self.expand)), scale or survey.largest_sum
+        scale = mixture.scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
+        transform, eta = mixture.RowTransform(scale, bool(self.expand)), scale or survey.largest_sum
         if self.expand:
             expanded = plans.surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform)
             eta = expanded.largest_sum
-        n_inputs, head = transform.n_features(source.n_features), PosteriorClasses(len(source.classes))
-        model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
+        n_inputs, head = transform.n_features(source.n_features), mixture.PosteriorClasses(len(source.classes))
+        model = mixture.PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
         largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
-        rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
-        if self.init == "em":
-            rows = replace(source, corpus=source.corpus.transformed(OfValues(RowTransform(scale).dense)))
-            kind = Kind("gaussian" if self.expand else "exponential")
-            em = plans.mixture(trainer, rows, once, numbers, kind, class_weight=weights)
-            at_examples = plans.start_of_em(trainer, em, rows, once)
-            few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
-            state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows.documents)).state
-            weights_of_em = em.model.variables, state.best_mu, state.best_counts + 1.0, component_class
-            start = model.start(weights_of_features(*weights_of_em))
-        else:
-            examples = rows_at(source.corpus, np.concatenate(examples_of(survey, numbers)))
-            start = model.start_at(transform.dense(examples))
+        rule = rules.Multiplicative(largest, self.schedule, bool(self.accelerate))
         learner = SdEM(model, source.weight, rule, "ncll", weights)
+        examples = starts.rows_at(source.corpus, np.concatenate(surveys.examples_of(survey, numbers)))
+        start = model.start_at(transform.dense(examples))
         return final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), start)
 
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
@@ -276,7 +263,7 @@ class MultiplicativeMixtureClassifier(Components):
     log_likelihood_path_ = p.fitted("state_.path", "Highest conditional log-likelihood per document after each pass.")
 
     def _class_scores(self, X: object) -> np.ndarray:
-        model: PosteriorMixture = self.learner_.model
+        model: mixture.PosteriorMixture = self.learner_.model
         if self._layout == "sparse":
             rows: Any = model.transform.sparse(documents_of(self, X))
         else:  # in C order as in training: sums along a row would round otherwise
@@ -289,23 +276,22 @@ class LDAClassifier(WithTopics, JointClassifier):
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
     With one topic per class this is `MultinomialNB`. For topics that say what a class is about take ``loss="nll"``:
-    other losses give them little reason to differ. `transform` returns p(class, topic | document): the posterior of the
-    class times the document's topic proportions under it.
+    other losses give them little reason to differ. `transform` returns p(class, topic | document).
 
-    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of what `predict_joint_log_proba`
-    returns. `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
+    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of `predict_joint_log_proba`.
+    `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
 
     loss -- As in `MultinomialNB`; "nll" adds expected counts.
     n_components -- Topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
     doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
     inference -- Of topics: most probable, fast; or sampled (equation 18).
-    occurrences -- For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18
-        literally, or each has its own, which needs whole counts.
+    occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 literally; or each has
+        its own, which needs whole counts.
     n_sweeps -- Sweeps over a document.
     burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps, not kept. None: 3, or all but one.
-    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009):
-        consistent, slow. 0: what inference gives, with sampling the plug-in estimate.
+    n_particles : int in [0, inf) -- Of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is slow.
+        0: what inference gives.
     init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
     step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
@@ -355,24 +341,24 @@ class LDAClassifier(WithTopics, JointClassifier):
         alpha = 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
         sampled = int(self.n_sweeps), int(burn_in), int(self.n_particles)
         inference = lda.Inference(self.inference, self.occurrences, alpha, *sampled)
-        n_topics, eta = int(self.n_components), float(self.topic_word_prior) / self.n_components
+        eta, class_alpha = float(self.topic_word_prior) / self.n_components, 0.0 if nll and of_margin else 1.0
         log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
-        model = lda.LdaClasses(source.n_features, Classes(n_classes), eta, 0.0 if nll and of_margin else 1.0, log_prior)
-        model = replace(model, n_topics=n_topics, inference=inference, noise=float(self.init_noise))
+        how = eta, class_alpha, log_prior, int(self.n_components), inference, float(self.init_noise)
+        model = lda.LdaClasses(source.n_features, heads.Classes(n_classes), *how)
         kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         weights, weight = plans.weights_of_classes(self, source), source.weight
         if nll and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
-        sizes = paper_steps(float(self.step_decay))
+        sizes = rules.paper_steps(float(self.step_decay))
         if nll and of_margin:
             # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
-            sizes = StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
+            sizes = rules.StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
         elif of_margin:
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
-            unit = unit_of(plans.sample(source), prior)
-            sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
-        learner = SdEM(model, weight, Merge(sizes, local=not nll and lanes_step), self.loss, weights, seed=seed)
+            unit = heads.unit_of(plans.sample(source), prior)
+            sizes = rules.margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
+        learner = SdEM(model, weight, rules.Merge(sizes, local=not nll and lanes_step), self.loss, weights, seed=seed)
         least = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES) if of_margin else 1
         plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed, least)
         if nll and lanes_step:  # a step per round, of an eighth of the documents
@@ -395,9 +381,9 @@ class LDAClassifier(WithTopics, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[1]
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
         rows, _, proportions = self._scored(documents)
-        return of_lda(self._parameters, rows, pairs, proportions, named_topics(self.topics(3)))
+        return explaining.of_lda(self._parameters, rows, pairs, proportions, top_words.named(self.topics(3)))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         documents, scores, proportions = self._scored(X)

@@ -5,32 +5,27 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
-from sdem_dist.fitting.running import over_blocks, over_corpus
-from sdem_dist.inputs.source import Source, documents_of
-from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
+from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
+from sdem_dist.inputs.source import Source, documents_of, source_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import MirrorSteps
+from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.surveys import Words, WordSummary
-from sdem_dist.models import lda, topics
+from sdem_dist.models import lda, topics, word_counts
 from sdem_dist.models import topic_heads as heads
-from sdem_dist.models.word_counts import entries, lengths
-from sdem_dist.reports.explaining import Parts, number_explanations, of_supervised_topics, refused
-from sdem_dist.reports.top_words import named
+from sdem_dist.reports import explaining, top_words
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -56,6 +51,12 @@ class TopicModel(WithTopics):
     batch_size : int | None -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
     topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
+
+    >>> from sdem_dist import TopicModel
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
+    >>> first, second, third, _ = TopicModel(2).fit(X, y).transform(X).argmax(axis=1)[:4]
+    >>> bool(first == second != third)
+    True
     """
 
     n_components: int = 20
@@ -79,9 +80,8 @@ class TopicModel(WithTopics):
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
 
-    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
-        """Return what is learned to be predicted."""
-        return heads.NoOutput()
+    def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
+        return heads.NoOutput()  # what is learned to be predicted
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
@@ -91,52 +91,38 @@ class TopicModel(WithTopics):
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
             plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
-        log_counts, words_weight = bool(getattr(self, "log_counts", False)), getattr(self, "words_weight", 0.0)
-        counting = Words(source.n_features, source.corpus.header.n_targets, log_counts)
+        params = self.get_params(deep=False)
+        log_counts = bool(params.get("log_counts"))
+        counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), None
-        if hasattr(self, "class_weight") and source.members is None:
+        if "class_weight" in params and source.members is None:
             factors = plans.weights_of_classes(self, source)
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
-            weight = weighed + (weight - n_labelled if n_labelled else 0.0)
-            n_labelled = weighed if n_labelled else 0.0
+            weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
         alpha: Any = self.alpha
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        model = topics.TopicModel(
-            source.n_features, int(self.n_components), head, inference, float(self.beta), log_counts
-        )
-        model = replace(model, n_labelled=float(n_labelled))
-        if words_weight != "auto":
-            model = replace(model, words_weight=float(words_weight))
+        how = inference, float(self.beta), log_counts, float(params.get("words_weight", 0.0))
+        model = topics.TopicModel(source.n_features, int(self.n_components), head, *how, float(n_labelled))
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
-        rates = rate, float(getattr(self, "output_rate", 3.0))
         batch = self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
-        rule = MirrorSteps(*rates, int(self.n_epochs), int(self.average_from), self.merge == "mean", batch)
+        times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
+        rule = rules.MirrorSteps(rate, float(params.get("output_rate", 3.0)), *times)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
-        start = partial(model.start, summary.frequencies, seed)
-        if words_weight == "auto":
-            share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or n))
-            if not share:
-                raise ValueError("words_weight='auto' needs 100 labelled documents, to hold some out: give a number")
-            policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
-            trials = {w: replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS}
-            candidates = (Candidate(t, plan, start, f"words_weight {w:g}") for w, t in trials.items())
-            learner = policy.choose(candidates).candidate.learner
-        trained = final_stage(trainer, learner, plan, start)
+        trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
         shares: Any = heads.TopicShares(head, model.n_topics)
         scorer = replace(learner, model=replace(learner.model, head=shares))
         figures = trainer.score("topics' shares", scorer, trained.state)
-        shares_and_thresholds = [figures[str(i)] for i in range(len(figures))]
-        self.topic_shares_ = np.array(shares_and_thresholds[: model.n_topics])
+        self.topic_shares_ = np.array([figures[str(i)] for i in range(model.n_topics)])
         if not isinstance(head, heads.SigmoidLabels):
             return trained
-        thresholds = shares_and_thresholds[model.n_topics : model.n_topics + learner.n_labels]
-        return trained._replace(learner=learner.decided(thresholds=tuple(thresholds)))
+        thresholds = tuple(figures[str(i)] for i in range(model.n_topics, len(figures)))
+        return trained._replace(learner=learner.decided(thresholds=thresholds))
 
     components_ = p.fitted("_parameters.topics.T", "p(word | topic), shape (n_components, n_features).")
     alpha_ = p.fitted("_parameters.alpha", "Of the prior of a document's topics, shape (n_components,), in the end.")
@@ -144,7 +130,7 @@ class TopicModel(WithTopics):
 
     def _documents(self, X: object) -> Documents:
         documents = documents_of(self, X)
-        return replace(documents, data=entries(documents.data, self.learner_.model.log_counts))
+        return replace(documents, data=word_counts.entries(documents.data, self.learner_.model.log_counts))
 
     def _transformed(self, X: object) -> np.ndarray:
         return np.asarray(self.learner_.model.inference.proportions(self._parameters, self._documents(X))[0])
@@ -164,12 +150,6 @@ class LatentDirichletAllocation(TopicModel):
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
-
-    >>> from sdem_dist import LatentDirichletAllocation
-    >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
-    >>> first, second, third, _ = LatentDirichletAllocation(2).fit_transform(X).argmax(axis=1)[:4]
-    >>> bool(first == second != third)
-    True
     """
 
     topic_rate: float | None = 0.15
@@ -185,29 +165,23 @@ class LatentDirichletAllocation(TopicModel):
         """Return a pass that scores documents which were not trained on, with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
-    def _estimated(self, X: object) -> np.ndarray:
-        """Return ln p(words) of documents in memory, and how many words they have, shape (n_samples, 2)."""
-        documents = documents_of(self, X)
-        alpha = self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
-        values = lda.log_probability(self._parameters.topics, documents, alpha, self.n_particles)
-        return np.stack([values, lengths(documents)], axis=1)
-
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator, in nats.
 
         Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or the
         pseudo-counts ``alpha_ - 1`` where it was learned.
         """
-        return over_corpus(self, X, self._estimated)[:, 0]
+        topics_of_words, alpha = self._parameters.topics, self.alpha_ - float(self.learner_.model.inference.learned)
+        how = alpha, self.n_particles
+        return over_corpus(self, X, lambda b: lda.log_probability(topics_of_words, documents_of(self, b), *how))
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean ln p of a word of documents in memory or of a corpus, in nats, see `score_samples`."""
-        values, n_words = over_corpus(self, X, self._estimated).T
-        return float(values.sum() / max(n_words.sum(), 1.0))
+        return -self.evaluate(X)["word_nll"]
 
     def perplexity(self, X: object) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator."""
-        return float(np.exp(-self.score(X)))
+        return self.evaluate(X)["perplexity"]
 
 
 class SupervisedTopics(TopicModel):
@@ -215,12 +189,12 @@ class SupervisedTopics(TopicModel):
 
     log_counts -- Take ln(1 + x) of all counts, in training and prediction.
     words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
-        also explain the words. "auto": a fifth of the documents is held out and chooses, in five more trainings.
+        also explain the words.
     """
 
     output_rate: float = 3.0
     log_counts: bool = False
-    words_weight: Literal["auto"] | float = 0.0
+    words_weight: float = 0.0
 
 
 class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
@@ -236,11 +210,6 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
-
-    >>> from sdem_dist import SupervisedLDAClassifier
-    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
-    >>> SupervisedLDAClassifier(2).fit(X, y).predict([[3, 1, 0, 0]]).tolist()
-    [0]
     """
 
     ordered: bool = False
@@ -252,23 +221,20 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     spec = replace(spec, shown=("accuracy", "ncll", "micro_f1", "label_log_loss"))
     _takes_hidden = True
 
-    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
+    def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
-            raise ValueError(
-                "several labels have neither levels nor class weights: leave ordered, class_weight, unlabelled"
-            )
+            raise ValueError("several labels have neither levels nor weights: leave ordered, class_weight, unlabelled")
         levels = source.classes.tolist() if self.ordered else []
-        order = "ordered levels are in the order of the alphabet"
+        advice = "if the scale has another order, give numbers, or texts of one length, such as 02 and 10"
+        order = f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels[:10]))}; {advice}"
         try:
             values = [float(str(level)) for level in levels]
-        except ValueError:
-            advice = "if the scale has another order, give numbers, such as 0, 1, 2"
-            warnings.warn(f"{order}: {', '.join(map(repr, levels[:10]))}; {advice}", stacklevel=2)
+        except ValueError:  # of words nobody can tell
+            warnings.warn(order, stacklevel=2)
             values = []
         if values != sorted(values):
-            advice = "write texts of one length, such as 02 and 10, or numbers"
-            raise ValueError(f"{order}: {', '.join(map(str, levels))}; {advice}")
+            raise ValueError(order)
         kind = heads.SigmoidLabels if several else heads.Levels if self.ordered else heads.SoftmaxClasses
         return kind(len(source.classes), float(self.gamma))
 
@@ -298,13 +264,13 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
         output = self._parameters.output
         return np.asarray(self.learner_.head.scores(output, topics.outputs(output, theta)))
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
         output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
         says = output[a] if self.several_labels else output[a] - output[b]
         if isinstance(self.learner_.head, heads.Levels):
             says = np.sign(a - b)[:, None] * output[:1]
         rows, theta = self._documents(documents), self._transformed(documents)
-        return of_supervised_topics(self._parameters, rows, says, theta, named(self.topics(3)))
+        return explaining.of_supervised_topics(self._parameters, rows, says, theta, top_words.named(self.topics(3)))
 
 
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
@@ -316,12 +282,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     family -- Of real numbers; or of counts (log link), fractions too.
     gamma -- Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error; of
         counts, minus the log-likelihood times it.
-
-    >>> from sdem_dist import SupervisedLDARegressor
-    >>> X, stars = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [1.0, 2.0, 8.0, 9.0] * 50
-    >>> low, high = SupervisedLDARegressor(2).fit(X, stars).predict([[3, 1, 0, 0], [0, 0, 1, 3]])
-    >>> bool(low < high)
-    True
+    single_ : bool -- The targets were one per document, not the columns of a table.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"
@@ -329,8 +290,8 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     output_rate: float = 0.3
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
-    explain = number_explanations
-    _single = True  # targets are one per document, not a column of a table
+    explain = explaining.number_explanations
+    _saved: ClassVar = {"topic_shares": "alpha_", "single": ""}
 
     @property
     def _monitor(self) -> str:
@@ -338,9 +299,9 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
-        self._single = source.single
+        self.single_ = source.single
 
-    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
+    def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
         mean = summary.mean
@@ -358,7 +319,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
     def _topic_labels(self) -> list[object]:
-        return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
+        return self.coef_[0].tolist() if self.single_ else [tuple(column) for column in self.coef_.T.tolist()]
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
@@ -367,30 +328,22 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
             # A document's topics sum to 1, so that the targets' location can be each topic's.
             linear = topics.outputs(self.coef_, self._transformed(rows))
             means = np.exp(linear) if isinstance(self.learner_.head, heads.Rates) else linear
-            return means[:, 0] if self._single else means
+            return means[:, 0] if self.single_ else means
 
-        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
+        return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
 
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, explaining.Parts]:
         if isinstance(self.learner_.head, heads.Rates):  # a product over topics
-            raise refused(self)
+            raise explaining.refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
-        parts = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
+        rows, names = self._documents(documents), top_words.named(self.topics(3))
+        parts = explaining.of_supervised_topics(self._parameters, rows, says, theta, names)
         return topics.outputs(self.coef_, theta)[:, target], mean, parts
-
-    def extra(self) -> dict[str, object]:
-        return {**super().extra(), "single": self._single}
-
-    def take_extra(self, extra: Extra) -> None:
-        super().take_extra(extra)
-        self._single = bool(extra["single"]) and self.learner_.n_labels == 1
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
-        if isinstance(X, Corpus) and sample_weight is None:
-            return self.evaluate(X, y)["r2"]
-        return float(super().score(X, y, sample_weight))
+        return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["r2"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -22,12 +22,6 @@ UNLABELLED_LEAST = 200  # with fewer labelled documents none are held out to dec
 UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5  # pseudo-count of a word in EM, and its iterations
 UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2  # how often labelled documents are held out, and how many of them
 
-# The temperature of mixtures: mixtures.py.
-HOLDOUT_PARTS = 20  # of which some are held out for the temperature of mixtures, such as 7 for a share of .35
-
-# Supervised topics: supervised_lda.py.
-WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2  # that "auto" tries; share of the documents that choose
-
 # Weighting and steps of counts: choose_defaults.py.
 NORM = 10.0  # length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far
 SAMPLE_DOCUMENTS = 4096  # documents that lengths and steps are measured on
@@ -65,11 +59,11 @@ SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # for the temperature: each is sco
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
 
 # Mixtures: mixtures.py.
+HOLDOUT_PARTS = 20  # of which some are held out for the temperature, such as 7 for a share of .35
 MIXTURE_START_SHARE = 0.001  # of EM's counts that sdEM of counts starts with: a document hardly moves them all
 MIXTURE_MARGIN = 1.0  # lead of the first class at the start, in the median document; the hinge loss asks for as much
 MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15  # passes of sdEM over rows, and over documents of counts
 EM_CONVERGED = 1e-3  # Nats per document that a pass gains at most, once EM has converged
-START_EM_EPOCHS = 10  # iterations of EM before multiplicative updates that start there
 ONLINE_EM_BATCH = 1024  # default documents of a step of online EM
 GENERALISED_EM_STEP = 0.5  # default share of the way that generalised EM goes
 HIDDEN_EM_EPOCHS = 15  # iterations of EM where classes are hidden

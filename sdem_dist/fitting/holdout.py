@@ -45,7 +45,7 @@ class HoldoutResult(NamedTuple):
     """What held-out documents say of a candidate."""
 
     candidate: Candidate
-    log_loss: np.ndarray  # of each draw, folds being one, shape (n_draws,); or another metric that has to be low
+    log_loss: np.ndarray  # of each draw, folds being one, shape (n_draws,)
     accuracy: np.ndarray
     temperatures: np.ndarray
     n_epochs: int  # for the training with all documents: one more than were worth it, as they bear more steps
@@ -77,12 +77,10 @@ class HoldoutPolicy:
     source: Source
     share: float  # of the documents that is held out
     patience: int | None = None  # epochs without a lower log-loss that end a training; None runs all of its plan
-    monitor: str = MONITOR  # the metric that has to be low
     every: int = 1  # epochs between two evaluations
     n_draws: int = 1  # of held-out documents, for each candidate
     # Takes the first candidate's result: whether others are tried, whose draws then end where they do no better.
     doubt: Callable[[HoldoutResult], bool] | None = None
-    gate: bool = True  # a candidate that is less accurate never replaces one before it
 
     def choose(self, candidates: Iterator[Candidate]) -> HoldoutResult:
         """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
@@ -91,7 +89,11 @@ class HoldoutPolicy:
         scored, give the temperature, and no training time.
         """
         run, n_draws = (self._without_share, self.n_draws) if self.share else (self._without_fold, defaults.N_FOLDS)
-        pooled = _joined if self.share else self._pooled
+
+        def pooled(of_one: list[HoldoutResult]) -> HoldoutResult:
+            scored = [part for draw in of_one for part in draw.scored]
+            return self._pooled(of_one[0].candidate, scored) if scored else _joined(of_one)
+
         draws = [[run(next(candidates), 0)]]
         first = draws[0][0]
         if self.doubt is None or (first.known and self.doubt(first)):
@@ -103,7 +105,7 @@ class HoldoutPolicy:
                 of_one.append(run(of_one[0].candidate, draw))
         tried, best = list(map(_joined, draws)), 0
         for number in range(1, len(tried)):
-            if is_better(tried[best], tried[number], gate=self.gate):
+            if is_better(tried[best], tried[number]):
                 best = number
         if len(tried) > 1:
             _log.info("held-out documents chose %r", tried[best].candidate.stage)
@@ -113,11 +115,11 @@ class HoldoutPolicy:
         while len(folds) < n_draws and sum(len(fold.scored[0].labels) for fold in folds) < defaults.FOLDS_HELD_OUT:
             draw = len(folds)
             folds.append(draws[best][draw] if draw < len(draws[best]) else run(tried[best].candidate, draw))
-        return self._pooled(folds)
+        return pooled(folds)
 
     def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
-        view, corpus, monitor = candidate.view or self.source, self.source.corpus, self.monitor
+        view, corpus = candidate.view or self.source, self.source.corpus
         seed = (candidate.learner.seed + (draw << 20)) % (1 << 64)
         learner = replace(candidate.learner, held_out=self.share, seed=seed)
         initial, name = candidate.initial, candidate.stage + (f", draw {draw + 1}" if draw else "")
@@ -125,10 +127,10 @@ class HoldoutPolicy:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
         frequency = corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
         held_out = view.seen(corpus.transformed(HoldOut(frequency, seed, self.share)))
-        shown = ("accuracy", "macro_f1")[: 1 + has_rare_classes(view)] if monitor == MONITOR else ()
-        how: dict[str, Any] = {"training": False, "main_metrics": (*shown, monitor)}
-        monitoring = Monitoring(self.every, held_out, monitor, self.patience, defaults.IMPROVEMENT, **how)
-        watched, monitored = VALIDATION + monitor, candidate.start is None and candidate.view is None
+        shown = "accuracy", *(["macro_f1"] if has_rare_classes(view) else []), MONITOR
+        stopping = self.patience, defaults.IMPROVEMENT
+        monitoring = Monitoring(self.every, held_out, MONITOR, *stopping, training=False, main_metrics=shown)
+        watched, monitored = VALIDATION + MONITOR, candidate.start is None and candidate.view is None
         stage = Stage(name, learner, candidate.plan, initial, view.seen(corpus), monitored, monitoring)
         result = self.trainer.run(stage)
         scored = [entry for entry in result.history if watched in entry] or result.history[-1:]
@@ -141,33 +143,27 @@ class HoldoutPolicy:
             later = (entry for entry in scored if entry["epoch"] > best["epoch"])
             last = next(later, best) if self.share > defaults.NO_REFIT else best
         n_epochs = int(last["epoch"])
-        history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
+        history = [held_out_figures(entry, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
         columns = [[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)], [temperature]]
-        log_loss, accuracy, temperatures = np.array(columns)
-        return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, result.state, best)
+        return HoldoutResult(candidate, *np.array(columns), n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         """Run a training without a fold, and score that."""
-        source, n_folds = self.source, defaults.N_FOLDS
-        folds, weighed = _folds(source.corpus, n_folds, candidate.learner.seed), source
+        n_folds = defaults.N_FOLDS
+        folds = _folds(self.source.corpus, n_folds, candidate.learner.seed)
         rest: Any = folds.train(number)
-        if source.weighting is not None:  # words that the fold alone has are unknown
-            documents: Any = source.corpus.read(0, source.n_documents)
-            entries = np.repeat(rest.mask, np.diff(documents.indptr)) & (documents.data != 0)
-            frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-            weighed = source.weighed_by(frequency, int(rest.mask.sum()))
+        # Words that the fold alone has are unknown.
+        weighed = self.source.weighed_by(rest.document_frequency, int(np.count_nonzero(rest.weights)))
         learner = replace(candidate.learner, n_documents=rest.weight)
         name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
         state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))).state
-        documents = weighed.seen(folds.test(number)).read(0, rest.n_documents)
+        documents: Any = weighed.seen(folds.test(number)).read(0, rest.n_documents)
         local = learner.prepare(documents[np.flatnonzero(documents.weights > 0)])
-        scored, none = [learner.model.scored(state, local, 1.0, 0)], np.empty(0)
-        return self._pooled([HoldoutResult(candidate, none, none, none, candidate.plan.n_epochs, [], None, {}, scored)])
+        return self._pooled(candidate, [learner.model.scored(state, local, 1.0, 0)])
 
-    def _pooled(self, folds: Sequence[HoldoutResult]) -> HoldoutResult:
-        """Return what the folds of a candidate say as one draw, at one temperature."""
-        parts = [part for fold in folds for part in fold.scored]
+    def _pooled(self, candidate: Candidate, parts: Sequence[Scored]) -> HoldoutResult:
+        """Return what documents of folds say of a candidate as one draw, at one temperature."""
         scores, labels, weights = joined(parts)[:3]
         accuracy = log_loss = np.nan  # as of a fold whose documents all have weight 0
         temperature = 1.0
@@ -185,9 +181,8 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-        losses, accuracies, temperatures = np.array([[log_loss], [accuracy], [temperature]])
-        candidate, n_epochs = folds[0].candidate, folds[0].n_epochs
-        return HoldoutResult(candidate, losses, accuracies, temperatures, n_epochs, [figures], None, figures, parts)
+        columns, n_epochs = np.array([[log_loss], [accuracy], [temperature]]), candidate.plan.n_epochs
+        return HoldoutResult(candidate, *columns, n_epochs, [figures], None, figures, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
@@ -222,10 +217,10 @@ def _folds(corpus: Any, k: int, seed: int) -> Folds[Any]:
     return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
 
 
-def is_better(first: HoldoutResult, second: HoldoutResult, *, gate: bool = True) -> bool:
+def is_better(first: HoldoutResult, second: HoldoutResult) -> bool:
     """Whether the second is lower in log-loss, in the mean by more than its standard error, and as accurate."""
     gain, error = gain_of(first, second)
-    return bool(gain > error and (not gate or second.accuracy.mean() >= first.accuracy.mean()))
+    return bool(gain > error and second.accuracy.mean() >= first.accuracy.mean())
 
 
 def gain_of(first: HoldoutResult, second: HoldoutResult) -> tuple[float, float]:
@@ -234,10 +229,10 @@ def gain_of(first: HoldoutResult, second: HoldoutResult) -> tuple[float, float]:
     return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
 
 
-def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
+def held_out_figures(entry: dict[str, float], source: Source) -> dict[str, float]:
     """Return what a history says of held-out documents after an epoch."""
     figures = {name: entry[name] for name in ("epoch", "seconds")}
-    for name, metric in ("accuracy", "accuracy"), ("log_loss", monitor), ("macro_f1", "macro_f1"):
+    for name, metric in ("accuracy", "accuracy"), ("log_loss", MONITOR), ("macro_f1", "macro_f1"):
         if VALIDATION + metric in entry and (name != "macro_f1" or has_rare_classes(source)):
             figures[f"held_out_{name}"] = entry[VALIDATION + metric]
     return figures
@@ -280,10 +275,9 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     held_out = held_out_of(source.corpus, share, seed, plans.weights_of_classes(estimator, source))
     if held_out is None:
         return estimator._train(trainer, source)
-    rest, apart = source.corpus.within(~held_out), source.corpus.within(held_out)
-    scored: Any = apart
+    rest, scored = source.corpus.within(~held_out), source.corpus.within(held_out)
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
-        scored = apart.transformed(HoldOut(source.corpus.document_frequency))
+        scored = scored.transformed(HoldOut(source.corpus.document_frequency))
     # With patience the training with all comes first, and the other one is as long.
     trained = None if estimator.patience is None else estimator._train(trainer, source)
     n_epochs = 0 if trained is None else int(estimator._best_entry(trained.history)["epoch"])
@@ -292,8 +286,8 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
         every = max(1, plan.n_epochs // CURVE_POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
-        corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
-        return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
+        how: dict[str, Any] = {"plan": plan, "monitoring": watch if stage.monitored else None}
+        return replace(stage, name=f"held out: {stage.name}", corpus=source.seen(rest), **how)
 
     others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
     history = estimator._train(trainer.changed(without), others).history
@@ -308,7 +302,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
 
     trained = trained or estimator._train(trainer.changed(tempered), source)
     learner = replace(trained.learner, temperature=temperature)
-    figures = {entry["epoch"]: held_out_figures(entry, MONITOR, source) for entry in history}
+    figures = {entry["epoch"]: held_out_figures(entry, source) for entry in history}
     return Trained(learner, trained.state, [{**figures.get(e["epoch"], {}), **e} for e in trained.history])
 
 

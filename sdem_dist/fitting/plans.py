@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -10,25 +10,21 @@ from typing import Any, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.documents import Documents, concatenate
+from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Weigh
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners import starts
-from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import Kind
-from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
+from sdem_dist.models import feature_classes, features, heads
 from sdem_dist.models.em import EXACT, EmForm
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import FeatureModel
-from sdem_dist.models.heads import Classes, by_class
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState, state_at
+from sdem_dist.models.word_counts import SdemState
 
 
 def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> int:
@@ -99,10 +95,8 @@ def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tup
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):
         raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
-    if not (np.isfinite(prior).all() and (prior >= 0).all()):
-        raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
-    if not np.isclose(prior.sum(), 1.0):
-        raise ValueError(f"The sum of the priors should be 1, and is {prior.sum():.6g}: {prior.tolist()}")
+    if not ((prior >= 0).all() and np.isclose(prior.sum(), 1.0)):
+        raise ValueError(f"The sum of the priors should be 1, and none negative, got {prior.tolist()}")
     with np.errstate(divide="ignore"):
         return tuple(np.log(prior).tolist())
 
@@ -114,10 +108,8 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
-    if not all(np.isfinite(w) and w >= 0 for w in class_weight.values()):
-        raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
+    if not (isinstance(class_weight, Mapping) and all(0.0 <= w < np.inf for w in class_weight.values())):
+        raise ValueError(f"class_weight must be a dict of numbers from 0 on, 'balanced' or None, got {class_weight!r}")
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
         raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
@@ -173,102 +165,58 @@ def weight_of_margin(
 ) -> float:
     """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
 
-    It has two digits, as people read it. Documents count by their weights.
-
-    `component_class`: the class of each column, where classes have components.
+    It has two digits, for people. Documents count by weight. `component_class`: of each column, with components.
     """
     weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-    used = weights > 0
-    if not used.any():
+    if not weights.any():
         return 1.0
-    scores = documents.to_csr()[used] @ (np.log(generative.words) - np.log(generative.totals))
-    scores = by_class(scores, component_class)[0] if component_class else scores
+    scores = documents.to_csr() @ (np.log(generative.words) - np.log(generative.totals))
+    scores = heads.by_class(scores, component_class)[0] if component_class else scores
     second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
     leads = first - second
     order = np.argsort(leads)
-    below = np.cumsum(weights[used][order])
+    below = np.cumsum(weights[order])
     # The median by weights; of equal weights it is NumPy's.
     middle = [np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right")]
     median = float(0.5 * leads[order[middle]].sum())
     return float(f"{min(1.0, margin / max(median, margin)):.2g}")
 
 
-def em_of(estimator: Any, once: Plan) -> tuple[EmForm, Plan]:
-    """Return the form of an estimator's EM, and its plan, in which a round is a pass over all documents, or a batch."""
+def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
+    """Return the form of an estimator's EM, the plan of one pass, and EM's: a round is such a pass, or a batch."""
     if estimator.annealing > 1 and estimator.em == "hard":
         raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
     step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
+    once = one_pass(estimator, source)
     plan = replace(once, n_epochs=estimator.n_epochs)
     if estimator.em == "online":
         batch = estimator.batch_size or defaults.ONLINE_EM_BATCH
         plan = replace(plan, n_rounds=max(1, -(-plan.n_documents // batch)), n_lanes=1)
-    return EmForm(estimator.em, step, float(estimator.annealing)), plan
+    return EmForm(estimator.em, step, float(estimator.annealing)), once, plan
 
 
 def surveyed(
     trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", **how: Any
-) -> SurveyResult:
+) -> surveys.SurveyResult:
     """Run the stage that draws examples and sums up rows, and return what it found."""
-    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **how)
-    return trainer.run(Stage(name, survey, plan, corpus=source.documents)).state
+    survey = surveys.Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **how)
+    return trainer.run(Stage(name, survey, plan)).state
 
 
-def drawn_documents(corpus: Any, survey: SurveyResult) -> list[Any]:
-    """Return the examples of a survey without classes, in the order of the corpus: each by itself, or all at once."""
-    positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
-    if len(positions) == corpus.n_documents:
-        return [corpus.read(0, len(positions))]
-    return [corpus.read(i, i + 1) for i in positions]
+def drawn_documents(corpus: Any, survey: surveys.SurveyResult) -> Any:
+    """Return the examples of a survey without classes, in the order of the corpus."""
+    rows = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64))
+    return corpus._with(rows=rows if corpus.rows is None else corpus.rows[rows], packed_mask=None).read(0, len(rows))
 
 
 def mixture(
     trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], kind: Kind, form: EmForm = EXACT, **how: Any
 ) -> SdEM[Any]:
     """Return EM's learner of a mixture with so many components a class; a mixture without labels is one class."""
-    head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
+    head: Any = heads.Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
     of_words = kind.name == "multinomial"
     model: Any = NaiveBayes(source.n_features, head, kind.alpha)
     if not of_words:
-        columns = Stage("columns", Columns(source.n_features, weighted=True), once, corpus=source.documents)
-        model = FeatureClasses(FeatureModel((kind.block(trainer.run(columns).state),)), head)
-    return SdEM(model, source.weight, ClosedForm(form, monitored=not of_words), seed=once.seed, **how)
-
-
-def start_of_em(
-    trainer: Trainer, em: SdEM[Any], source: Source, once: Plan, which: str = "", n_drawn: int = 0
-) -> Callable[[], Any]:
-    """Run the survey, and the generative fit where it is needed; return what makes the start of a mixture.
-
-    It is half way from the fit to random examples; with `n_drawn`, without classes, at k-means of so many documents.
-    """
-    labelled, of_words = len(source.classes) > 0, isinstance(em.model, NaiveBayes)
-    numbers = np.bincount(em.model.head.component_class).tolist()
-    if n_drawn:
-        drawn_survey = surveyed(trainer, source, once, n_drawn, f"survey{which}", labelled=False)
-
-        def at_clusters() -> Any:
-            drawn = drawn_documents(source.corpus, drawn_survey)
-            if of_words:
-                counts = starts.counts_by_k_means(concatenate(drawn), numbers[0], em.model.alpha, once.seed)
-                return state_at(*counts)
-            rows = np.ascontiguousarray(np.concatenate([part.values for part in drawn]), np.float64)
-            return starts.features_by_k_means(rows, numbers[0], em.model.variables, source.weight, once.seed)
-
-        return at_clusters
-    model = replace(em.model, head=Classes(len(numbers), () if labelled else (0,)))
-    if of_words:
-        model = replace(model, class_alpha=0.0)
-    generative = SdEM(model, source.weight, ClosedForm(complete=labelled or of_words), class_weight=em.class_weight)
-    classes: Any = trainer.run(Stage(f"classes{which}", generative, once, corpus=source.documents)).state
-    survey = surveyed(trainer, source, once, max(numbers), f"survey{which}", labelled=labelled)
-    positions = np.concatenate(examples_of(survey, numbers))
-
-    def half_way() -> Any:
-        if not of_words:
-            examples = starts.rows_at(source.corpus, positions)
-            return starts.features_at_examples(examples, numbers, em.model.variables, classes)
-        documents = (starts.rows_at(source.corpus, [position])[0] for position in positions)
-        of_classes = source.class_counts if labelled else (source.weight,)
-        return state_at(*starts.counts_at_examples(documents, numbers, classes.words, of_classes))
-
-    return half_way
+        columns = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state
+        model = feature_classes.FeatureClasses(features.FeatureModel((kind.block(columns),)), head)
+    return SdEM(model, source.weight, rules.ClosedForm(form, monitored=not of_words), seed=once.seed, **how)

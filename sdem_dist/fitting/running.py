@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,16 +22,13 @@ from sdem_dist.corpus.collect import is_frame
 from sdem_dist.corpus.reader import verify_shard, without_damaged
 from sdem_dist.documents import prepared_cache
 from sdem_dist.engine import events
-from sdem_dist.engine.callbacks import progress_callback
-from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback
 from sdem_dist.engine.executor import Executor, in_order
-from sdem_dist.engine.plan import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ClusterError, CorpusError, reraise_interrupt
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 from sdem_dist.inputs.source import check_layout, described, source_of
-from sdem_dist.inputs.spec import Estimator, Source, Trained
+from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents, seed_of
 from sdem_dist.storage import buckets
 
@@ -45,17 +41,13 @@ AnyCorpus = Corpus | MemoryCorpus
 OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents, and returns an array with as many rows
 
 
-@contextmanager
-def notifying(estimator: Estimator, callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Call methods `fitted` of callbacks at the end, or `failed` where the fit fails or is interrupted."""
-    try:
-        yield
-    except BaseException:
-        for callback in callbacks:
-            getattr(callback, "failed", lambda: None)()
-        raise
+def notify(estimator: Estimator, callbacks: Sequence[Callback], error: object, *_: object) -> None:
+    """Call methods `fitted` of callbacks at the end of a fit, or `failed` where it fails or is interrupted."""
     for callback in callbacks:
-        getattr(callback, "fitted", lambda _: None)(estimator)
+        if error is None:
+            getattr(callback, "fitted", lambda _: None)(estimator)
+        else:
+            getattr(callback, "failed", lambda: None)()
 
 
 @contextmanager
@@ -85,42 +77,6 @@ def forgetting(source: Source) -> Iterator[Source]:
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
 
-def run_fit(
-    estimator: Estimator,
-    source: Source,
-    executor: Executor,
-    client: Client | None,
-    validation: object,
-    checkpointing: tuple[str | Path | None, int | None, float | None, bool],
-    callbacks: Sequence[Callback],
-) -> Trained:
-    """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`."""
-    folder, n_rounds, n_seconds, resume = checkpointing
-    patience, every, checkpoints, documents, stopping = estimator.patience, estimator.evaluate_every, None, None, None
-    if folder is None and (resume or n_rounds or n_seconds):
-        raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
-    if folder is not None:
-        if (path := buckets.place(folder)).is_file() or (path / "zarr.json").exists():
-            raise ValueError(f"{folder} is a file or a corpus: checkpoints need a folder of their own")
-        checkpoints = Checkpoints(path, n_rounds, n_seconds)
-    if patience is not None and validation is None and not estimator.holds_out:
-        raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
-    with ExitStack() as stack:
-        if validation is not None:
-            held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
-            documents, uid = held_out.documents, held_out.corpus.header.uid
-            stopping = None if patience is None else (patience, every, uid)  # without it evaluation decides nothing
-        if estimator.verbose:
-            callbacks = [*callbacks, stack.enter_context(progress_callback())]
-        how: dict[str, Any] = {"main_metrics": estimator.spec.shown, "scorer": estimator.scorer, "training": every > 0}
-        evaluate_every = every or int(documents is not None)  # given validation documents are always evaluated
-        monitoring = Monitoring(evaluate_every, documents, estimator._monitor, patience, **how)
-        settings = identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping)
-        how = {"settings": settings, "resume": resume, "callbacks": callbacks}
-        trainer = Trainer(executor, source.documents, monitoring=monitoring, checkpoints=checkpoints, **how)
-        return estimator.train(stack.enter_context(trainer), source)
-
-
 def validation_source(estimator: Estimator, validation: object, client: Client | None) -> Source:
     """Return validation documents, a corpus or (X, y), checked as those that are scored."""
     if not isinstance(validation, tuple | Corpus):
@@ -144,11 +100,10 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
         event = events.ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
-        warnings.warn(
-            f"{corpus.path}: {event.n_shards} of {n} shards are damaged, and training leaves out their "
-            f"{event.n_documents:,} documents of {header.n_documents:,}: " + "; ".join(problems),
-            stacklevel=3,
+        what = (
+            f"{event.n_shards} of {n} shards are damaged, and training leaves out their {event.n_documents:,} documents"
         )
+        warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
     return undamaged, problems
 
 
@@ -212,14 +167,12 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
-        raise ValueError(
-            "a client's workers read a corpus on disk: write one with write_corpus or sdem ingest, or leave client out; the "
-            "predictions of a dask array are one themselves"
-        )
+        raise ValueError("a client's workers read a corpus on disk: write one with write_corpus, or leave client out")
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)
-    parts = [(a, b, None if X.mask is None else np.flatnonzero(X.mask[a:b])) for a, b in ranges_of(X)]
+    mask = X.mask
+    parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in ranges_of(X)]
     parts = [part for part in parts if part[2] is None or len(part[2])]
     blocks: Iterable[np.ndarray] = (_apply(function, X, *part) for part in parts)
     if client is not None:
@@ -232,7 +185,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     output, n_done = np.empty(0), 0
     for block in blocks:
         if not n_done:
-            n_rows = X.n_documents if X.mask is None else int(np.count_nonzero(X.mask))
+            n_rows = X.n_documents if mask is None else int(np.count_nonzero(mask))
             output = np.empty((n_rows, *block.shape[1:]), block.dtype)
         output[n_done : n_done + len(block)] = block
         n_done += len(block)

@@ -325,7 +325,7 @@ class Estimator(BaseEstimator, ABC):
             values = np.array(extra[name], np.float64)
             if values.shape != ((len(getattr(self, of_each)),) if of_each else ()) or np.isnan(values).any():
                 raise ValueError(f"{name} does not fit the model")
-            setattr(self, f"{name}_", values if of_each else float(values))
+            setattr(self, f"{name}_", values if of_each else type(extra[name])(values))
         if not self.spec.either:
             return
         if extra["layout"] not in ("sparse", "dense"):

@@ -13,7 +13,6 @@ from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.em import k_means
 from sdem_dist.models.feature_classes import FeatureState, started
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.mixture import MixtureWeights
 
 MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
 SURE = 0.99  # share of a row that belongs to its cluster of k-means; all share the rest: an empty one can grow
@@ -107,28 +106,6 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
         document = corpus.read(int(position), int(position) + 1)
         rows.append(document.to_csr().toarray()[0] if isinstance(document, Documents) else document.values[0])
     return np.array(rows, np.float64)
-
-
-def weights_of_features(
-    model: FeatureModel, mu: np.ndarray, counts: np.ndarray, component_class: tuple[int, ...]
-) -> MixtureWeights:
-    """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows."""
-    (block,) = model.blocks
-    parameters = model.to_natural(mu, np.log(counts / counts.sum()))
-    theta = block.shaped(parameters.theta)
-    location, spread = np.asarray(block.location), np.asarray(block.scale)
-    coefficients = linear = theta[..., 0] / spread
-    constant = parameters.log_prior - parameters.partitions.sum(axis=1) - (linear * location).sum(axis=1)
-    if theta.shape[-1] == 2:  # theta_2 ((x - a) / s)^2 multiplied out
-        square = theta[..., 1] / spread**2
-        constant = constant + (square * location**2).sum(axis=1)
-        first, second = np.triu_indices(len(spread))
-        products = np.zeros((len(mu), len(first)))
-        products[:, first == second] = square
-        coefficients = np.concatenate([np.zeros((len(mu), 1)), linear - 2.0 * square * location, products], axis=1)
-    log_weights = np.full((component_class[-1] + 1, len(component_class)), -np.inf)
-    log_weights[np.asarray(component_class), np.arange(len(component_class))] = constant
-    return MixtureWeights(log_weights, coefficients)
 
 
 def features_at_examples(

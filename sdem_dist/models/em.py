@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.documents import DenseDocuments, Documents, concatenate
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.losses import Arrays, marginal_log_likelihood
 from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
@@ -229,7 +229,3 @@ class Centres(Model):
 
     def parameters(self, state: KMeansState) -> KMeansState:
         return state
-
-    def sampled(self, parts: list[Documents | DenseDocuments]) -> tuple[sp.csr_matrix, Any]:
-        documents = concatenate([self.prepare(part) for part in parts])
-        return documents.to_csr(), documents.weights

@@ -23,7 +23,6 @@ def clusters(n_clusters: int = 20, n_init: int = 10, seeds: int = 3) -> None:
         "MiniBatchKMeans on tf-idf": (MiniBatchKMeans, TfidfTransformer().fit_transform(split.X), {}),
         "MultinomialMixture": (MultinomialMixture, split.X, {}),
         "MultinomialMixture, online": (MultinomialMixture, split.X, {"em": "online"}),
-        "MultinomialMixture, from examples": (MultinomialMixture, split.X, {"init": "examples"}),
     }
     for name, (cls, X, settings) in kinds.items():
         started = time.perf_counter()

@@ -85,7 +85,6 @@ def test_what_makes_no_sense_is_named(settings, X, said):
 
 TRAININGS = {
     "k-means": {},
-    "examples": {"init": "examples"},
     "online": {"em": "online", "batch_size": 100},
     "stochastic": {"em": "stochastic"},
     "variational, annealed": {"em": "variational", "annealing": 3.0},
@@ -125,11 +124,10 @@ def test_agreement_is_with_one_class_a_document_and_with_nothing_else():
     assert model.evaluate(COUNTS, np.arange(n)[:, None] % 2.0) == model.evaluate(COUNTS, np.arange(n) % 2) != alone
 
 
-@pytest.mark.parametrize("init", ["k-means", "examples"])
 @pytest.mark.parametrize("weight_alpha", [0.0, 1.0, 40.0])
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 2.0])
-def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, weight_alpha, init):
-    settings = {"alpha": alpha, "weight_alpha": weight_alpha, "init": init}
+def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, weight_alpha):
+    settings = {"alpha": alpha, "weight_alpha": weight_alpha}
     model = MultinomialMixture(4, n_init=1, n_epochs=300, **settings).fit(COUNTS)
     shares = model.predict_proba(COUNTS)
     weights = shares.sum(axis=0) + weight_alpha
@@ -141,7 +139,7 @@ def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, w
 
 
 def test_restarts_are_chosen_by_their_objective():
-    settings = {"init": "examples", "n_init_epochs": 30, "n_epochs": 1}
+    settings = {"init_documents": 20, "n_init_epochs": 30, "n_epochs": 1}
     # Start i of several is the only start of another seed.
     starts = ({"n_init": 4}, *({"n_init": 1, "random_state": i << 20} for i in range(4)))
     several, *each = (MultinomialMixture(8, **start, **settings).fit(COUNTS).lower_bound_ for start in starts)
@@ -173,7 +171,7 @@ def test_the_right_number_of_clusters_has_the_best_bic():
 
 def test_a_model_says_whether_it_has_converged(tmp_path):
     long = MultinomialMixture(4, n_init=1, n_epochs=40).fit(COUNTS)
-    short = MultinomialMixture(6, n_init=1, init="examples", n_init_epochs=1, n_epochs=2, evaluate_every=1).fit(COUNTS)
+    short = MultinomialMixture(6, n_init=1, init_documents=6, n_init_epochs=1, n_epochs=2, evaluate_every=1).fit(COUNTS)
     assert short.history_[-2]["nll"] - short.history_[-1]["nll"] > 1e-3
     assert long.converged_ is True
     assert short.converged_ is False

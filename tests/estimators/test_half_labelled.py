@@ -144,14 +144,10 @@ def test_a_larger_weight_explains_the_words_better(merge):
     assert explained(weighted) > explained(plain) + 1.0 and weighted.score(OF_SHARES[N:], SHARES[N:, 0]) > 0.5
 
 
-def test_held_out_documents_choose_a_weight_that_helps():
-    model = sd.SupervisedLDAClassifier(words_weight="auto", unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
-    chosen = model.learner_.model.words_weight
-    assert chosen > 0.0 == model.learner_.held_out
-    given = sd.SupervisedLDAClassifier(words_weight=chosen, unlabelled=-1, **SMALL).fit(OF_SHARES[:N], EIGHTH)
-    np.testing.assert_array_equal(given.predict_proba(OF_SHARES), model.predict_proba(OF_SHARES))
-    with pytest.raises(ValueError, match="needs 100 labelled documents"):
-        sd.SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(OF_SHARES[:300], EIGHTH[:300])
+def test_a_search_finds_a_weight_that_helps():
+    of_labels = sd.SupervisedLDAClassifier(unlabelled=-1, **SMALL)
+    search = sd.CorpusSearchCV(of_labels, {"words_weight": [0.0, 0.1]}, metric="log-loss", cv=2)
+    assert search.fit(OF_SHARES[:N], EIGHTH).best_params_ == {"words_weight": 0.1}
 
 
 def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
@@ -232,7 +228,7 @@ def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(m
     assert is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.8, 0.8]))
     assert not is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
     assert not is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
-    monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: True)
+    monkeypatch.setattr(holdout, "is_better", lambda helped, alone: True)
     hidden = np.where(np.arange(N) % 5 == 0, PART[:N], -1)
     free, alone = (sd.MultinomialNB(unlabelled=-1, unlabelled_weight=w).fit(X[:N], hidden) for w in ("auto", 0.0))
     assert free.best_entry_["unlabelled_weight"] == 0.0

@@ -231,7 +231,7 @@ def test_levels_of_a_scale():
     assert log_loss(LEVELS[NEW], p) < 0.9 * log_loss(LEVELS[NEW], np.tile(even, (len(p), 1)))
     with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
         sd.SupervisedLDAClassifier(ordered=True).fit(DOCS[:6], ["1", "10", "2"] * 2)
-    with pytest.warns(UserWarning, match="alphabet: 'high', 'low', 'medium'"):
+    with pytest.warns(UserWarning, match="alphabet: high, low, medium"):
         sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[:60], ["low", "medium", "high"] * 20)
     assert all(abs(e.log_odds) < np.inf and e.words for e in model.explain(DOCS[NEW][:5]))
 
