@@ -271,7 +271,7 @@ class KMeans(Clustering, Transforming):
             drawn = model.prepare(plans.drawn_documents(source.documents, survey))
             # Some are drawn in proportion to their weights.
             weights: Any = drawn.weights if drawn.n_documents == source.n_documents else np.ones(drawn.n_documents)
-            how = {"tries": self.n_init, "spherical": model.spherical}
+            how: Any = {"tries": self.n_init, "spherical": model.spherical}
             return model.start(k_means(drawn.to_csr(), weights, model.n_clusters, once.seed, **how).centres)
 
         end = final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), start)

@@ -145,8 +145,8 @@ class HoldoutPolicy:
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, self.source) for entry in result.history[:n_epochs]]
         temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
-        columns = [[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)], [temperature]]
-        return HoldoutResult(candidate, *np.array(columns), n_epochs, history, result.state, best)
+        columns = np.array([[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)], [temperature]])
+        return HoldoutResult._make([candidate, *columns, n_epochs, history, result.state, best, (), ()])
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         """Run a training without a fold, and score that."""
@@ -182,7 +182,7 @@ class HoldoutPolicy:
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
         columns, n_epochs = np.array([[log_loss], [accuracy], [temperature]]), candidate.plan.n_epochs
-        return HoldoutResult(candidate, *columns, n_epochs, [figures], None, figures, parts)
+        return HoldoutResult._make([candidate, *columns, n_epochs, [figures], None, figures, parts, ()])
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
