@@ -299,7 +299,7 @@ def test_a_learned_alpha_is_that_of_the_documents():
     """Topics that documents often mix have more of the pseudo-counts, whose sum stays."""
     true, rows = np.array([0.1, 0.2, 0.4, 1.6]), np.ascontiguousarray(OTHER_TOPICS.T)
     rng = np.random.default_rng(0)
-    counts = np.array([rng.multinomial(60, theta @ OTHER_TOPICS) for theta in rng.dirichlet(true, 500)], float)
+    counts = np.array([rng.multinomial(60, theta @ OTHER_TOPICS) for theta in rng.dirichlet(true, 500)], np.float32)
     alpha, how, documents = np.full(4, 1.0 + true.mean()), MirrorDescent(n_layers=30), documents_of(counts)
     for _ in range(30):
         evidence = np.zeros(5)
