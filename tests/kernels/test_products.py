@@ -51,7 +51,7 @@ def test_joint_scores_are_log_probabilities(d):
 
 
 def visited(X, labels, weights, order):
-    arrays = X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64)
+    arrays = X.data.astype(np.float32), X.indices.astype(np.uint16), X.indptr.astype(np.int64)  # as training has them
     return Visited(*arrays, labels, weights, order)
 
 
