@@ -46,7 +46,7 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
 """Lines that some folders and files may have together, and what is planned for them."""
 N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (148, 190), (130, 130), (450, 450), (19_977, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (23_982, 24_000), (16_083, 16_500)
+TEST_LINES, TEST_STATEMENTS = (23_874, 24_000), (16_083, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
