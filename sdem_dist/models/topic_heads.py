@@ -129,12 +129,9 @@ class Levels(SoftmaxClasses):
     kind = kernel.ORDERED
 
     def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
-        output = np.empty((self.n_classes, n_topics))
-        output[0] = rng.standard_normal(n_topics)
         even = logit(np.arange(1, self.n_classes) / self.n_classes)
-        output[1] = even[0]
-        output[2:] = np.log(np.diff(even))[:, None]
-        return output
+        thresholds = np.append(even[0], np.log(np.diff(even)))
+        return np.vstack([rng.standard_normal(n_topics), np.tile(thresholds[:, None], n_topics)])
 
     def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return ln p(level | d), from U and U theta."""

@@ -46,7 +46,7 @@ Parts = Iterable[DocumentParts]
 def explanations(
     estimator: Any, X: object, against: object = None, texts: Sequence[str] | None = None, of_labels: Any = None
 ) -> Explanations:
-    """Return why each document was taken for its class; see `EngineClassifier.explain`.
+    """Return what `EngineClassifier.explain` does.
 
     `texts`: of the documents of a matrix, or of Documents. `of_labels`: where documents may have several, the position
     of the label to explain for each, shape (n_documents,); None: the most probable.
@@ -83,27 +83,24 @@ def explanations(
     rows = zip(pairs.tolist(), np.column_stack([probabilities, odds, temperatures]).tolist(), parts, strict=True)
     for ((a, b), row, of_document), fields in zip(rows, _in_words(estimator, texts, parts, odds), strict=True):
         fields |= dict(zip(names, row, strict=True)) | {"prior": of_document.prior}
-        explained.append(
-            Explanation(label=classes[a], against=f"not {classes[a]}" if several else classes[b], **fields)
-        )
+        rival = f"not {classes[a]}" if several else classes[b]
+        explained.append(Explanation(label=classes[a], against=rival, **fields))
     return explained
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
     """Return why each document or row got its number: what its words or known features add to the mean of training.
 
-    The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its
-    coefficient in the regression on the features that the row has. Words count through topics.
+    The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its coefficient
+    in the regression on the features that the row has. Words count through topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
     target : int, default=0 -- Which of several targets, from 0.
-    Returns : Explanations -- A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
     """
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
-    # Predictions, the mean of training, and what words or features add to it.
     predictions, mean, parts = estimator._number_parts(X, target)
     rows = zip(predictions.tolist(), _in_words(estimator, texts, parts, predictions - mean), strict=True)
     return Explanations(NumberExplanation(prediction=number, mean=mean, **fields) for number, fields in rows)

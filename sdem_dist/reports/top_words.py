@@ -76,10 +76,7 @@ class Topics(list[Topic]):
 
 
 def topics_of(estimator: Any, n_words: int = 10) -> Topics:
-    """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
-
-    n_words : int, default=10 -- Of each topic.
-    """
+    """Return all topics, ordered as `components_`, with `n_words` of each: see `sdem_dist.reports.top_words.Topic`."""
     p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
