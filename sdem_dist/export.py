@@ -34,13 +34,10 @@ PADDING = "#"  # no word: fills the rows of texts that are shorter than others
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
-    """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
-
-    But scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables take.
+    """Return a fitted pipeline of scikit-learn alone, with equal predictions, but no place for missing values (NaN).
 
     from_counts : bool, default=False -- Leave out the step from text to counts.
-    Raises ModelError -- The model is not in `EXPRESSIBLE`, a class without documents has no logarithm of its
-        probability, or scikit-learn cannot count texts as the model does.
+    Raises ModelError -- The model is not in `EXPRESSIBLE`, has a class without documents, or counts texts otherwise.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression
