@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -124,13 +124,13 @@ def sabotaged(folder: Path) -> Iterator[None]:
     """Disturb every learner that estimators make meanwhile, as `folder` says."""
     from sdem_dist import MultinomialNB
 
-    make = MultinomialNB._learner
+    make = MultinomialNB._candidate
 
     def disturbed(*args, **more):
-        learner, initial = make(*args, **more)
-        return Saboteur(learner, str(folder)), initial
+        made = make(*args, **more)
+        return replace(made, learner=Saboteur(made.learner, str(folder)))
 
-    with mock.patch.object(MultinomialNB, "_learner", disturbed):
+    with mock.patch.object(MultinomialNB, "_candidate", disturbed):
         yield
 
 
