@@ -215,7 +215,7 @@ def test_a_first_call_that_failed_leaves_nothing_to_go_on_from(first, monkeypatc
     model = MultinomialNB(n_jobs=1)
     call = {"fit": model.fit, "partial_fit": partial(model.partial_fit, classes=[0, 1, 2])}[first]
     with monkeypatch.context() as broken:
-        broken.setattr(rounds, "update", lambda *_: 1 / 0)
+        broken.setattr(rounds, "compile_kernels", lambda *_: 1 / 0)
         np.testing.assert_raises(ZeroDivisionError, call, X, Y)
     np.testing.assert_raises_regex(ValueError, "classes must be passed", model.partial_fit, X, Y)
     model.partial_fit(X[:, :10], Y, classes=[0, 1, 2])
