@@ -62,20 +62,21 @@ def connected(
     ValueError
         Both are given, and the address is not that of a gateway.
     """
-    gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
-    if n_workers is not None and not gateway and compat.reruns_parent_script():
-        raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
-    if scheduler is not None and n_workers is not None and not gateway:
-        raise ValueError("give a scheduler's address or a number of local workers, not both")
+    is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
+    if n_workers is not None and not is_gateway:
+        if compat.reruns_parent_script():
+            raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
+        if scheduler is not None:
+            raise ValueError("give a scheduler's address or a number of local workers, not both")
     if scheduler is not None:
-        remote = _gateway_client(scheduler, n_workers) if gateway else _remote_client(scheduler, timeout)
-        with remote as client, client.as_current():
-            yield client
-    elif n_workers is None:
-        yield None
+        connection = _gateway_client(scheduler, n_workers) if is_gateway else _remote_client(scheduler, timeout)
+    elif n_workers is not None:
+        connection = _local_client(n_workers)
     else:
-        with _local_client(n_workers) as client:
-            yield client
+        yield None
+        return
+    with connection as client, client.as_current():
+        yield client
 
 
 @contextmanager
@@ -113,55 +114,47 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         if scheduler.endswith(".json"):  # distributed waits for a file that is not there without a deadline
             address = str(json.loads(Path(scheduler).read_bytes())["address"])
         get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file"
-        raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
-    security = Security().get_connection_args("client")
-    if address.startswith("tls://") and security["ssl_context"] is None:
-        hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
-        raise ClusterError(f"{address} is an encrypted address and no certificate is configured: {hint}")
+        security = Security().get_connection_args("client")
+        if address.startswith("tls://") and security["ssl_context"] is None:
+            raise ValueError("no certificate is configured: set DASK_CONFIG to the tls.yaml of the certificates")
 
-    async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake: both may hang
-        async with asyncio.timeout(timeout):
-            await (await connect(address, timeout=timeout, **security)).close()
+        async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake
+            async with asyncio.timeout(timeout):
+                await (await connect(address, timeout=timeout, **security)).close()
 
-    try:
         with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop already
             thread.submit(asyncio.run, probe()).result()
         return Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
-        hint = "check the address, and that the scheduler runs and is reachable from here"
-        raise ClusterError(
-            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({str(error) or 'it does not answer'}); {hint}"
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({type(error).__name__}: {error})"
+        hint = "check the address (tcp://10.0.0.1:8786, or a scheduler's file), and that it is reachable from here"
+        raise ClusterError(f"{what}; {hint}") from error
 
 
 @contextmanager
 def _local_client(n_workers: int) -> Iterator[Client]:
-    """Yield a client of worker processes of this machine, which listen on loopback only and end after."""
     memory = worker_memory(n_workers)
     tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
     limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
     how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
+    hint = f"the system's log may say what killed them; each may use {memory / 2**30:.1f} GiB: try fewer"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
                 for left in reversed(range(STARTS)):
                     try:
-                        cluster = ends.enter_context(LocalCluster(n_workers, **how))
+                        cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **how))
                         break
                     except RuntimeError as error:  # Dask's, of processes that ended at once
-                        path = getattr(sys.modules["__main__"], "__file__", None)
-                        with suppress(OSError):  # a notebook, or a zipped application
-                            if path is not None and "__main__" not in Path(path).read_text("utf-8", errors="replace"):
-                                raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-                        if not left:
-                            what = f"ended while they started, {STARTS} times in a row ({error})"
-                            hint = f"the system's log may say what killed them. Each may use {memory / 2**30:.1f} GiB"
-                            raise ClusterError(f"workers of this machine {what}; {hint}: try fewer") from None
-                        _log.warning("a worker process ended while it started (%s); starting again", error)
+                        what, unguarded = f"workers of this machine ended while they started ({error})", False
+                        with suppress(AttributeError, OSError):  # a notebook, or a zipped application
+                            script = Path(sys.modules["__main__"].__file__ or "").read_text("utf-8", errors="replace")
+                            unguarded = "__main__" not in script
+                        if unguarded or not left:
+                            raise ClusterError(f"{what}: {_GUARD if unguarded else hint}") from None
+                        _log.warning("%s; starting them again", what)
                 # The scheduler is in this process: what comes through it is received, sent and received again.
                 client = ends.enter_context(Client(cluster, direct_to_workers=True))
             yield client
@@ -175,11 +168,9 @@ def worker_memory(n_workers: int) -> int:
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
-        each = (
-            f"{share >> 20} MiB for each of {n_workers} workers, and each takes {LOADED >> 20} MiB before it has read"
-        )
-        what = f"this process and what it starts may use {memory / 2**30:.2f} GiB, {each} a document"
-        raise ClusterError(f"{what}: ask for fewer workers, or more memory")
+        what = f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers}"
+        needed = f"workers, and each takes {LOADED >> 20} MiB before it has read a document"
+        raise ClusterError(f"{what} {needed}: ask for fewer workers, or more memory")
     return share
 
 
@@ -190,7 +181,7 @@ def held_back() -> Iterator[None]:
     A terminal sends Ctrl-C to all processes, and this one alone is to end the others: they inherit its mask.
     """
     usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+    if threading.current_thread() is not threading.main_thread() or usual is None:  # None: another language's
         yield
         return
     resource_tracker.ensure_running()  # the first process does it, and then lets interrupts through in its thread
@@ -202,7 +193,7 @@ def held_back() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, usual)
-        if came:
+        if came and callable(usual):
             usual(came[0], None)
 
 
@@ -236,25 +227,23 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         import trustme
     except ImportError as error:
         raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
-    folder = Path(folder).absolute()
-    authority = trustme.CA(organization_name="sdem_dist cluster")
-    contents = {"ca.pem": authority.cert_pem.bytes()}
-    tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
+    folder, authority = Path(folder).absolute(), trustme.CA(organization_name="sdem_dist cluster")
+    try:
+        folder.mkdir(0o700)
+    except FileExistsError as error:
+        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
+
+    def write(name: str, content: bytes) -> str:
+        path = folder / name
+        path.touch(0o600)
+        path.write_bytes(content)
+        return str(path)
+
+    tls: dict[str, object] = {"ca-file": write("ca.pem", authority.cert_pem.bytes())}
     for role in ("scheduler", "worker", "client"):  # whose connections are encrypted
         until = datetime.now(UTC) + timedelta(days=days)
         issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
-        contents[f"{role}.pem"] = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
-        contents[f"{role}-key.pem"] = issued.private_key_pem.bytes()
-        tls[role] = {"cert": str(folder / f"{role}.pem"), "key": str(folder / f"{role}-key.pem")}
+        certificate = write(f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        tls[role] = {"cert": certificate, "key": write(f"{role}-key.pem", issued.private_key_pem.bytes())}
     comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
-    contents["tls.yaml"] = msgspec.yaml.encode({"distributed": {"comm": comm}})  # last: it names the others
-    try:
-        folder.mkdir(0o700)
-        for name, content in contents.items():
-            (folder / name).touch(0o600)
-            (folder / name).write_bytes(content)
-    except FileExistsError as error:
-        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
-    except OSError as error:
-        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
-    return folder / "tls.yaml"
+    return Path(write("tls.yaml", msgspec.yaml.encode({"distributed": {"comm": comm}})))

@@ -3,14 +3,11 @@
 import asyncio
 import re
 import shlex
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import dask
@@ -21,16 +18,16 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
 
-from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals
+from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals, held_back
 from sdem_dist.errors import ClusterError
 
 SYSTEMS = {
-    "slurm": ("SLURMCluster", 'squeue --noheader --states=all --format="job %i is %T (reason: %r) %N" --jobs'),
-    "pbs": ("PBSCluster", "qstat -f"),
-    "sge": ("SGECluster", "qstat -j"),
-    "lsf": ("LSFCluster", "bjobs -l"),
+    "slurm": 'squeue --noheader --states=all --format="job %i is %T (reason: %r) %N" --jobs',
+    "pbs": "qstat -f",
+    "sge": "qstat -j",
+    "lsf": "bjobs -l",
 }
-"""Of batch systems dask-jobqueue's class, and the question about a job, whose id comes last. Answers are shown."""
+"""The question about a job, whose id comes last, to each batch system. Answers are shown."""
 OVER = re.compile(
     r" is (CANCELLED|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE)\b"
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"
@@ -38,9 +35,7 @@ OVER = re.compile(
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
 STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
-LOOK = (
-    3.0  # seconds between two questions to the batch system; more where many jobs have no worker, one a second at most
-)
+LOOK = 3.0  # seconds between two questions to the batch system; more where many jobs have no worker: one a second
 SILENT = 50.0  # seconds that a running job may be without a worker; a nanny restarts one in fewer
 FAILURES = 3  # jobs that may end in a row before they bring a worker; then something is wrong with all of them
 LINES = 12  # shown of an answer or a log
@@ -57,57 +52,47 @@ class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
 
     def __post_init__(self) -> None:
         for name in ("wait_for_workers", "silence", "lifetime"):
-            if (value := getattr(self, name)) is not None:
-                seconds = 0.0
-                with suppress(KeyError, ValueError):
-                    seconds = float(parse_timedelta(value, default="seconds"))
-                if not seconds > 0:
-                    name = name.replace("_", "-")
-                    raise ValueError(f'{name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
-                setattr(self, name, seconds)
+            value, seconds = getattr(self, name), 0.0
+            with suppress(KeyError, ValueError):
+                seconds = parse_timedelta(value, default="seconds")  # of None it is None
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f'{name.replace("_", "-")}: {value!r} is not a time such as 90, "55 m" or "2 h"')
+            setattr(self, name, seconds)
 
 
-def jobqueue() -> ModuleType:
-    """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        import dask_jobqueue
-    except ImportError as error:
-        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
-    return dask_jobqueue
+class ClusterFile(msgspec.Struct, rename="kebab"):
+    jobqueue: dict[str, dict[str, Any] | None] = {}
+    sdem_dist: JobSettings = msgspec.field(default_factory=JobSettings)
 
 
 @contextmanager
-def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, str, Any, dict[str, Any]]]:
-    """Set a file's configuration; yield our section, the batch system, jobqueue's class of clusters, its arguments."""
+def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, Any, dict[str, Any]]]:
+    """Set a file's configuration; yield our section, jobqueue's class of clusters, and its arguments."""
     try:
         content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
+        file = msgspec.convert({name: section for name, section in content.items() if section}, ClusterFile)
+    except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or other sections
         raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
-    try:
-        sections = msgspec.convert(content.get("jobqueue") or {}, dict[str, dict[str, object] | None])
-        ours = msgspec.convert(content.get("sdem-dist") or {}, dict[str, object])
-        settings = msgspec.convert(ours | ({} if lifetime is None else {"lifetime": lifetime}), JobSettings)
-    except msgspec.ValidationError as error:
-        raise ClusterError(f"{path}: sdem-dist or jobqueue: {error}") from error
-    system = next(iter(sections), "")
-    if len(sections) != 1 or system not in SYSTEMS:
+    settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
+    system = next(iter(file.jobqueue), "")
+    if len(file.jobqueue) != 1 or system not in SYSTEMS:
         raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
-    cluster_class = getattr(jobqueue(), SYSTEMS[system][0])
-    options = {str(name).replace("_", "-"): value for name, value in (sections[system] or {}).items()}
+    try:
+        with held_back():  # it takes interrupts for itself
+            import dask_jobqueue
+    except ImportError as error:
+        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
     names = sorted({name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")})
-    if unknown := options.keys() - set(names):  # jobqueue would pass over them in silence
-        problem = f"there is no option {unknown.pop()}; there are {', '.join(names)}"
-        raise ClusterError(f"{path}: jobqueue: {system}: {problem}")
-    for name, value in options.items():  # a line of a job's script could be an order to the batch system
-        texts = value if isinstance(value, list) else [value]
+    for key, value in (file.jobqueue[system] or {}).items():
+        name, values = key.replace("_", "-"), value if isinstance(value, list) else [value]
+        if name not in names:  # jobqueue would pass over it in silence
+            raise ClusterError(f"{path}: jobqueue: {system}: there is no option {name}; there are {', '.join(names)}")
+        if name == "walltime" and isinstance(value, int):
+            raise ClusterError(f'{path}: walltime {value}: YAML reads it as seconds; quote it: "12:00:00"')
+        # a line of a job's script could be an order to the batch system
         is_script = name in ("job-script-prologue", "job-script-epilogue")
-        if not is_script and any(isinstance(text, str) and not text.isprintable() for text in texts):
+        if not is_script and any(isinstance(text, str) and not text.isprintable() for text in values):
             raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it as one line")
-    if isinstance(options.get("walltime"), int):
-        raise ClusterError(f'{path}: walltime {options["walltime"]}: YAML reads it as seconds; quote it: "12:00:00"')
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
@@ -121,26 +106,25 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         config = dask.config.get(f"jobqueue.{system}")
         # Of two arguments, or lines of the prologue, that set the same, the file's come later and win.
         arguments = ["--dashboard-address", f"{LOOPBACK}:0", *map(str, config["worker-extra-args"])]
-        named = {argument.partition("=")[0] for argument in arguments}
         scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
+        named = {argument.partition("=")[0] for argument in arguments}
         if config["interface"] is None and not named & {"--host", "--interface"}:
             arguments += ["--host", LOOPBACK]
             if not {"host", "interface"} & set(scheduler):
                 scheduler["host"] = LOOPBACK
-        if isinstance(settings.lifetime, float):
-            arguments += ["--lifetime", f"{settings.lifetime:g}s"]
-            arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
+        if (seconds := float(settings.lifetime or 0)) > 0:
+            arguments += ["--lifetime", f"{seconds:g}s", "--lifetime-stagger", f"{STAGGER * seconds:g}s"]
         prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()] + config["job-script-prologue"]
-        how: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
+        options: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
         if dask.config.get("distributed.comm.tls.ca-file"):
-            how |= {"security": Security(), "protocol": "tls://"}
+            options |= {"security": Security(), "protocol": "tls://"}
             prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
-        yield settings, system, cluster_class, how | {"job_script_prologue": prologue}
+        yield settings, getattr(dask_jobqueue, f"{system.upper()}Cluster"), options | {"job_script_prologue": prologue}
 
 
 def job_script(path: str | Path, lifetime: str | None = None) -> str:
     """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
-    with configured(Path(path), lifetime) as (_, _, cluster_class, options):
+    with configured(Path(path), lifetime) as (_, cluster_class, options):
         del options["scheduler_options"]
         address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
         return str(cluster_class.job_cls(address, name="WORKER", **options).job_script())
@@ -156,7 +140,7 @@ def batch_jobs(
     cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
     Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
     """
-    with configured(Path(path), lifetime) as (settings, system, cluster_class, options):
+    with configured(Path(path), lifetime) as (settings, cluster_class, options), ended_by_signals():
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
             whoever = "whoever reaches the scheduler or a worker over the network can run code as you"
             say(f"{path}: no certificates: {whoever} (sdem cluster certificates makes some)")
@@ -173,60 +157,103 @@ def batch_jobs(
                 except (OSError, RuntimeError, ValueError) as error:
                     # of jobqueue's message only what the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
-                    self.refusal = _first_lines(output or str(error))
+                    self.refusal = f"the job was refused: {_first_lines(output or str(error))}"
                     self.status = Status.running
 
             async def close(self) -> None:
                 await super().close()
                 await ProcessInterface.close(self)
 
-        with ended_by_signals():
-            cluster = cluster_class(job_cls=Job, **options)
-            monitor, wait, why = JobMonitor(cluster, system, settings.jobs, say), float(settings.wait_for_workers), ""
-            try:
-                cluster.scale(jobs=settings.jobs)
-                say(f"{settings.jobs} jobs of {system} submitted; waiting up to {wait:g} s for a worker")
-                began = looked = time.monotonic()
-                while not (cluster.scheduler.workers or why):
-                    time.sleep(0.1)
-                    if time.monotonic() >= began + wait:
-                        why = (
-                            f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this time). "
-                        )
-                        why += f"The scheduler listens at {cluster.scheduler_address}"
-                        if LOOPBACK in cluster.scheduler_address:
+            def state(self) -> tuple[str, bool | None]:
+                """Return what is known of the job, and whether it is over: see `job_status`."""
+                if self.refusal or self.job_id is None:  # refused, or not submitted yet
+                    return self.refusal, bool(self.refusal)
+                return job_status(self.config_name, self.job_id)
+
+        system, wait = cluster_class.job_cls.config_name, float(settings.wait_for_workers)
+        cluster = cluster_class(job_cls=Job, **options)
+        try:
+            cluster.scale(jobs=settings.jobs)
+            say(f"{settings.jobs} jobs of {system} submitted; waiting up to {wait:g} s for a worker")
+            # Results reach a client directly: the scheduler is in this process, and would receive and send them again.
+            with Client(cluster, direct_to_workers=True) as client:
+                deadline, address = time.monotonic() + wait, cluster.scheduler_address
+                while not cluster.scheduler.workers:
+                    with suppress(TimeoutError):
+                        client.wait_for_workers(1, timeout=min(LOOK, wait))
+                        break
+                    over = [job.state()[1] for job in list(cluster.workers.values())]
+                    why = "no job is left that could bring a worker" if over and all(over) else ""
+                    if time.monotonic() >= deadline:
+                        why = f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
+                        why += f". The scheduler listens at {address}"
+                        if LOOPBACK in address:
                             why += ", where only this machine reaches it: others need interface below jobqueue"
-                    elif time.monotonic() >= looked + LOOK:
-                        over = [monitor.status(job)[1] for job in list(cluster.workers.values())]
-                        why = "no job is left that could bring a worker" if over and all(over) else ""
-                        looked = time.monotonic()
-                if not cluster.scheduler.workers:
-                    raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
-                cluster.loop.add_callback(monitor.watch)
-                with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
-                    yield client
-            except ClusterError as error:
-                config, texts = dask.config.get(f"jobqueue.{system}"), dict[str, None]()  # each text once
-                for job in list(cluster.workers.values()):
-                    text, is_over = monitor.status(job)
-                    texts[text] = None
-                    if is_over and job.job_id is not None:
-                        texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
-                statuses = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
-                raise ClusterError(f"{error}\nWhat {system} says:\n{statuses}") from error
-            finally:
-                monitor.stopped = True
-                cluster.close()
+                    if why:
+                        raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
+                cluster.loop.add_callback(replace_lost_jobs, cluster, settings.jobs, say)
+                yield client
+        except ClusterError as error:
+            config, texts = dask.config.get(f"jobqueue.{system}"), dict[str, None]()  # each text once
+            for job in list(cluster.workers.values()):
+                text, is_over = job.state()
+                texts[text] = None
+                if is_over and job.job_id is not None:
+                    texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
+            statuses = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
+            raise ClusterError(f"{error}\nWhat {system} says:\n{statuses}") from error
+        finally:
+            cluster.close()
+
+
+async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None]) -> None:
+    """Replace the jobs that a cluster loses, in its event loop, while it runs.
+
+    Adaptive scaling does so for jobs of one process only, and never where they end before they have a worker.
+    """
+    failures = 0
+
+    def has_worker(job: Any) -> bool:
+        names = [str(worker.name) for worker in cluster.scheduler.workers.values()]
+        return any(name == str(job.name) or name.startswith(f"{job.name}-") for name in names)
+
+    while cluster.status is Status.running:
+        await asyncio.sleep(max(LOOK, sum(not has_worker(job) for job in cluster.workers.values())))
+        try:
+            lost = []
+            for name, job in list(cluster.workers.items()):
+                text, over = ("", False) if has_worker(job) else await asyncio.to_thread(job.state)
+                now, is_new = time.monotonic(), job.worker_time is None
+                if has_worker(job):
+                    failures, job.worker_time = 0 if is_new else failures, now
+                    continue
+                text, has_failed = ", ".join(text.splitlines()), bool(over) and is_new
+                again = bool(over) or now - (job.worker_time or now) > SILENT
+                if has_failed:
+                    if failures >= FAILURES:  # said already
+                        continue
+                    failures += 1
+                    again = failures < FAILURES
+                    text += "" if job.refusal else ": it ended before it brought a worker"
+                if again or has_failed:
+                    without = f"{FAILURES} failed in a row; going on without it"
+                    say(f"{text}: {'submitting another' if again else without}")
+                lost += [name] if again else []
+            if cluster.status is Status.running:
+                await cluster.scale_down(lost)
+                cluster.scale(jobs=n_jobs)
+        except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
+            say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
 
 
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
     """Return what a batch system says about a job, and whether it is over: None if the system does not answer."""
-    command = [*shlex.split(SYSTEMS[system][1]), job_id]
+    command = [*shlex.split(SYSTEMS[system]), job_id]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]} did not answer: {error}", None
-    text = _first_lines(run.stdout.strip() or run.stderr.strip())
+    text = _first_lines(run.stdout.strip() or run.stderr)
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):
         return text, None  # it speaks of itself, not of the job
@@ -244,58 +271,3 @@ def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> 
 
 def _first_lines(text: str) -> str:
     return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])
-
-
-class JobMonitor:
-    """Replaces lost jobs of a cluster, in its event loop, until `stopped`.
-
-    Adaptive scaling does so for jobs of one process only, and never where they end before they have a worker.
-    """
-
-    def __init__(self, cluster: Any, system: str, n_jobs: int, say: Callable[[str], None]) -> None:
-        self._cluster, self._system, self._n_jobs, self._say = cluster, system, n_jobs, say
-        self._failures, self.stopped = 0, False
-
-    def status(self, job: Any) -> tuple[str, bool | None]:
-        """Return what is known of a job, and whether it is over: refused, not submitted yet, or see `job_status`."""
-        if job.refusal:
-            return f"the job was refused: {job.refusal}", True
-        return ("", False) if job.job_id is None else job_status(self._system, job.job_id)
-
-    async def watch(self) -> None:
-        cluster = self._cluster
-        while not self.stopped:
-            waiting = sum(not self._has_worker(name) for name in list(cluster.workers))
-            await asyncio.sleep(max(LOOK, float(waiting)))
-            try:
-                lost = [name for name, job in list(cluster.workers.items()) if await self._is_lost(name, job)]
-                if lost and not self.stopped:
-                    await cluster.scale_down(lost)
-                if (lost or set(cluster.worker_spec) != set(cluster.workers)) and not self.stopped:
-                    cluster.scale(jobs=self._n_jobs)
-            except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
-                self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
-
-    def _has_worker(self, name: object) -> bool:
-        present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
-        return any(worker == str(name) or worker.startswith(f"{name}-") for worker in present)
-
-    async def _is_lost(self, name: object, job: Any) -> bool:
-        now, first = time.monotonic(), job.worker_time is None
-        if self._has_worker(name):
-            self._failures, job.worker_time = 0 if first else self._failures, now
-            return False
-        text, over = await asyncio.to_thread(self.status, job)
-        if self._has_worker(name):
-            return False
-        text = ", ".join(text.splitlines())
-        if over and first:
-            if self._failures >= FAILURES:
-                return False
-            self._failures += 1
-            text += "" if job.refusal else ": it ended before it brought a worker"
-        again = self._failures < FAILURES if over and first else bool(over) or now - (job.worker_time or now) > SILENT
-        if over or again:
-            without = f"{FAILURES} failed in a row; going on without it"
-            self._say(f"{text}: {'submitting another' if again else without}")
-        return again

@@ -44,6 +44,8 @@ class DaskExecutor(Executor):
     max_pending_rounds = 1
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
+        if isinstance(client, str):
+            raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
         self._client, self.address = client, compat.scheduler_of(client).address
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
         patience = dask.config.get("sdem-dist.wait-for-workers", WAIT_FOR_WORKERS, override_with=wait_for_workers)

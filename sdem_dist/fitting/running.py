@@ -29,7 +29,7 @@ from sdem_dist.errors import ClusterError, CorpusError, reraise_interrupt
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 from sdem_dist.inputs.source import check_layout, described, source_of
 from sdem_dist.inputs.spec import Estimator, Source
-from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents, seed_of
+from sdem_dist.inputs.validation import is_dask, refuse_no_documents, seed_of
 from sdem_dist.storage import buckets
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
-        refuse_address(client)
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
@@ -112,7 +111,6 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
     """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last."""
     from sdem_dist.engine.dask import DaskExecutor, scratch_folder
 
-    refuse_address(client)
     target, dense, scratch = estimator.spec.target, estimator._layout == "dense", scratch_folder()
     if dense and target == "numbers":
         raise ValueError("tables of Dask collections cannot have a target: pass a corpus of sdem_dist.write_corpus")
@@ -178,7 +176,6 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
-        refuse_address(client)
         executor = DaskExecutor(client)
         shared = executor.put(function)  # with the model, once a worker
         blocks = in_order(executor, _apply, ((shared, X, *part) for part in parts))

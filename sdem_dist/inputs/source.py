@@ -5,17 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
-from sdem_dist.corpus.manifest import DENSE, ClassLabel, LabelSet, as_numbers, checked_weights
+from sdem_dist.corpus.manifest import DENSE, as_numbers, checked_weights
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
@@ -42,29 +42,25 @@ def source_of(
 ) -> Source:
     """Return documents, checked; a Source was when it was made. `classes`: all, where batches may have fewer in `y`."""
     sparse, of_texts = estimator._layout == "sparse", dict[str, Any]()
-    texts: Any = text_column(X) if sparse else X
-    if not sparse or not (are_texts(texts) or (use != "train" and _listed_for_texts(estimator, texts))):
-        X = texts
-    elif use != "train":
-        X = estimator.vectorize(texts)
-    else:
+    X = text_column(X) if sparse else X
+    if sparse and use != "train" and (are_texts(X) or _listed_for_texts(estimator, X)):
+        X = estimator.vectorize(X)
+    elif sparse and are_texts(X):
         settings = estimator.vectorizer or VectorizerSettings()
         of_texts["vectorizer"] = dict(settings.to_json())
         if classes is not None and settings.kind == "count":
-            problem = (
-                "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later"
-            )
+            problem = "partial_fit takes the words of its first batch as the vocabulary, and leaves out later ones"
             advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words"
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
-        if sample_weight is not None and np.shape(sample_weight) == (len(texts),) and not np.all(sample_weight):
+        if sample_weight is not None and np.shape(sample_weight) == (len(X),) and not np.all(sample_weight):
             if not np.any(sample_weight):
                 raise ValueError("no document has a weight above zero: give some of them a weight")
-            texts = np.where(np.asarray(sample_weight) == 0, "", np.asarray(texts, object))
+            X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
         if settings.kind == "count":
-            X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(texts, settings)
+            X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings)
         else:
-            X = count_texts(texts, settings)[0]
+            X = count_texts(X, settings)[0]
         if X.shape[1] == 0:
             raise ValueError("none of the texts holds a word, as the vectorizer's token_pattern and stop_words say")
     if isinstance(X, Source):
@@ -77,24 +73,23 @@ def source_of(
             raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
         else:
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
-        if estimator.spec.target == "labels" and classes is None:
-            present, several = np.flatnonzero(source.class_counts), source.members is not None
-            if not several and use == "score" and not len(present):
+        if estimator.spec.target == "labels" and classes is None and source.members is None:
+            present = np.flatnonzero(source.class_counts)
+            if use == "score" and not len(present):
                 raise ValueError("none of the documents to be scored has a label: accuracy and losses need some")
-            if not several and use == "train" and len(present) < 2:
-                some_classes = some(source.classes[present])
-                problem = f"has one class only ({some_classes}): a classifier needs at least two classes"
+            if use == "train" and len(present) < 2:
+                problem = (
+                    f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+                )
                 on_disk = isinstance(source.corpus, Corpus)
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
-            if not several and use == "train" and len(present) < len(source.classes):
+            if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
                 problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
-                advice = (
-                    "the model learns nothing about them, so its probabilities and words of these classes mean nothing"
-                )
+                advice = "the model learns nothing about them: their probabilities and words mean nothing"
                 warnings.warn(f"{problem}: {advice}", stacklevel=4)
-            if use == "train":
-                warn_of_lookalikes(source.classes.tolist())
+        if estimator.spec.target == "labels" and classes is None and use == "train":
+            warn_of_lookalikes(source.classes.tolist())
     source = replace(source, **of_texts)
     if use == "train" or estimator.weighting_ is None:
         return source
@@ -150,7 +145,14 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     source = described(corpus, labelled=learns_labels)
     if learns_labels and (several if train else estimator.several_labels):
-        members, labels = members_of(corpus, None if train else estimator.classes_)
+        sets = [label if isinstance(label, tuple) else (label,) for label in header.classes]
+        labels = list(of_labels.all_labels(sets)) if train else estimator.classes_.tolist()
+        try:
+            members = membership(sets, labels)
+        except KeyError as error:
+            advice = "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
+            problem = f"{path} has the label {error}, which the model was not trained on"
+            raise CorpusError(f"{problem}; {advice}") from None
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if not train:
@@ -167,15 +169,10 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
     header = corpus.header
-    return Source(
-        corpus=corpus,
-        weight=corpus.weight,
-        classes=array_of(header.classes) if labelled and header.label_sets is None else np.empty(0),
-        class_counts=corpus.class_weights if labelled else (),
-        vocabulary=corpus.vocabulary(),
-        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
-        single=header.n_targets <= 1,
-    )
+    classes = array_of(header.classes) if labelled and header.label_sets is None else np.empty(0)
+    counts = corpus.class_weights if labelled else ()
+    vectorizer = None if numbering(header.vectorizer) is not None else header.vectorizer  # a table is not text
+    return Source(corpus, corpus.weight, classes, counts, corpus.vocabulary(), vectorizer, single=header.n_targets <= 1)
 
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
@@ -201,10 +198,10 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
-            problem = f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label"
-            raise ValueError(
-                f"{problem}, as y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
+            problem = (
+                f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one"
             )
+            raise ValueError(f"{problem}: MultiLabelNB and SupervisedLDAClassifier learn several")
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
@@ -216,8 +213,18 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     columns, names = dict[str, Any](), cast("Sequence[Any]", ())
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
-        positions, names, labels = coded(y, None if reset else estimator.classes_)
+        labels = None if reset else estimator.classes_.tolist()
+        sets = of_labels.sets_of(y, labels)
+        place = {each: i for i, each in enumerate(dict.fromkeys(sets))}
+        names, positions = list(place), np.array([place[each] for each in sets], np.int32)
         check_consistent_length(rows, positions)
+        if labels is None:
+            indicator = of_labels.indicator_of(y)
+            labels = list(of_labels.all_labels(names) if indicator is None else range(indicator.shape[1]))
+        if unknown := [label for each in names for label in each if label not in labels]:
+            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
+        if not labels:
+            raise ValueError("y has no label at all: no document has one")
         members, trained_classes = membership(names, labels), np.array(labels)
     elif target == "labels":
         positions, trained_classes = _positions(estimator, cast(np.ndarray, checked), use, classes)
@@ -233,10 +240,8 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             alike = np.ptp(weights[trained_rows]) == 0
             weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
         elif target == "labels" and (total := weights.sum()) < len(trained_rows) / 10:
-            problem = (
-                f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and weights count documents"
-            )
-            warnings.warn(f"{problem} here: priors outweigh them. Divide the weights by their mean", stacklevel=5)
+            problem = f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and counts them"
+            warnings.warn(f"{problem}: priors outweigh them. Divide the weights by their mean", stacklevel=5)
         trained_rows = None if len(trained_rows) == len(weights) else trained_rows
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
@@ -261,15 +266,12 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
     given = labels[labelled]
     if given.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
+        if given.dtype == object and len(given):
+            plain_label(given[0])  # of a datetime.date, say, it says what can be done
         with warnings.catch_warnings():
             # Ours says more, and comes where scikit-learn's does, or with fewer documents.
             warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
-            try:
-                check_classification_targets(given)
-            except ValueError:
-                for label in given if given.dtype == object else ():  # such as datetime.date: says what can be done
-                    plain_label(label)
-                raise
+            check_classification_targets(given)
     distinct = np.unique(given)
     if first_fit and (odd := checks.doubt(len(distinct), len(given), distinct[0])):
         warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=3)
@@ -296,29 +298,25 @@ def _listed_for_texts(estimator: Estimator, X: object) -> bool:
 
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents for a fitted estimator of counts, checked unless a corpus returned them."""
-    if isinstance(X, Documents):
-        documents = checks.as_documents(X)
-    else:
+    rows: Any = X
+    if not isinstance(X, Documents):
         X = text_column(X)
         checks.refuse_no_documents(X, counts=True)
-        if are_texts(X) or _listed_for_texts(estimator, X):
-            counts = estimator.vectorize(cast("Sequence[str]", X))
-            narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
-            documents = replace(checks.as_documents(counts), data=narrow)
-        else:
-            documents = checks.as_documents(checks.validated(estimator, X, reset=False)[0])
-    weighting, frequency = estimator.weighting_, estimator.document_frequency_
-    if weighting is not None and frequency is not None:
-
-        def factors() -> np.ndarray:
-            return weighting.factors(frequency, estimator.vocabulary_)
-
-        lazy = getattr(estimator, "_lazy_parameters", None)  # it keeps them, since a wide model has millions
-        cached = factors() if lazy is None else lazy.cached("factors", factors, weighting, frequency)
-        return weighting.apply(documents, cached)
-    if documents.data.dtype.kind == "u":
-        return replace(documents, data=documents.data.astype(np.float64))
-    return documents
+        of_texts = are_texts(X) or _listed_for_texts(estimator, X)
+        rows = estimator.vectorize(cast(Any, X)) if of_texts else checks.validated(estimator, X, reset=False)[0]
+    weighting, frequency, data, indices = estimator.weighting_, estimator.document_frequency_, rows.data, rows.indices
+    if data.dtype not in (np.float32, np.float64):
+        narrow = np.float64 if weighting is None else np.min_scalar_type(int(data.max(initial=0)))
+        data = data.astype(narrow, copy=False)  # as in training, for which the kernel is compiled
+    may_change = indices.dtype == np.int32 and indices.flags.writeable
+    indices = indices.view(np.uint32) if may_change else indices.astype(np.uint32)
+    n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
+    documents = Documents(data, indices, rows.indptr.astype(np.int64), n_features)
+    if weighting is None or frequency is None:
+        return documents
+    make = partial(weighting.factors, frequency, estimator.vocabulary_)
+    factors = estimator._lazy_parameters.cached("factors", make, weighting, frequency)  # a wide model has millions
+    return weighting.apply(documents, factors)
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:
@@ -326,35 +324,3 @@ def table_of(estimator: Estimator, X: object) -> np.ndarray:
         return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
     checks.refuse_no_documents(X)
     return checks.validated(estimator, X, reset=False)[0]
-
-
-def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
-    """Return sets of labels, or an indicator matrix, as positions in a list of sets, the list, and all labels."""
-    names = None if classes is None else classes.tolist()
-    try:
-        sets = of_labels.sets_of(y, names)
-    except CorpusError as error:
-        raise ValueError(str(error)) from None
-    position: dict[LabelSet, int] = {}
-    codes = np.array([position.setdefault(labels, len(position)) for labels in sets], np.int32)
-    distinct = list(position)
-    if names is None:
-        indicator = of_labels.indicator_of(y)
-        names = list(of_labels.all_labels(distinct) if indicator is None else range(indicator.shape[1]))
-    elif unknown := [label for labels in distinct for label in labels if label not in names]:
-        raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
-    if not names:
-        raise ValueError("y has no label at all: no document has one")
-    return codes, distinct, names
-
-
-def members_of(corpus: Corpus, classes: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
-    """Return which label is in which class of a corpus, and the labels: a fitted model's, or those that occur."""
-    sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
-    names = list(of_labels.all_labels(sets)) if classes is None else classes.tolist()
-    try:
-        return membership(sets, names), names
-    except KeyError as error:
-        advice = "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
-        problem = f"{corpus.path} has the label {error}, which the model was not trained on"
-        raise CorpusError(f"{problem}; {advice}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
@@ -29,29 +29,20 @@ if TYPE_CHECKING:
     from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
-Target = Literal["labels", "numbers", "nothing"]
-Topics = Literal["classes", "documents"]
-OF_THE_MACHINE = ("n_jobs", "verbose")
-"""Parameters that change nothing about a model: files and descriptions of models leave them out."""
-Extra: TypeAlias = "Mapping[str, Any]"
-"""The part of an estimator in a model file beside arrays and settings: JSON values and records."""
-ONLY_CHOOSING = ("min_df", "max_df", "max_features")
-"""Settings of text that only choose the vocabulary, which is compared itself."""
+OF_THE_MACHINE = ("n_jobs", "verbose")  # parameters that change nothing about a model: files of models leave them out
+Extra: TypeAlias = "Mapping[str, Any]"  # what a model file has beside arrays and settings: JSON values and records
+ONLY_CHOOSING = ("min_df", "max_df", "max_features")  # settings that choose the vocabulary, which is compared itself
 
 
 @dataclass(frozen=True)
 class Spec:
     layout: Layout  # CSR matrices of counts or weights, or rows of a dense table
-    target: Target
-    """"labels" or "numbers" or "nothing": what documents bring to be learned. A dense corpus has its numbers as the
-    last column."""
-    predicts: str | None
-    """What `predict` returns, for people: "class", "cluster", "number"; None where there is no `predict`."""
+    target: Literal["labels", "numbers", "nothing"]  # to be learned; numbers of a dense corpus are its last column
+    predicts: str | None  # what `predict` returns, for people: "class", "cluster", "number"; None without `predict`
     shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
     words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
-    word_weights: str | None = None
-    """The attribute with each word's weight for a cluster, same shape, where that does not follow from `words`."""
-    topics: Topics | None = None  # whose topics `topics` returns
+    word_weights: str | None = None  # the same of words' weights for a cluster, where these do not follow from `words`
+    topics: Literal["classes", "documents"] | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none
     categorical: bool = False  # columns hold categories
@@ -81,12 +72,11 @@ class Weigh:
         return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # not the factors
 
     @cached_property
-    def _name(self) -> str:
-        trained = self.trained_on
-        return f"{self.weighting} {sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ''}"
+    def _digest(self) -> str:
+        return sha256(self.trained_on.tobytes()).hexdigest() if isinstance(self.trained_on, np.ndarray) else ""
 
     def __repr__(self) -> str:
-        return self._name
+        return f"{self.weighting} {self._digest}"
 
     @cached_property
     def factors(self) -> np.ndarray:
@@ -99,21 +89,19 @@ class Weigh:
         return self.weighting.apply(cast(Documents, documents), self.factors)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class HoldOut:
     """A transform: only documents held out of training, with a label where others have one, and words trained on."""
 
-    frequency: Frequency  # counts of documents that are trained on or held out
+    frequency: Frequency = field(repr=False)  # counts of documents that are trained on or held out
     seed: int = 0
     share: float = 1.0  # of the documents; 1: all that the corpus has
 
-    def __repr__(self) -> str:
-        return f"held out {self.seed} {self.share}"
-
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         documents = cast(Documents, documents)
-        part = trained_part(self.seed, start, stop, self.share) if self.share < 1.0 else np.zeros(stop - start, bool)
-        held_out = ~part
+        held_out = (
+            ~trained_part(self.seed, start, stop, self.share) if self.share < 1.0 else np.ones(stop - start, bool)
+        )
         if documents.labels is not None:  # one without a label is trained on
             held_out &= documents.labels >= 0
         if documents.weights is not None:
@@ -150,10 +138,8 @@ class Source:
     single: bool = True  # numbers to be learned are one per document, not a column of a table
     weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
     trained_on: Frequency | None = None  # for the `weighting`
-    members: sp.csr_matrix | None = None
-    """Where documents may have several labels: which label is in which set, shape (n_sets, n_classes)."""
-    retrain: bool = True
-    """Train anew with all documents after those held out have chosen how; searches compare settings without it."""
+    members: sp.csr_matrix | None = None  # of several labels: which is in which set, shape (n_sets, n_classes)
+    retrain: bool = True  # with all documents after those held out have chosen how; searches compare without it
 
     @property
     def documents(self) -> CorpusLike:
@@ -217,8 +203,7 @@ class Estimator(BaseEstimator, ABC):
     """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
-    _saved: ClassVar[Mapping[str, str]] = {}
-    """Numbers that files hold, as attributes without the underscore at their end, and what has as many, if several."""
+    _saved: ClassVar[Mapping[str, str]] = {}  # numbers in files, without the `_` at the end; and what has as many
     # Parameters of all, but for the first four: estimators that lack them have these values.
     patience: int | None = None
     random_state: object = 0
@@ -230,6 +215,7 @@ class Estimator(BaseEstimator, ABC):
     # What fitting adds.
     learner_: Any
     state_: Any
+    _lazy_parameters: Any
     history_: list[dict[str, float]]
     damaged_shards_: list[str]
     set_scores_: list[np.ndarray]
@@ -300,12 +286,12 @@ class Estimator(BaseEstimator, ABC):
 
     def _check_columns(self, source: Source) -> None:
         """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
-        problem, theirs, settings = "", source.vocabulary, source.vectorizer
+        problem, theirs, settings, trained = "", source.vocabulary, source.vectorizer, self.vectorizer_
         if source.n_features != self._n_columns:
             problem = f"{source.name} has {source.n_features} words, the model {self._n_columns}"
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
             problem = f"the vocabulary of {source.name} does not match the model's"
-        elif settings is not None and (trained := self.vectorizer_) is not None:
+        elif settings is not None and trained is not None:
             odd = ", ".join(n for n in trained if n not in ONLY_CHOOSING and settings.get(n) != trained[n])
             # numbers that others made from text do not tell how
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
@@ -326,11 +312,10 @@ class Estimator(BaseEstimator, ABC):
             if values.shape != ((len(getattr(self, of_each)),) if of_each else ()) or np.isnan(values).any():
                 raise ValueError(f"{name} does not fit the model")
             setattr(self, f"{name}_", values if of_each else type(extra[name])(values))
-        if not self.spec.either:
-            return
-        if extra["layout"] not in ("sparse", "dense"):
-            raise ValueError(f"its layout is {extra['layout']!r}")
-        self._trained_layout = extra["layout"]
+        if self.spec.either:
+            if extra["layout"] not in ("sparse", "dense"):
+                raise ValueError(f"its layout is {extra['layout']!r}")
+            self._trained_layout = extra["layout"]
 
 
 def final_stage(

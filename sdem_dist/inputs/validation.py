@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -30,11 +31,6 @@ def is_dask(X: object) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def refuse_address(client: object) -> None:
-    if isinstance(client, str):
-        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
-
-
 def begins_with_text(values: Iterable[object]) -> bool:
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
@@ -52,70 +48,58 @@ def text_column(X: Any) -> object:
     """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is."""
     if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
-    streams, of_columns, column = hasattr(X, "__arrow_c_stream__"), getattr(X, "ndim", 0), X
+    n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), dict[Any, Any]()
     if is_dask(X):
-        is_column = of_columns == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
-        column = X.compute() if is_column and X.dtype.kind not in "biufcmM" else []
+        if n_axes == 1 and hasattr(X, "divisions") and X.dtype.kind not in "biufcmM":
+            columns = {"": X.compute()}
     elif hasattr(X, "iloc"):
-        column = X if of_columns == 1 else X.iloc[:, 0] if of_columns == 2 and X.shape[1] == 1 else []
-    elif not streams and not hasattr(X, "__arrow_c_array__"):
-        if isinstance(X, Iterator):
-            first = next(X, None)
-            return [first, *X] if isinstance(first, str) else X  # refused by name
-        is_index = type(X).__module__.startswith("pandas")
-        return list(X) if (isinstance(X, Sequence) or is_index) and begins_with_text(X) else X
-    else:
+        columns = {"": X} if n_axes == 1 else {name: X[name] for name in X.columns}
+    elif streams or hasattr(X, "__arrow_c_array__"):
         import pyarrow as pa
 
-        if isinstance(X, pa.RecordBatchReader):  # it can be read once
-            X = X.read_all()
-        for read in (pa.chunked_array, pa.table) if streams else (pa.array, pa.record_batch):
-            try:
-                column = read(X)
-            except (pa.ArrowException, TypeError, ValueError):
-                continue
-            fields = list(column.schema) if hasattr(column, "column_names") else [column]
-            named = [i for i, field in enumerate(fields) if is_text(getattr(field.type, "value_type", field.type))]
-            if named and len(fields) > 1:
-                names = [fields[i].name for i in named]
-                advice = f"pass one column, such as X[{names[0]!r}]"
-                raise ValueError(f"X is a table with texts in columns {names[:5]}: {advice}")
-            if named:  # a struct, which has none, holds the rows of a table
-                return column.column(0) if hasattr(column, "column_names") else column
-        return X
-    return column if begins_with_text(column) else X
+        X = X.read_all() if isinstance(X, pa.RecordBatchReader) else X  # it can be read once
+        rows = pa.chunked_array(X if streams else [pa.array(X)])
+        is_table = pa.types.is_struct(rows.type)
+        columns = dict(zip(rows.type.names, rows.flatten(), strict=True)) if is_table else {"": rows}
+    elif isinstance(X, Iterator):
+        first = next(X, None)
+        return [first, *X] if isinstance(first, str) else X  # refused by name
+    elif isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # whose indices are no sequences
+        columns = {"": list(X)}
+
+    def holds_texts(column: Any) -> bool:
+        if hasattr(column, "type"):  # of Arrow
+            return is_text(getattr(column.type, "value_type", column.type))
+        return getattr(column, "ndim", 1) == 1 and begins_with_text(column)
+
+    names = [name for name, column in columns.items() if holds_texts(column)]
+    if names and len(columns) > 1:
+        # The column with the longest texts among the first rows: the others may be labels.
+        longest = max(names, key=lambda name: sum(len(str(value)) for value in islice(columns[name], 100)))
+        which = ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names[:5]))
+        raise ValueError(f"X is a table with texts in {which}: pass one column, such as X[{longest!r}]")
+    return columns[names[0]] if names else X
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
-    """Raise ValueError for what has no documents, or none of `counts`: lists of words, frames with columns of texts."""
+    """Raise ValueError for what has no documents; of `counts` also for lists of words."""
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
     word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
         problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
         problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest makes one of documents"
-    elif type(X).__module__.startswith("dask.bag"):
-        problem = "X is a Dask bag, of Python objects: pass X.compute(), or a corpus of its files (sdem_dist.ingest)"
     elif isinstance(X, str):
         problem = f"X is one text ({brief(X)}): put it in a list"
-    elif X is None:
-        problem = "X is None: pass the documents"
-    elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        kind = type(X).__name__.replace("_", " ")
+    elif X is None or (isinstance(X, list | tuple) and not X):
+        problem = f"X is {X}: it holds no documents"
+    elif (isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X)) or hasattr(X, "to_textfiles"):
+        kind = type(X).__name__.replace("_", " ")  # some sparse matrices are dicts, and bags of Dask write text files
         problem = f"X is a {kind}, not a list or an array: pass list(...) of the documents"
-    elif isinstance(X, list | tuple) and not X:
-        problem = "X holds no documents"
     elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
         problem = "X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
     elif not counts or is_dask(X):
         pass
-    elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
-        names = [name for name in X.columns if X[name].ndim == 1 and begins_with_text(X[name])]
-        if names:
-            columns = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names[:5]))}"
-            # The column with the longest texts among the first rows: the others may be labels.
-            longest = max(names, key=lambda name: sum(len(v) for v in X[name].head(100) if isinstance(v, str)))
-            problem = f"X is a DataFrame with texts in {columns}: pass one column, such as df[{longest!r}]"
     elif isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
         longer = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)
         if isinstance(longer, list | tuple) and any(isinstance(word, str) for word in longer):
@@ -150,27 +134,25 @@ def validated(
         checked = validate_data(estimator, X, y, reset=reset, **accepted)
     except (TypeError, ValueError) as error:
         if "Input y contains" in str(error):
-            rows = enumerate(np.asarray(y, object).reshape(len(y), -1).tolist())  # type: ignore[arg-type]
-            odd = (row for row, of_row in rows if any(is_missing(v) or v in (np.inf, -np.inf) for v in of_row))
+            rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
+            odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
             problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
             raise ValueError(f"{problem}: leave such documents out") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
-            row = (values != values).nonzero()[0].min()
-            advice = f"{name} takes counts, so put 0 there, or leave the document out"
-            raise ValueError(f"Input X contains NaN, in row {row} (from 0): {advice}") from None
-        advice = f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
-        if not takes_counts:
-            advice = f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
-        if not takes_counts and hasattr(estimator, "components"):
-            takes = 'takes tables of numbers; components="multinomial" takes texts'
-            advice = f"{name} of {estimator.components} components {takes}"
-        if is_sparse and hasattr(estimator, "components"):
-            raise ValueError(f"X is a sparse matrix: {advice}, and sparse matrices") from None
-        texts = (v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str))
-        if (text := next(texts, None)) is None:
+            problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
+            raise ValueError(f"{problem}: {name} takes counts, so put 0 there, or leave the document out") from None
+        texts = [v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str)][:1]
+        if not (texts or (is_sparse and not takes_counts and hasattr(estimator, "components"))):
             raise
-        raise ValueError(f"X holds raw text ({brief(str(text))}): {advice}") from None
+        advice = "takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
+        if takes_counts:
+            advice = "takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
+        elif hasattr(estimator, "components"):
+            takes = 'takes tables of numbers; components="multinomial" takes texts and sparse matrices'
+            advice = f"of {estimator.components} components {takes}"
+        problem = f"X holds raw text ({brief(str(texts[0]))})" if texts else "X is a sparse matrix"
+        raise ValueError(f"{problem}: {name} {advice}") from None
     X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked
     if not takes_counts:
         return estimator._checked(np.asarray(X)), y
@@ -188,15 +170,6 @@ def validated(
     return rows, y
 
 
-def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
-    """Return a checked CSR matrix, or what a corpus returned, as unlabelled documents of floats."""
-    data = rows.data if rows.data.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
-    n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
-    indices, writeable = rows.indices, rows.indices.dtype == np.int32 and rows.indices.flags.writeable
-    indices = indices.view(np.uint32) if writeable else indices.astype(np.uint32)
-    return Documents(data, indices, rows.indptr.astype(np.int64), n_features)
-
-
 def checked_labels(estimator: Estimator, y: object) -> object:
     """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts."""
     dtype, unlabelled, may_be_unlabelled = getattr(y, "dtype", None), estimator.unlabelled, estimator.spec.unlabelled
@@ -204,32 +177,29 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         y = np.asarray(y, object)  # scikit-learn does not know it
     elif isinstance(dtype, np.dtype) and dtype.kind != "O" and (dtype.kind != "f" or not np.isnan(np.asarray(y)).any()):
         return y
-    values = np.asarray(y, object)
+    values = np.array(y, object)
     if values.ndim != 1:
         return y
+    missing = np.flatnonzero([is_missing(label) for label in values])
     texts = np.array([isinstance(label, str) for label in values], bool)
-    missing, of_texts = np.flatnonzero([is_missing(label) for label in values]), bool(texts.any())
     if len(missing):
-        of_numbers = not of_texts and len(missing) < len(values)
+        of_numbers = not texts.any() and len(missing) < len(values)
         if unlabelled is None or is_missing(unlabelled) or (of_numbers and isinstance(unlabelled, str)):
             advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones"
             if may_be_unlabelled:
-                value = repr("" if of_texts else -1)
+                value = repr("" if texts.any() else -1)
                 advice = f"set unlabelled={value}, and None and NaN count as no label; or leave them out"
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
-        values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
-        y = values = values if of_texts else np.array(values.tolist())
-    if not texts.any() and {type(label) for label in values} in ({int}, {bool}):
-        return np.array(values.tolist())  # as a column of pandas has them after some steps
-    if texts.all() or not texts.any():
-        return y
+    if not texts.any():  # columns of pandas hold numbers as objects after some steps
+        are_alike = {type(label) for label in values} in ({int}, {bool})
+        return np.array(values.tolist()) if len(missing) or are_alike else y
     for i in np.flatnonzero(~texts):
         if unlabelled is None or values[i] != unlabelled:
             advice = ", or name what stands for no label with unlabelled" * may_be_unlabelled
             problem = f"y mixes texts with others, first {values[i]!r} at position {i} (from 0)"
             raise ValueError(f"{problem}: make all of one kind{advice}")
-    return values
+    return y if texts.all() and not len(missing) else values
 
 
 def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
@@ -240,16 +210,6 @@ def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
     return np.asarray(labels != (str(estimator.unlabelled) if texts else estimator.unlabelled))
 
 
-def positions_of(estimator: Estimator, y: object, classes: np.ndarray) -> np.ndarray:
-    """Return the positions of labels in memory among sorted classes; -1 where there is no label, or another."""
-    labels = np.asarray(checked_labels(estimator, y)).ravel()
-    labelled = np.flatnonzero(has_label(estimator, labels))
-    places = np.minimum(np.searchsorted(classes, labels[labelled]), len(classes) - 1)
-    positions = np.full(len(labels), -1)
-    positions[labelled] = np.where(classes[places] == labels[labelled], places, -1)
-    return positions
-
-
 def some(values: np.ndarray) -> str:
     examples = ", ".join(str(v) for v in values[:5].tolist())
     return examples + (", ..." if len(values) > 5 else "")
@@ -257,15 +217,14 @@ def some(values: np.ndarray) -> str:
 
 def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
     """Return the classes of a model that is fitted batch by batch; `known` are those of the batches before, if any."""
-    if known is None:
-        if classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        known = np.unique(np.asarray(classes))
-    elif classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
+    distinct = known if classes is None else np.unique(np.asarray(classes))
+    if distinct is None:
+        raise ValueError("classes must be passed on the first call to partial_fit.")
+    if known is not None and not np.array_equal(known, distinct):
         raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
-    if len(known) < 2:
-        raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
-    return known
+    if len(distinct) < 2:
+        raise ValueError(f"classes has one class only ({some(distinct)}): a classifier needs at least two classes")
+    return distinct
 
 
 def seed_of(random_state: object) -> int:

@@ -119,6 +119,7 @@ def test_results_do_not_pass_through_a_scheduler_in_the_driver():
     from sdem_dist.engine.dask import DaskExecutor
 
     with connected(n_workers=1) as client:
+        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
         executor = DaskExecutor(client)
         client.run_on_scheduler(without_gathering)
         assert executor.result(executor.submit(len, "four")) == 4

@@ -3,6 +3,7 @@
 import os
 import signal
 import ssl
+import sys
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from cli.commands import ok, refused
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import ENVIRONMENT, job_script
-from sdem_dist.cluster.jobs import LINES, configured, job_status, jobqueue, log_of_job
+from sdem_dist.cluster.jobs import LINES, configured, job_status, log_of_job
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
 
@@ -88,9 +89,11 @@ def test_files_that_are_wrong(text, said, tmp_path):
     assert str(tmp_path) in str(error.value)
 
 
-def test_jobqueue_leaves_the_interrupt_signal_alone():
+def test_jobqueue_leaves_the_interrupt_signal_alone(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("dask_jobqueue")]:
+        monkeypatch.delitem(sys.modules, name)
     before = signal.getsignal(signal.SIGINT)
-    jobqueue()
+    job_script(written(tmp_path, SLURM))
     assert signal.getsignal(signal.SIGINT) is before
 
 

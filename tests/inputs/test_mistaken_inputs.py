@@ -38,7 +38,7 @@ def of_texts():
 @pytest.mark.parametrize(("documents", "labels", "message"), [
     ("film", ["p"], "X is one text ('film'): put it in a list"),
     ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
-    ([], [], "X holds no documents"),
+    ([], [], "X is []: it holds no documents"),
     (None, MARKS, "X is None"),
     (set(TEXTS), MARKS, "X is a set"),
     (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
@@ -55,8 +55,8 @@ def of_texts():
     ([[1, 2, 3], [4, 5]] * 20, MARKS, "inhomogeneous"),
     (np.ones(40), MARKS, "2D array"),
     *[(kind(words), MARKS, "documents are lists of words: join them") for words in WORDS for kind in (list, pd.Series)],
-    (FRAME[["n", "body"]], MARKS, "texts in column 'body': pass one column, such as df['body']"),
-    (FRAME, MARKS, "texts in columns 'tag', 'body': pass one column, such as df['body']"),
+    (FRAME[["n", "body"]], MARKS, "texts in column 'body': pass one column, such as X['body']"),
+    (FRAME, MARKS, "texts in columns 'tag', 'body': pass one column, such as X['body']"),
 ])  # fmt: skip
 def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, message, of_texts):
     calls = [sd.MultinomialNB().fit]
@@ -100,8 +100,8 @@ CALLS = [
     (lambda m: sd.MultinomialNB().fit(["?", "!"], [0, 1]), "none of the texts holds a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
     (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
-    (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "is a Dask bag"),
-    (lambda m: sd.MultinomialNB(n_epochs=1).fit(FOUR, Y).predict(db.from_sequence(FOUR)), "is a Dask bag"),
+    (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "X is a Bag.*list"),
+    (lambda m: sd.MultinomialNB(n_epochs=1).fit(FOUR, Y).predict(db.from_sequence(FOUR)), "X is a Bag.*list"),
 ]  # fmt: skip
 
 
