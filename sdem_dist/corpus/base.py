@@ -63,7 +63,8 @@ class BaseCorpus(ABC):
 
     def _with(self, **changes: object) -> Self:
         copy = object.__new__(type(self))
-        copy.__dict__.update({**self.__getstate__(), **changes})
+        opened = {"_sources": vars(self)["_sources"]} if "_sources" in vars(self) else {}  # again, it costs requests
+        vars(copy).update({**self.__getstate__(), **opened, **changes})
         return copy
 
     def within(self, mask: np.ndarray, title: str = "") -> Self:

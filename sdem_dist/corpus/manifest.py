@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.documents import DenseDocuments, Documents, offsets_of
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 from sdem_dist.storage.buckets import is_url
@@ -112,10 +112,7 @@ class Header:
 
     @property
     def has_weights(self) -> bool:
-        return self.has("weights")
-
-    def has(self, array: str) -> bool:
-        return any(array in shard.checksums for shard in self.shards)
+        return any("weights" in shard.checksums for shard in self.shards)
 
     @property
     def documents_by_label(self) -> dict[ClassLabel, int]:
@@ -186,13 +183,6 @@ class StoredCorpus:
     path: str
     root: Path  # the folder of the contents
     header: Header
-
-    def documents(self, shard: int) -> Documents | DenseDocuments:
-        header, dense = self.header, self.header.layout == DENSE
-        names = ["values"] if dense else ["data", "indices", "indptr"]
-        optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has_weights}
-        columns = self.columns(shard, [*names, *(name for name, present in optional.items() if present)])
-        return DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
 
     def columns(self, shard: int, names: Sequence[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
         """Read arrays of a shard; `n_bytes` is the length of joined strings."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet, StoredCorpus, stored_corpus
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.counted import one_line
-from sdem_dist.documents import DenseDocuments, concatenate, shard_cache
+from sdem_dist.documents import DenseDocuments, Documents, concatenate, shard_cache
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.buckets import below, is_url, place
@@ -124,12 +124,6 @@ class Corpus(BaseCorpus):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _received=True)
 
-    def _with(self, **changes: object) -> Self:
-        copy = super()._with(**changes)
-        if "_sources" in self.__dict__:  # to open a bucket's again costs requests
-            copy.__dict__["_sources"] = self._sources
-        return copy
-
     @cached_property
     def _sources(self) -> list[StoredCorpus]:
         return [stored_corpus(path, self._received) for path in self.paths]
@@ -194,7 +188,11 @@ class Corpus(BaseCorpus):
     def read_shard(self, shard: int) -> AnyDocuments:
         """Read all documents of one shard as they are stored; see `read`."""
         source, number = self._places[shard]
-        return source.documents(number)
+        header, dense = source.header, source.header.layout == DENSE
+        optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has_weights}
+        names = ["values"] if dense else ["data", "indices", "indptr"]
+        columns = source.columns(number, [*names, *(name for name, present in optional.items() if present)])
+        return DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
 
     def _place(self, document: int) -> str:
         starts = self.stored_header.shard_starts
@@ -204,7 +202,7 @@ class Corpus(BaseCorpus):
 
     def _array(self, name: str) -> np.ndarray | None:
         header = self.stored_header
-        if not header.has(name):
+        if not any(name in shard.checksums for shard in header.shards):
             return None
         # Where only some joined corpora store groups, each document of the others is a group of its own.
         parts = [

@@ -77,10 +77,7 @@ class LogLines:
 
 
 class ProgressBar(ExitStack):
-    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics.
-
-    As a context it leaves the terminal as it was, also after a training that failed.
-    """
+    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
 
     def __init__(self) -> None:
         super().__init__()

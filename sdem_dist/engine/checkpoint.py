@@ -160,8 +160,7 @@ class Checkpoints:
 
     def remove(self, stages: Container[int], keep: int = 0) -> None:
         """Remove the checkpoints of stages, but the newest `keep`."""
-        paths = self._of(stages)
-        for path in paths[: len(paths) - keep]:
+        for path in self._of(stages)[: -keep or None]:
             with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
                 path.unlink()
 

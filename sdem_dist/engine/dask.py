@@ -81,6 +81,7 @@ class DaskExecutor(Executor):
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """See `Executor`; no task: it would wait for others. What fails here fails in a task, too."""
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
+        # One process of each machine first: what it compiles, others find in its files.
         first = list({worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values())
         groups, values = [first, [worker for worker in self.workers if worker not in first]], list[Value]()
         # In a thread: long work, such as compiling, must not keep a worker's event loop from answering the scheduler.
@@ -95,9 +96,8 @@ class DaskExecutor(Executor):
                     if time.monotonic() >= deadline:
                         return False
                     await asyncio.wait(waiting, timeout=PULSE / 4)
-                for call in calls.values():
-                    if call.done() and call.exception() is None:
-                        values.extend(call.result().values())
+                replies = [call.result() for call in calls.values() if call.done() and call.exception() is None]
+                values.extend(value for reply in replies for value in reply.values())
                 return True
             finally:
                 for call in calls.values():
@@ -108,25 +108,22 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         self.n_remembered += 1  # the scheduler keeps those behind a result
-        restrictions: dict[str, object] = {}
-        if affinity is not None and self.workers:
-            preferred = self.workers[min(int(affinity * len(self.workers)), len(self.workers) - 1)]
-            restrictions = {"workers": [preferred], "allow_other_workers": True}
         # The function comes first: Dask groups its measurements by what precedes the first number.
         key = f"{function.__name__}-{self._run}-{self.n_remembered}"
         groups = [group for arg in args if isinstance(arg, list) for group in arg]  # lanes, or rounds of lanes
         each = [lane for group in groups for lane in (group if isinstance(group, list) else [group])]
         if lanes := [lane for lane in each if isinstance(lane, Lane)]:
             first, last = lanes[0], lanes[-1]
-            key += (
-                f" (lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, "
-            )
-            key += f"from 0; documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
+            place = f"lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}"
+            documents = f"documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)}"
+            key += f" ({place}, from 0; {documents})"
         # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission
         # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
         # equal, and statistics would wait for neighbours to be merged with.
-        priority = int(affinity is None)
-        how: dict[str, Any] = {"key": key, "pure": False, "priority": priority, "fifo_timeout": 0, **restrictions}
+        how: dict[str, Any] = {"key": key, "pure": False, "priority": int(affinity is None), "fifo_timeout": 0}
+        if affinity is not None and self.workers:
+            preferred = self.workers[min(int(affinity * len(self.workers)), len(self.workers) - 1)]
+            how |= {"workers": [preferred], "allow_other_workers": True}
         try:
             return cast("Handle[Value]", self._client.submit(_attempt, self._run, function, *args, **how))
         except ClosedClientError as error:
@@ -134,22 +131,9 @@ class DaskExecutor(Executor):
 
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a future; ClusterError: the scheduler is lost or silent, or workers are missing or die of it."""
-        return cast(Value, self._watched(handle, lambda: self._client.gather(handle, asynchronous=True)))
-
-    def wait(self, handle: Any) -> None:
-        error = self._watched(handle, lambda: handle.exception(asynchronous=True))
-        if error is not None or handle.cancelled():
-            self.result(handle)  # raises, with the traceback of the worker
-
-    def put(self, value: Value) -> Handle[Value]:
-        """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
-        # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return super().put(value)
-
-    def _watched(self, handle: Any, start: Callable[[], Awaitable[Any]]) -> Any:
+        gathered = partial(self._client.gather, handle, asynchronous=True)
         try:
-            return self._client.sync(self._while_alive, start)
+            return cast(Value, self._client.sync(self._while_alive, gathered))
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.allowed_failures + 1} workers died one after the other while they had the task {error.task!r}, "
@@ -157,8 +141,13 @@ class DaskExecutor(Executor):
                 "may crash compiled code or need more memory than a worker has; the workers' logs say more"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
-            during = f"while the task {handle.key!r} was under way: {error}"
+            during = f"while the task {cast(Any, handle).key!r} was under way: {error}"
             raise ClusterError(f"the scheduler at {self.address} was lost, or forgot what it had, {during}") from error
+
+    def put(self, value: Value) -> Handle[Value]:
+        """Submit a value as a task: Dask restores it where a scattered copy would be lost, and warns from 10 MB on."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return super().put(value)
 
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""

@@ -120,9 +120,6 @@ class Executor(AbstractContextManager["Executor"]):
     def result(self, handle: Handle[Value]) -> Value:
         return handle.result()  # waits for it, and raises what its task raised
 
-    def wait(self, handle: Handle[Any]) -> None:
-        self.result(handle)  # elsewhere the value stays where it is
-
     def drain_events(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last called."""
         latest = list(self._events)
@@ -130,10 +127,7 @@ class Executor(AbstractContextManager["Executor"]):
         return latest
 
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Return ``function(*args)`` of every process: of one of each machine first, whose files others then find.
-
-        Those that failed or were lost are left out; empty if one does not answer.
-        """
+        """Return ``function(*args)`` of all processes but failed and lost ones; empty if one does not answer."""
         return [function(*args)]
 
     def put(self, value: Value) -> Handle[Value]:
@@ -172,5 +166,5 @@ def in_order(
     except Exception:
         for handle in waiting:  # or they might still write where the caller clears up
             with suppress(Exception):
-                executor.wait(handle)
+                executor.result(handle)
         raise

@@ -48,10 +48,6 @@ class Plan:
         growth = self.rounds(0) - self.n_rounds
         return divmod(number - growth, self.n_rounds) if number >= self.rounds(0) else (0, number)
 
-    @property
-    def lane_documents(self) -> int:
-        return self.n_documents // (self.n_rounds * self.n_lanes)
-
     def range(self, lane: int, number: int, growth: int = 0) -> tuple[int, int]:
         """Return (start, stop) of one of a lane's ranges, of which the first is halved; empty if documents are few."""
         strip = self.n_rounds << growth  # in units of the smallest range
@@ -59,9 +55,6 @@ class Plan:
         begins = [((n - growth) << growth if n > growth else (1 << n) >> 1) for n in (number, number + 1)]
         start, stop = (self.n_documents * (lane * strip + begin) // (strip * self.n_lanes) for begin in begins)
         return start, stop
-
-    def ranges(self, lane: int) -> list[tuple[int, int]]:
-        return [self.range(lane, number) for number in range(self.n_rounds)]
 
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:

@@ -207,7 +207,7 @@ def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], A
     handles: Blocks = []
     for b in range(n_blocks):
         handles.append(executor.put(TaskResult(get(b))))
-        executor.wait(handles[-1])
+        executor.result(executor.submit(getattr, handles[-1], "timings"))  # when it is there; the value stays there
     return handles
 
 
@@ -288,11 +288,11 @@ def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
 
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
     """Return what tasks score of the training corpus: the ranges that lanes have cached, where they were mapped."""
-    lane_documents, groups = max(1, plan.lane_documents), list[ScoredRanges]()
+    lane_documents, groups = max(1, plan.n_documents // (plan.n_rounds * plan.n_lanes)), list[ScoredRanges]()
     lanes_a_task, size = (max(1, SCORED_DOCUMENTS // n) for n in (lane_documents * plan.n_rounds, lane_documents))
     for first in range(0, plan.n_lanes, lanes_a_task):
         lanes = range(first, min(first + lanes_a_task, plan.n_lanes))
-        ranges = [r for lane in lanes for r in plan.ranges(lane) if r[1] > r[0]]
+        ranges = [r for k in lanes for n in range(plan.n_rounds) if (r := plan.range(k, n))[1] > r[0]]
         groups += [(first / plan.n_lanes, ranges[i : i + size]) for i in range(0, len(ranges), size)]
     return groups
 

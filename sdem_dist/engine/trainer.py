@@ -28,11 +28,7 @@ TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 @dataclass(eq=False)
 class Trainer:
-    """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit.
-
-    The result of a stage goes to the checkpoint folder when the next begins, so that no later run does it again. Until
-    then its checkpoints stay, and a resumed run repeats a scoring after it.
-    """
+    """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit."""
 
     executor: Executor
     documents: CorpusLike
@@ -49,7 +45,8 @@ class Trainer:
         self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
         # Shared with what `changed` returns.
         self._numbers, self.compiled = itertools.count(), set[object]()
-        # Of the last stage and the scorings after it, not yet in the folder: what `Checkpoints.write_result` takes.
+        # What `Checkpoints.write_result` takes, of the last stage and the scorings after it. It goes to the folder when
+        # the next stage begins; until then its checkpoints stay, and a resumed run repeats a scoring.
         self.unsaved: list[tuple[Json, int, Any, object]] = []
 
     def __enter__(self) -> Self:

@@ -146,7 +146,8 @@ def lanes(names: tuple = corpora.STEMMED, lanes: tuple = (4, 16, 64), draws: int
         print(line("another seed", all_of(1, first=100), one), flush=True)
         for n_lanes in lanes:
             plan = plan_of_steps(MultinomialNB(n_lanes=n_lanes), n, 1, 0)
-            print(line(f"{n_lanes} lanes, {plan.lane_documents:,} documents a round", all_of(n_lanes), one), flush=True)
+            of_lane = n // (plan.n_rounds * n_lanes)
+            print(line(f"{n_lanes} lanes, {of_lane:,} documents a round", all_of(n_lanes), one), flush=True)
 
 
 def numbered_part(name: str) -> tuple[sp.csr_matrix, np.ndarray]:

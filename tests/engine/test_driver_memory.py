@@ -122,7 +122,7 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, state, tm
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
     handle = executor.submit(rounds.start_block, None, saved.block, 0, 1)
-    np.testing.assert_raises_regex(FileNotFoundError, "every worker sees the same files", executor.wait, handle)
+    np.testing.assert_raises_regex(FileNotFoundError, "every worker sees the same files", executor.result, handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     found = executor.result(executor.submit(rounds.start_block, None, saved.block, 0, 1))

@@ -52,7 +52,7 @@ def test_handles_are_arguments(executor):
     while len(level) > 1:
         pairs = [executor.submit(operator.add, *pair) for pair in zip(level[::2], level[1::2], strict=False)]
         level = pairs + (level[-1:] if len(level) % 2 else [])
-    executor.wait(level[0])
+    executor.result(level[0])
     assert executor.result(level[0]) == sum(range(10)) * 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
