@@ -50,7 +50,7 @@ class SavedState(NamedTuple):
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(f"{self.path} is not the checkpoint of this run, {where}: {SHARED_FOLDER_HINT}")
-            return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
+            return _read(self.path, CHECKPOINT, self.state_type, "state" if n_blocks == 1 else f"state_{number}")[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
@@ -125,7 +125,7 @@ class Checkpoints:
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
             for block in range(stage.n_blocks):
-                yield from _named(get(block), _prefix(block, stage.n_blocks))
+                yield from _named(get(block), "state" if stage.n_blocks == 1 else f"state_{block}")
             if best is not None:
                 yield from _named(best, "best")
 
@@ -169,10 +169,6 @@ class Checkpoints:
         names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
         numbered = [([int(number) for number in name.groups()], path) for name, path in names if name]
         return [path for numbers, path in sorted(numbered) if numbers[0] in stages]
-
-
-def _prefix(block: int, n_blocks: int) -> str:
-    return "state" if n_blocks == 1 else f"state_{block}"
 
 
 def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:

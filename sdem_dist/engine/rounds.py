@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,6 @@ SHORT_TASK = 0.25  # seconds that one task of whole rounds should take
 FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
-Value = TypeVar("Value")
 AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # only it looks into states, statistics and prepared documents
 MakeBlock: TypeAlias = Callable[[int, int], Any]  # takes the number of a block and of all blocks
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
@@ -56,10 +55,10 @@ class TaskResult(NamedTuple):
 Blocks: TypeAlias = list[Handle[TaskResult]]  # a state, block by block
 
 
-def timed(seconds: dict[str, float], name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that adds the time it takes to the seconds of a name."""
 
-    def run(*args: Any) -> Value:
+    def run(*args: Any) -> Any:
         started = time.perf_counter()
         result = function(*args)
         seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started

@@ -54,8 +54,7 @@ class Trainer:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        ended = [events.RunEnded(next(self._numbers))] if kind is None else []
-        self.emit(*ended)
+        self.emit(*([events.RunEnded(next(self._numbers))] if kind is None else []))
 
     def changed(self, change: Callable[[AnyStage], AnyStage]) -> Self:
         """Return a trainer of the same fit that runs ``change(stage)`` for each stage."""
@@ -187,8 +186,7 @@ class StageRun:
                 if executor.n_remembered:
                     self._states, n_before = deque([self._first_blocks(saved)]), executor.n_remembered
             elif cuts:
-                self._states = deque([rounds.blocks_from_driver(executor, n, get)])
-                n_before = executor.n_remembered
+                self._states, n_before = deque([rounds.blocks_from_driver(executor, n, get)]), executor.n_remembered
         n_epochs = len(self._history)
         best_epoch = n_epochs if self.best is None else self._best_epoch + 1
         reason, why = ("callback", "a callback asked") if self._stopped else ("epochs", "")
