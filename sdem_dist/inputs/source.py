@@ -53,9 +53,8 @@ def source_of(
             advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words"
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
-        if sample_weight is not None and np.shape(sample_weight) == (len(X),) and not np.all(sample_weight):
-            if not np.any(sample_weight):
-                raise ValueError("no document has a weight above zero: give some of them a weight")
+        fits = sample_weight is not None and np.shape(sample_weight) == (len(X),)
+        if fits and np.any(sample_weight) and not np.all(sample_weight):
             X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
         if settings.kind == "count":
             X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings)
@@ -234,7 +233,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
     weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
-    if weights is not None and use != "score" and (weights > 0).any():
+    if weights is not None and use != "score":
+        if not weights.any():
+            raise ValueError("no document has a weight above zero: give some of them a weight")
         trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
         if estimator._weights_are_relative:  # exactly 1 where all are alike
             alike = np.ptp(weights[trained_rows]) == 0

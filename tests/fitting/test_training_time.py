@@ -94,7 +94,7 @@ def test_words_that_only_held_out_documents_have_are_unknown(tmp_path):
         all_documents = MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0)
         found = all_documents.transformed(HoldOut(all_documents, 0, 0.1)).read(0, len(Y))
         expected = with_more[rows, :n_words].sorted_indices()
-        assert (found.to_csr()[:, :n_words] != expected).nnz == 0 and found.n_nonzeros == expected.nnz
+        assert (found.to_csr()[:, :n_words] != expected).nnz == 0 and len(found.data) == expected.nnz
     counts = sp.csr_matrix([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]])
     some = sd.write_corpus(tmp_path / "c", counts, list("aba"), shuffle=False)
     read = some.subset([1]).transformed(HoldOut(some.document_frequency)).read(0, 3)
