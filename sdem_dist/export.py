@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Sequence
-from functools import lru_cache
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +16,8 @@ from scipy.special import log_expit, log_softmax
 from sdem_dist.errors import ModelError, SdemError
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.storage.publish import publish_file
-from sdem_dist.text.vectorizer import KERNEL_PATTERN, TOKEN_PATTERN, VectorizerSettings, stopped_words
+from sdem_dist.text.patterns import SURROGATES, WORDS, WORDS_AND_SIGNS, expression_of, is_of_kernels, matching, ranges
+from sdem_dist.text.vectorizer import VectorizerSettings, stopped_words
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -30,7 +27,7 @@ OPSET = 17
 LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
 DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
 LOCALE = "C.UTF-8"  # of the operator for lower case: it must be where the file is used; Windows does not have it
-PADDING = "#"  # no word: fills the rows of texts that are shorter than others
+PADDING = " "  # no token: fills the rows of texts that are shorter than others
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
@@ -85,12 +82,13 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
     problem = ""
     if settings.stem is not None:
         problem = f"the model stems words ({settings.stem}), and scikit-learn has no step for that"
-    elif not KERNEL_PATTERN.fullmatch(settings.token_pattern):
+    elif not is_of_kernels(settings.token_pattern):
         problem = f"scikit-learn splits by patterns of Python, and the model by {settings.token_pattern!r} of regex"
     if problem:
         raise ModelError(f"{problem}: export it from counts (from_counts=True, or --from-counts)")
     names = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents", "stop_words")
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    options["token_pattern"] = expression_of(settings.token_pattern)
     if isinstance(options["stop_words"], tuple):
         options["stop_words"] = list(options["stop_words"])
     if settings.kind == "hashing":
@@ -141,7 +139,7 @@ def why_from_counts(model: Any) -> str:
         "no operator stems words": settings.stem is not None,
         "no operator cuts texts into n-grams of characters as the model does": settings.analyzer != "word",
         "no operator strips accents": settings.strip_accents is not None,
-        "the token pattern is not the default one, which alone operators know": settings.token_pattern != TOKEN_PATTERN,
+        "the token pattern has no name, and operators know those that have one": cut_by_operators(settings) is None,
         "no operator leaves stop words out before it makes n-grams": stopped,
     }
     return next((reason for reason, applies in obstacles.items() if applies), "")
@@ -154,7 +152,7 @@ def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[s
         lowered = {"case_change_action": "LOWER", "is_case_sensitive": 1, "locale": LOCALE}
         nodes.append(helper.make_node("StringNormalizer", [texts], ["lowered"], **lowered))
         texts = "lowered"
-    cut = {"tokenexp": f"[{word_characters()}]{{2,}}", "mincharnum": 1, "mark": 0, "pad_value": PADDING}
+    cut = {"tokenexp": cut_by_operators(settings), "mincharnum": 1, "mark": 0, "pad_value": PADDING}
     nodes.append(helper.make_node("Tokenizer", [texts], ["words"], domain=DOMAIN, **cut))
     grams = sorted(((term.split(" "), column) for column, term in enumerate(vocabulary)), key=lambda g: len(g[0]))
     longest = len(grams[-1][0]) if grams else 1
@@ -167,13 +165,12 @@ def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[s
     return nodes
 
 
-@lru_cache(1)
-def word_characters() -> str:
-    r"""Return the letters that Python's ``\w`` matches, as ranges of a class of RE2, whose own ``\w`` is ASCII only."""
-    is_word = re.compile(r"\w").match
-    letters = (code for code in range(sys.maxunicode + 1) if is_word(chr(code)))
-    runs = (list(run) for _, run in groupby(enumerate(letters), lambda pair: pair[1] - pair[0]))
-    return "".join(rf"\x{{{run[0][1]:x}}}-\x{{{run[-1][1]:x}}}" for run in runs)
+def cut_by_operators(settings: VectorizerSettings) -> str | None:
+    r"""Return the expression of RE2, whose own ``\w`` is ASCII only, for a pattern that has a name; else None."""
+    of_settings = expression_of(settings.token_pattern)
+    if of_settings == expression_of(WORDS):
+        return "[" + ranges(matching(r"\w")) + "]{2,}"
+    return of_settings.replace(SURROGATES, "") if of_settings == expression_of(WORDS_AND_SIGNS) else None
 
 
 def needed(module: str, extra: str) -> ModuleType:

@@ -98,9 +98,9 @@ def documents_of(
     is a temporary one. `client`: its workers write the corpus, without the texts.
     """
     from sdem_dist.text import ingest
+    from sdem_dist.text.patterns import PatternError
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.texts import NoLabelError
-    from sdem_dist.text.vectorizer import PatternError
 
     sources = list(filter(is_source, paths))
     if not sources:

@@ -137,7 +137,7 @@ _READING = (
 )
 _WORDS = (
     _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, character n-grams, or such within words.", "word"),
-    _hidden("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
+    _hidden("--token-pattern", "NAME|REGEX", "What a token is: words+signs, words, or an expression.  [words+signs]"),
     _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.", "1,1", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Words to leave out: a list of English, or a file.", metavar="english|FILE"),

@@ -155,7 +155,8 @@ def spell(path, spelled, out):
         at, start, size = ends[depth - 1], offsets[word], offsets[word + 1] - offsets[word]
         if at + size + 2 * PADDING > line.size:
             longer = np.empty(2 * (at + size + 2 * PADDING), np.uint8)
-            longer[:at] = line[:at]
+            for j in range(at):  # an assignment of slices takes two seconds to compile
+                longer[j] = line[j]
             line = longer
         if depth > 1 and separator >= 0:
             line[at] = separator

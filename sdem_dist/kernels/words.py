@@ -8,6 +8,10 @@ from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
 
 UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
+SEPARATES, INSIDE, BEYOND_ASCII, SIGN, EXTENDS, FLAG = range(6)
+"""Kinds of code points: between tokens; of a word; (of a byte) the first of a code point beyond ASCII; a token by
+itself; belongs to the word or sign before, and is a sign where there is none; a letter of a flag, which are two."""
+_JOINER = 0x200D  # what follows it belongs to the sign before: families and the like are several emoji
 _FACTOR, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _EIGHT = np.uint64(8)
@@ -16,11 +20,11 @@ _ALL_INSIDE = np.uint64(0x0101010101010101)
 
 
 class Splitting(NamedTuple):
-    """Which runs of code points are words."""
+    """Which code points are tokens together."""
 
-    kinds: np.ndarray  # of every byte: 0 separates words, 1 belongs to one, 2 begins a code point beyond ASCII; uint8
-    inside: np.ndarray  # Of every code point: it belongs to a word, bool
-    shortest: int  # Code points of the shortest word that counts
+    kinds: np.ndarray  # of every byte: `SEPARATES`, `INSIDE`, `SIGN` or `BEYOND_ASCII`; uint8
+    points: np.ndarray  # of every code point; uint8
+    shortest: int  # code points of the shortest word that counts; signs always do
 
 
 class Table(NamedTuple):
@@ -114,6 +118,38 @@ def _add(data, start, length, slot, table, n_words):
     offsets[n_words + 1] = end + length
 
 
+@jit_inline
+def _is_point_of_number(text, i, size):
+    """Whether a sign is ``.`` or ``,`` between two digits of ASCII."""
+    if (text[i] != 46 and text[i] != 44) or i + 1 >= size:
+        return False
+    return np.uint8(text[i - 1] - np.uint8(48)) < 10 and np.uint8(text[i + 1] - np.uint8(48)) < 10
+
+
+@jit
+def _end_of_sign(text, i, marks, points):
+    """Return where the sign at a byte ends, with what belongs to it; -1 if the code point there is none."""
+    last, width = np.int64(text[i]), 1
+    if marks[i] == BEYOND_ASCII:
+        last, width = decoded(text, i)
+        if points[last] == SEPARATES:
+            return -1
+    i += width
+    may_be_flag = points[last] == FLAG
+    while marks[i] == BEYOND_ASCII or (marks[i] == SIGN and last == _JOINER):
+        point, width = np.int64(text[i]), 1
+        if marks[i] == BEYOND_ASCII:
+            point, width = decoded(text, i)
+        kind = points[point]
+        belongs = kind == EXTENDS or (last == _JOINER and kind >= SIGN)
+        if not (belongs or (may_be_flag and kind == FLAG)):
+            break
+        may_be_flag = False
+        last = point
+        i += width
+    return i
+
+
 @jit
 def words(texts, splitting, grow, table, done, marks, found):
     """Find the words of texts; return how many bytes of the table need room before it can go on, 0 if all is done.
@@ -123,7 +159,7 @@ def words(texts, splitting, grow, table, done, marks, found):
     `marks`: uint8, overwritten, longer than the longest text by `PADDING`. `found`: numbers of words, texts' bounds.
     """
     data, starts, stops = texts
-    kinds, inside, shortest = splitting
+    kinds, points, shortest = splitting
     ids, text_ids = found
     n_words, n = done[0], done[1]
     for d in range(done[2], starts.size):
@@ -146,15 +182,25 @@ def words(texts, splitting, grow, table, done, marks, found):
                     i += 8
                     continue
                 i += low_zeros(word) >> 3
-                if marks[i] == 0:
+                if marks[i] == BEYOND_ASCII:
+                    point, width = decoded(text, i)
+                    kind = points[point]
+                    if kind != INSIDE and (kind != EXTENDS or i == start):
+                        break
+                    i += width
+                    beyond_ascii += width - 1
+                elif marks[i] == SIGN and i > start and _is_point_of_number(text, i, size):
+                    i += 1
+                else:
                     break
-                point, width = decoded(text, i)
-                if not inside[point]:
-                    break
-                i += width
-                beyond_ascii += width - 1
+            is_word = i > start
+            if not is_word:
+                i = _end_of_sign(text, i, marks, points)
+                if i < 0:  # a code point beyond ASCII that separates
+                    i = start + decoded(text, start)[1]
+                    continue
             length = i - start
-            if length - beyond_ascii >= shortest:
+            if not is_word or length - beyond_ascii >= shortest:
                 number, slot = _find(data, base + start, length, table)
                 if number < 0 and grow:
                     if not _has_room(length, table, n_words):
@@ -165,8 +211,6 @@ def words(texts, splitting, grow, table, done, marks, found):
                     n_words += 1
                 ids[n] = number
                 n += 1
-            if marks[i]:  # past a code point that separates words
-                i += decoded(text, i)[1]
         done[3] = 0
         text_ids[d + 1] = n
     done[0], done[1], done[2] = n_words, n, starts.size

@@ -26,7 +26,7 @@ from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
 from sdem_dist.text.sources import BLOCK_BYTES, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
-from sdem_dist.text.texts import NONE, Records, RowValidator, Texts, pieces, sample_scripts
+from sdem_dist.text.texts import NONE, Records, RowValidator, Texts, pieces
 from sdem_dist.text.tokens import CsrCounts
 from sdem_dist.text.transform import TextTransformer, arranged, joined, matrix_of
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -59,14 +59,11 @@ class Tally:
     n_columns: int = 0  # of hashing, or one past the highest column of numbers
     first_column: int = np.iinfo(np.int64).max  # the lowest column of numbers; a large number before any
     integral: bool = True  # all values are whole numbers
-    scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
     def add(self, records: Records, held_out: np.ndarray, trains: np.ndarray) -> None:
         counts = len(held_out), int(held_out.sum()), int(trains.sum())
         part, matrix = Tally(1, *counts, dict.fromkeys(records.labels, 0)), records.matrix
-        if matrix is None:
-            part.scripts = sample_scripts(records.texts).tolist()
-        else:
+        if matrix is not None:
             part.integral, part.n_columns = bool((matrix.data == np.floor(matrix.data)).all()), matrix.shape[1]
             if matrix.nnz:
                 part.first_column = int(matrix.indices.min())
@@ -80,7 +77,6 @@ class Tally:
         self.n_columns = max(self.n_columns, part.n_columns)
         self.first_column = min(self.first_column, part.first_column)
         self.integral = self.integral and part.integral
-        self.scripts = (np.array(self.scripts) + part.scripts).tolist()
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from sdem_dist.text.counting import (
     placed_documents,
 )
 from sdem_dist.text.splits import ingest_splits
-from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes, warn_of_unspaced
+from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes
 
 FORMAT = 9  # of what is kept beside a corpus meanwhile
 
@@ -210,8 +210,6 @@ class IngestRun:
             raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
         if not counting.targets:
             warn_of_lookalikes(tally.classes)
-        if counting.settings.kind != "matrix":
-            warn_of_unspaced(tally.scripts, counting.settings)
         return runs
 
     def _merge_terms(self, runs: terms.Runs | None) -> Encoded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, Pieces, is_utf8
-from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:
     import pyarrow
@@ -190,32 +188,6 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return Texts(content, bounds[:-1], bounds[1:])
-
-
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese; Korean has spaces."""
-SAMPLE_TEXTS, SAMPLE_BYTES = 200, 200  # of a block: texts, and bytes of each
-MIN_SHARE = 0.3  # of characters
-MAX_SPACES = 1 / 8  # for a character of such a script: words have two or three, phrases many
-
-
-def sample_scripts(texts: Texts) -> np.ndarray:
-    """Return of the first texts the numbers of characters, of those of scripts without spaces, and of spaces."""
-    firsts = texts.take(slice(SAMPLE_TEXTS)).encoded()
-    text = "".join(first[:SAMPLE_BYTES].decode("utf-8", "ignore") for first in firsts)
-    return np.array([len(text), len(_UNSPACED.findall(text)), sum(map(str.isspace, text))])
-
-
-def warn_of_unspaced(sample: Sequence[int] | np.ndarray, settings: VectorizerSettings) -> None:
-    """Warn where words are taken from text without spaces, and say what to set; `sample`: see `sample_scripts`."""
-    if settings.analyzer != "word" or not KERNEL_PATTERN.fullmatch(settings.token_pattern):
-        return
-    n_characters, n_unspaced, n_spaces = sample
-    if n_unspaced > MIN_SHARE * n_characters and n_spaces < MAX_SPACES * n_unspaced:
-        problem = "there are no spaces between the words of these texts, as in Chinese, Japanese or Thai, so that whole phrases"
-        advice = "count characters (--analyzer char --ngrams 1,2; analyzer='char', ngram_range=(1, 2))"
-        effect = "count as words, and new texts have hardly any of them"
-        warnings.warn(f"{problem} {effect}: {advice}, or put spaces between words first", stacklevel=2)
 
 
 MAX_EXAMPLES = 5

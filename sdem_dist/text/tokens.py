@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +18,17 @@ from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
 from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import Segments
+from sdem_dist.text.patterns import (
+    KERNEL_PATTERN,
+    WORDS_AND_SIGNS,
+    every_code_point,
+    expression_of,
+    is_of_kernels,
+    kinds_of_code_points,
+    matching,
+)
 from sdem_dist.text.texts import Texts, pieces, texts_of_bytes, texts_of_strings
-from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
+from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
 
 logger = logging.getLogger(__name__)
 N_CODE_POINTS = 0x110000
@@ -30,20 +38,6 @@ PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the 
 _SLOTS = 1 << 12
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
-
-
-@lru_cache(maxsize=1)
-def every_code_point() -> str:
-    return np.arange(N_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
-
-
-@lru_cache(maxsize=4)
-def _matching(pattern: str) -> np.ndarray:
-    r"""Return which code points a pattern of one, such as ``\w``, matches: bool of shape (1114112,)."""
-    table = np.zeros(N_CODE_POINTS, bool)
-    for run in re.finditer(f"(?:{pattern})+", every_code_point()):
-        table[slice(*run.span())] = True
-    return table
 
 
 @lru_cache(maxsize=6)
@@ -158,6 +152,12 @@ class TokenInterner(Spelling):
         return ids
 
 
+def _splitting(points: np.ndarray, shortest: int) -> word_kernels.Splitting:
+    kinds = points[:256].copy()
+    kinds[128:] = word_kernels.BEYOND_ASCII
+    return word_kernels.Splitting(kinds, points, shortest)
+
+
 class Tokenizer:
     """Cuts texts into code points or words, for one thread; `learned`: one whose words are all that count."""
 
@@ -168,19 +168,20 @@ class Tokenizer:
         if settings.analyzer != "word":
             self.spelling = Spelling.of_code_points()
             return
-        pattern, stopped = KERNEL_PATTERN.fullmatch(settings.token_pattern), stopped_words(settings)
-        if pattern is None:  # scikit-learn's analyzer says whole terms, n-grams included
+        pattern, stopped = settings.token_pattern, stopped_words(settings)
+        if not is_of_kernels(pattern):  # scikit-learn's analyzer says whole terms, n-grams included
             if learned is None:
-                logger.info("the token pattern %r is not one that kernels know, which is slow", settings.token_pattern)
+                logger.info("the token pattern %r is not one that kernels know, which is slow", pattern)
             self._analyze, self._stem, self.lengths = build_analyzer(settings), None, (1, 1)
             stopped = frozenset()
-        else:
-            self._inside, self._shortest = _matching(pattern[1] or pattern[3]), 2 if pattern[2] or pattern[4] else 1
-            self._kinds = self._inside[:256].astype(np.uint8)
-            self._kinds[128:] = 2
+        elif pattern == WORDS_AND_SIGNS:
+            self._splitting = _splitting(kinds_of_code_points(), 0)
+        elif (run := KERNEL_PATTERN.fullmatch(expression_of(pattern))) is not None:
+            letter, second, other, next_one = run.groups()
+            self._splitting = _splitting(matching(letter or other).astype(np.uint8), 2 if second or next_one else 1)
         self._n_stopped = len(stopped)
         self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
-        self._unstemmed = TokenInterner(stopped, separator=pattern is not None)
+        self._unstemmed = TokenInterner(stopped, separator=self._analyze is None)
         self._stems: TokenInterner = self._unstemmed if self._stem is None else TokenInterner()
         if learned is not None:
             self._stems = learned._stems
@@ -211,15 +212,14 @@ class Tokenizer:
             most = 2 * (n_bytes + n_texts) if around_words else n_bytes
             ids = scratch.array("ids", most, np.int32)
             segments = scratch.array("segments", most // 2 + n_texts + 1, np.int64)
-            segments[0], is_space = 0, _matching(r"\s")
+            segments[0], is_space = 0, matching(r"\s")
             n_ids, n_segments = code_points.characters(
                 *rewritten.pieces, is_space, around_words, ids, segments, offsets
             )
             return Segments(ids[:n_ids], segments[: n_segments + 1], offsets)
-        ids = scratch.array("ids", n_bytes // (self._shortest + 1) + n_texts + 1, np.int32)
+        ids = scratch.array("ids", n_bytes // (self._splitting.shortest + 1) + n_texts + 1, np.int32)
         marks = scratch.array("marks", int(rewritten.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
-        splitting = word_kernels.Splitting(self._kinds, self._inside, self._shortest)
-        arguments, buffers = (rewritten.pieces, splitting, self._grows or self._stem is not None), (ids, offsets)
+        arguments, buffers = (rewritten.pieces, self._splitting, self._grows or self._stem is not None), (ids, offsets)
         n_ids = self._unstemmed.fill(lambda table, done: word_kernels.words(*arguments, table, done, marks, buffers))
         ids = ids[:n_ids]
         if self._stem is not None:

@@ -11,18 +11,17 @@ import numpy as np
 from sdem_dist.documents import offsets_of
 from sdem_dist.kernels.spelling import arrange, murmur
 from sdem_dist.text import tokens
+from sdem_dist.text.patterns import PatternError
 from sdem_dist.text.terms import Trie, sorted_terms
 from sdem_dist.text.texts import (
     Texts,
     listed,
     parts_of_strings,
     pieces,
-    sample_scripts,
     texts_of_strings,
-    warn_of_unspaced,
 )
 from sdem_dist.text.tokens import CsrCounts, NgramCounter
-from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -85,8 +84,6 @@ def count_texts(
     if vocabulary is None and settings.kind == "count":
         return learned_texts(texts, settings, np.dtype(np.int64))[:2]
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
-    if vocabulary is None:
-        warn_of_unspaced(sample_scripts(texts), settings)
     return TextTransformer(settings, vocabulary).counts(texts).astype(np.int64), list(vocabulary or ())
 
 
@@ -94,11 +91,9 @@ def learned_texts(
     texts: TextColumn | Texts, settings: VectorizerSettings, dtype: np.dtype | None = None
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
     """Return counts, terms, and what counts other texts by these; `dtype` of counts: None: the smallest unsigned."""
-    counter, parts, sample = NgramCounter(settings, tallies=False), list[CsrCounts](), np.zeros(3, int)
+    counter, parts = NgramCounter(settings, tallies=False), list[CsrCounts]()
     for some in [texts] if isinstance(texts, Texts) else parts_of_strings(texts):
-        sample += sample_scripts(some)
         parts += counter.parts(some)
-    warn_of_unspaced(sample, settings)
     data, offsets, _, (columns,) = sorted_terms([Trie.of(counter)], end=ord("\n"))
     n_terms, words = len(offsets) - 1, list[str]()
     if dtype is None:

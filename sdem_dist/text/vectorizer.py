@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 import msgspec
 import numpy as np
 
-from sdem_dist.errors import IngestError
 from sdem_dist.records import record
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.text.patterns import WORDS_AND_SIGNS, is_of_kernels, token_spans
 
 if TYPE_CHECKING:
     pass
 
-KERNEL_PATTERN = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
-"""Patterns of runs of one kind of code points, of one at least or two: kernels find these."""
-TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -38,33 +35,6 @@ _MEANINGS |= {
     "str": "a text",
 }
 MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
-TEXT_SECONDS = 5.0  # to split one text; more of a long one
-CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
-
-
-class PatternError(IngestError):
-    pattern = ""
-
-
-def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the tokens of a text begin and end; (-1, -1) for a group that took no part in a match."""
-    if KERNEL_PATTERN.fullmatch(pattern):  # kernels have Python's tables of code points
-        group = re.compile(pattern).groups
-        yield from (match.span(group) for match in re.finditer(pattern, text))
-        return
-    import regex
-
-    compiled, seconds = regex.compile(pattern, regex.VERSION0), TEXT_SECONDS + len(text) / CHARACTERS_PER_SECOND
-    try:
-        for match in compiled.finditer(text, timeout=seconds):
-            yield match.span(compiled.groups)
-    except (TimeoutError, MemoryError) as error:
-        problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
-        where = f"on the text of {len(text):,} characters that begins with {text[:40]!r}"
-        hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
-        slow = PatternError(f"token_pattern {pattern!r} {problem} {where}", hint=hint)
-        slow.pattern = pattern
-        raise slow from None
 
 
 @lru_cache(maxsize=1)
@@ -81,9 +51,13 @@ class VectorizerSettings:
     kind : {"count", "hashing", "matrix"}
         "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
         "matrix" stands for sources that are numbers already: no other setting applies.
-    lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``. A `token_pattern` that is not a run of ``\w`` or ``\S`` is one of the library
-        regex, whose ``\w`` takes in combining marks, with a time limit for each text.
+    token_pattern : {"words+signs", "words"} or str
+        What a token is. "words+signs": words of any length, numbers with their decimal point, and every other sign,
+        such as ``!`` or an emoji; each letter of Chinese, Japanese and Thai; combining marks belong to the letter
+        before. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
+        ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
+    lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
+        As in ``CountVectorizer``.
     stop_words : "english", tuple of str, or None
         Words left out, compared before stemming.
     stem : str, or None
@@ -95,7 +69,7 @@ class VectorizerSettings:
 
     kind: Literal["count", "hashing", "matrix"] = "count"
     lowercase: bool = True
-    token_pattern: Pattern = TOKEN_PATTERN
+    token_pattern: Pattern = WORDS_AND_SIGNS
     stop_words: Literal["english"] | tuple[str, ...] | None = None
     analyzer: Literal["word", "char", "char_wb"] = "word"
     ngram_range: tuple[Length, Length] = (1, 1)
@@ -122,7 +96,7 @@ class VectorizerSettings:
         pattern = self.token_pattern
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
             raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
-        if not KERNEL_PATTERN.fullmatch(pattern):
+        if not is_of_kernels(pattern):
             import regex
 
             try:

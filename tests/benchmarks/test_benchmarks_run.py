@@ -22,6 +22,7 @@ import speed
 import supervised_lda
 import tables
 import text_speed
+import tokens
 import topics
 import unlabelled
 
@@ -46,6 +47,8 @@ def small_corpora(monkeypatch):
         for name, value in small.items():
             monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
     monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [SEVERAL]})
+    texts = [" ".join(f"w{word}" for word in np.flatnonzero(row)) for row in X.toarray()]
+    monkeypatch.setattr(tokens, "texts_of", lambda _: (texts, Y.astype(str)))
 
 
 SCRIPTS = [
@@ -60,6 +63,8 @@ SCRIPTS = [
     (speed.training, {"repeats": 1}, "ratio"),
     (supervised_lda.both, {"train": REVIEWS[0], "test": REVIEWS[1], "seeds": 1}, "stars R2, log1p: ours "),
     (tables.regression, {"names": ("diabetes",)}, "s a fit"),
+    (tokens.quality, {"names": ("toy",)}, "| toy | words+signs | "),
+    (tokens.speed, {"names": ("toy",), "repeats": 1}, "| toy | words | "),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
 ]

@@ -165,7 +165,7 @@ def test_the_command(tmp_path, monkeypatch):
     PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save("p")
     for arguments, said in {
         "a.onnx": "takes texts",
-        "f.onnx --from-counts": "takes counts of 43 words",
+        "f.onnx --from-counts": "takes counts of 44 words",
         "b --sklearn": "takes texts",
         "c.skops --from-counts": "takes numbers",
     }.items():

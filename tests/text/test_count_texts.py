@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.vectorizer import KERNEL_PATTERN
+from sdem_dist.text.patterns import expression_of, is_of_kernels
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
 # other scripts, spaces that are none in ASCII, surrogates, a private code point, an unassigned one, the last one.
@@ -45,7 +45,7 @@ def options(draw):
         "strip_accents": draw(st.sampled_from([None, None, "ascii", "unicode"])),
     }
     if analyzer == "word":
-        patterns = [r"(?u)\b\w\w+\b", r"\S+", r"(?u)\b\w+\b", r"\S\S+", r"[a-z]+", r"\w+-\w+|\w+"]
+        patterns = ["words+signs", "words+signs", "words", r"\S+", r"(?u)\b\w+\b", r"\S\S+", r"[a-z]+", r"\w+-\w+|\w+"]
         chosen["token_pattern"] = draw(st.sampled_from(patterns))
         chosen["stop_words"] = draw(st.sampled_from([None, None, ("the", "b", "ab", "", "東京")]))
     return chosen
@@ -54,10 +54,10 @@ def options(draw):
 def for_scikit_learn(chosen):
     """Return options as scikit-learn takes them; odd patterns are those of the library regex."""
     chosen = {**chosen, "stop_words": list(chosen["stop_words"]) if chosen.get("stop_words") else None}
-    pattern = chosen.get("token_pattern")
-    if pattern is not None and not KERNEL_PATTERN.fullmatch(pattern):
-        chosen |= {"token_pattern": None, "tokenizer": regex.compile(pattern).findall}
-    return chosen
+    pattern = chosen.get("token_pattern", "words+signs")
+    if not is_of_kernels(pattern):
+        return {**chosen, "token_pattern": None, "tokenizer": regex.compile(pattern).findall}
+    return {**chosen, "token_pattern": expression_of(pattern)}
 
 
 def reference(texts, chosen, **more):

@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pytest
 from text.sources import DOCUMENTS, compressed, table, texts_in_source_order, written
 
 from sdem_dist import IngestError, MultiLabelNB, MultinomialNB, open_corpus
-from sdem_dist.text import Reading, VectorizerSettings, ingest
+from sdem_dist.text import Reading, ingest
 
 RNG = np.random.default_rng(0)
 WORDS = ["goal", "bank", "naïve", "東京", "don't", "e-mail", "x,y", 'a "quoted" word', "semi;colon"]
@@ -157,7 +156,7 @@ def test_blocks_of_any_size_give_the_same_documents(tmp_path, form, size, monkey
 @pytest.mark.parametrize("form", ["s.tsv", "s.csv", "s.jsonl", "s.parquet", "folder"])
 def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(form, tmp_path, client):
     a, b = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
-    source = written(tmp_path / form, [(a, "one two"), (b, ""), (a, " "), (b, None), (a, "..."), (b, "two")])
+    source = written(tmp_path / form, [(a, "one two"), (b, ""), (a, " "), (b, None), (a, "\x07"), (b, "two")])
     for workers in (None, client):
         with pytest.warns(UserWarning, match="two labels look alike"):
             report = ingest(source, tmp_path / "c", client=workers, overwrite=True)
@@ -168,32 +167,6 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
     for estimator, other in ((MultinomialNB(n_epochs=1), b), (MultiLabelNB(n_epochs=1), b), (MultinomialNB(), f" {a}")):
         with pytest.warns(UserWarning, match="two labels look alike"):
             estimator.fit(["one two", "three four"] * 10, [a, other] * 10)
-
-
-CHINESE, JAPANESE, THAI = "我昨天在商店买了一本新书", "昨日お店で新しい本を買いました", "เมื่อวานฉันซื้อหนังสือใหม่ที่ร้าน"
-WITHOUT_SPACES = [
-    *((text, {}, True) for text in (CHINESE, JAPANESE, THAI)),
-    (f"{CHINESE}。{CHINESE} C++", {"kind": "hashing", "n_features": 64}, True),
-    (CHINESE, {"analyzer": "char", "ngram_range": (1, 2)}, False),
-    (CHINESE, {"token_pattern": "."}, False),
-    *((text, {}, False) for text in ("我 昨天 在 商店 买 了 一本 新书", "나는 어제 가게에서 새 책을 샀다",
-                                     "yesterday I bought a new book", f"a new book that is called {CHINESE[:4]}")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "settings", "warned"), WITHOUT_SPACES)
-def test_text_without_spaces_is_named_with_what_to_set(text, settings, warned, tmp_path, client):
-    vectorizer, texts = VectorizerSettings(**settings), [text, text + text]
-    source = written(tmp_path / "s.tsv", [("0", texts[0]), ("1", texts[1])])
-    for train in (
-        lambda: ingest(source, tmp_path / "here", vectorizer),
-        lambda: ingest(source, tmp_path / "there", vectorizer, client=client),
-        lambda: MultinomialNB(vectorizer=vectorizer, n_epochs=1).fit(texts, [0, 1]),
-    ):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            train()
-        assert any("no spaces between the words" in str(one.message) for one in caught) == warned
 
 
 def test_labels_of_json_are_texts(tmp_path):
