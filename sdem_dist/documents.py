@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 
 def offsets_of(sizes: ArrayLike) -> np.ndarray:
@@ -57,7 +59,9 @@ class Documents:
         data, indices = self.data[entries], self.indices[entries]
         return replace(self, data=data, indices=indices, indptr=indptr, **_columns(self, rows))
 
-    def to_csr(self) -> scipy.sparse.csr_matrix:  # scipy imports its parts when they are used
+    def to_csr(self) -> scipy.sparse.csr_matrix:
+        import scipy.sparse
+
         arrays = self.data, self.indices.astype(np.int64), self.indptr
         return scipy.sparse.csr_matrix(arrays, shape=(self.n_documents, self.n_features))
 

@@ -418,11 +418,11 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     """Return weights as float64; raise CorpusError unless they are one finite number a document, none negative."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
-        raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
+        raise CorpusError(f"{where} has {n_documents} documents and sample_weight the shape {column.shape}")
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
-            f"{where} has the weight {column[row]} for its document {row}: weights are numbers from 0 to {LARGEST:.3g}"
+            f"{where} has the sample_weight {column[row]} for its document {row}, and weights are from 0 to {LARGEST:.3g}"
         )
     return column
 

@@ -222,11 +222,11 @@ class MultinomialNB(LaneNB):
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB
-    >>> texts = ["goal in the last minute", "the bank raises its rate", "a late goal wins", "rates fall, shares rise"]
+    >>> texts = ["goal in the last minute", "the bank raises its rate", "late goal wins", "rates fall, shares rise"]
     >>> clf = MultinomialNB().fit(texts * 5, ["sport", "money"] * 10)
-    >>> clf.predict(["the goal of the match", "a new rate"]).tolist()
+    >>> clf.predict(["the goal of the match", "new rate"]).tolist()
     ['sport', 'money']
-    >>> clf.explain(["a late goal"])[0].distinctive(2)
+    >>> clf.explain(["late goal"])[0].distinctive(2)
     ['late', 'goal']
     """
 
@@ -338,7 +338,7 @@ class MultiLabelNB(LaneNB):
     >>> texts = ["a late goal", "rates fall", "the club buys shares", "the weather is fine"] * 5
     >>> clf = MultiLabelNB(n_epochs=10).fit(texts, [["sport"], ["money"], ["money", "sport"], []] * 5)
     >>> clf.labels_of(["a goal", "shares of the club"])
-    [('sport',), ('sport', 'money')]
+    [('sport',), ('money', 'sport')]
     """
 
     loss: Literal["hinge", "ncll"] | Loss = "hinge"

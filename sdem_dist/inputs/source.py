@@ -235,7 +235,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
     if weights is not None and use != "score":
         if not weights.any():
-            raise ValueError("no document has a weight above zero: give some of them a weight")
+            raise ValueError("no document has a sample_weight above zero: give some of them a weight")
         trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
         if estimator._weights_are_relative:  # exactly 1 where all are alike
             alike = np.ptp(weights[trained_rows]) == 0

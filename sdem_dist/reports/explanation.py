@@ -120,7 +120,7 @@ class Explained:
     def _notes(self) -> list[str]:
         notes, more = [one_line(self.summary)], len(self.unknown) - MAX_WORDS
         if self.unknown:
-            unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
+            unknown = " ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
             notes.append(f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}")
         nothing = "The model knows nothing that is in this document: its answer does not come from the document."
         return notes if self.words else [*notes, nothing]

@@ -12,7 +12,6 @@ from itertools import groupby
 import numpy as np
 
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.words import EXTENDS, FLAG, INSIDE, SEPARATES, SIGN
 
 WORDS_AND_SIGNS = "words+signs"
 """The default: words of any length, numbers with their decimal point, and every other sign, such as ``!``, ``%`` and an
@@ -54,6 +53,8 @@ def matching(pattern: str) -> np.ndarray:
 @lru_cache(maxsize=1)
 def kinds_of_code_points() -> np.ndarray:
     """Return what each code point is to `WORDS_AND_SIGNS`, see `sdem_dist.kernels.words`: uint8 of shape (1114112,)."""
+    from sdem_dist.kernels.words import EXTENDS, FLAG, INSIDE, SEPARATES, SIGN  # they import numba
+
     kinds = np.full(sys.maxunicode + 1, SIGN, np.uint8)
     kinds[matching(r"\s")] = SEPARATES
     kinds[matching(r"\w") & ~matching(f"[{UNSPACED}]")] = INSIDE
@@ -74,6 +75,8 @@ def ranges(chosen: np.ndarray) -> str:
 @lru_cache(maxsize=1)
 def expression_of_words_and_signs() -> str:
     """Return the regular expression of `WORDS_AND_SIGNS`, for Python and RE2."""
+    from sdem_dist.kernels.words import EXTENDS, FLAG, INSIDE, SEPARATES
+
     kinds, digits = kinds_of_code_points(), np.zeros(sys.maxunicode + 1, bool)
     digits[48:58] = True
     letters, spaces = ranges((kinds == INSIDE) & ~digits), ranges(kinds == SEPARATES)

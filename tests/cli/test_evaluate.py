@@ -188,7 +188,7 @@ def test_a_terminal_has_colours_in_explanations(shelf, monkeypatch):
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(name, value)
     shown = ok("explain posts.model", "goal \x1b[2J bank", "--against", MARKUP)
-    assert "\x1b[1;38;5;39mgoal" in shown and "\x1b[38;5;208mbank" in shown.replace("1;38;5;208", "38;5;208")
+    assert "\x1b[1;38;5;208mgoal" in shown and "\x1b[38;5;39mbank" in shown.replace("1;38;5;39", "38;5;39")
     assert "\x1b[2J" not in shown and "[goal " not in shown
     monkeypatch.setenv("NO_COLOR", "1")
     assert "[goal " in ok("explain posts.model", "goal bank")

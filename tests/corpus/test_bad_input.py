@@ -65,9 +65,9 @@ def dense(*change) -> np.ndarray:
     (dense(), {"targets": np.ones((4, 0))}, "targets of shape"),
     (dense(), {"targets": [1.0] * 4, "dense": True}, "for sparse corpora"),
     (iter([(dense(), None, None, [1] * 4), (dense(), None)]), {}, "from document 4 on .* targets: 0, not 1"),
-    (dense(), {"sample_weight": [1, -1, 1, 1]}, "the weight -1.0 for its document 1"),
-    (dense(), {"sample_weight": [np.nan] * 4}, "the weight nan for its document 0"),
-    (dense(), {"sample_weight": [1, 1]}, "4 documents and weights of shape|sample_weight has 2"),
+    (dense(), {"sample_weight": [1, -1, 1, 1]}, "the sample_weight -1.0 for its document 1"),
+    (dense(), {"sample_weight": [np.nan] * 4}, "the sample_weight nan for its document 0"),
+    (dense(), {"sample_weight": [1, 1]}, "4 documents and sample_weight the shape"),
     (dense(), {"groups": [1, 1]}, "groups"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_what_cannot_be_written(tmp_path, X, options, message):
@@ -81,10 +81,10 @@ def test_what_cannot_be_written(tmp_path, X, options, message):
     (dense() * 1e300, [0] * 4, None, r"holds the entry .*e\+300: .* at most 3\.4e\+38"),
     (dense(), [3] * 4, None, "outside -1 to 2"),
     (dense(), [0] * 2, None, "labels have shape"),
-    (dense(), [0] * 4, np.ones(3), "weights of shape"),
-    (dense(), [0] * 4, np.full(4, -1.0), "the weight"),
-    (dense(), [0] * 4, np.full(4, np.nan), "the weight"),
-    (dense(), [0] * 4, np.full(4, 1e300), "the weight"),
+    (dense(), [0] * 4, np.ones(3), "sample_weight the shape"),
+    (dense(), [0] * 4, np.full(4, -1.0), "the sample_weight"),
+    (dense(), [0] * 4, np.full(4, np.nan), "the sample_weight"),
+    (dense(), [0] * 4, np.full(4, 1e300), "the sample_weight"),
     (dense()[:0], [], None, "no documents"),
 ])  # fmt: skip
 def test_what_cannot_be_held_in_memory(matrix, labels, weights, message):

@@ -97,7 +97,7 @@ CALLS = [
     (lambda m: sd.MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1]).report(X, ["0", "1", "0", "1"]),
      "not among the classes: 0, 1; these are texts, and the classes are"),
     (lambda m: m.report(X, [0, 1, 0, 1]), "not among the classes: 0, 1; these are numbers, and the classes are"),
-    (lambda m: sd.MultinomialNB().fit(["?", "!"], [0, 1]), "none of the texts holds a word"),
+    (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "none of the texts holds a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
     (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
     (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "X is a Bag.*list"),

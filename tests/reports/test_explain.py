@@ -74,7 +74,7 @@ def test_words_that_the_model_does_not_know_are_named():
     model = MODELS["counts"]
     one = model.explain(["Goals, goal and \x1b[2J goals; match"])[0]
     assert one.unknown == ("Goals", ",", "[", "2J", "goals", ";") == tuple(one.to_dict()["unknown"])
-    assert "Goals, ,, [, 2J, goals, ;" in str(one) and repr(one) == str(one)
+    assert "Goals , [ 2J goals ;" in str(one) and repr(one) == str(one)
     assert model.explain(["goal"])[0].unknown == ()
 
 
