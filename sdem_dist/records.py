@@ -73,10 +73,17 @@ def _typed(value: object, declared: object, where: str) -> object:
     elif of_json := tuple(kind for kind in kinds if kind in (int, bool, str, float, type(None)) or get_origin(kind)):
         with suppress(ValueError):
             converted: object = msgspec.convert(value, cast(Any, Union)[of_json])
-            numbers = [abs(n) for n in np.array(converted, object).ravel() if isinstance(n, float)]
-            if all(n == 0 or n == np.inf or 1.0 / LARGEST <= n <= LARGEST for n in numbers):  # ln 0 is a setting
+            if _in_range(converted):
                 return converted
     raise ValueError(f"field {where} is {value!r:.80}, and must be {getattr(declared, '__name__', declared)}")
+
+
+def _in_range(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_in_range, value))
+    if not isinstance(value, float):
+        return True
+    return value == 0 or abs(value) == np.inf or 1.0 / LARGEST <= abs(value) <= LARGEST  # ln 0 is a setting
 
 
 @dataclass(frozen=True)

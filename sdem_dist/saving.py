@@ -173,7 +173,10 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         estimator.set_scores_ = np.split(scores, np.cumsum(counts)[:-1])
     estimator.history_, estimator.n_iter_ = metadata.history, metadata.n_iter
     estimator.damaged_shards_, estimator.label_separator_ = metadata.damaged_shards, metadata.label_separator
-    estimator.take_extra(restored(metadata.extra, own))
+    extra = cast("Mapping[str, Any]", restored(metadata.extra, own))
+    estimator.take_extra(extra)
+    unknown = extra.keys() - estimator.extra().keys()
+    _require(not unknown, f"this version does not know {', '.join(map(str, unknown))} of a {metadata.estimator}")
     return estimator
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, cast, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,8 +65,10 @@ class EngineEstimator(Estimator):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    # Parameters of steps that mean nothing where "nll" is fitted in closed form.
-    _unused_by_nll: ClassVar[tuple[str, ...]] = ()
+    @property
+    def _unused_by_nll(self) -> tuple[str, ...]:
+        """Parameters of steps that mean nothing where "nll" is fitted in closed form."""
+        return ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,7 +130,6 @@ class EngineEstimator(Estimator):
         folder = None if checkpoint is None else place(checkpoint)
         if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
             raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
-        checkpoints = None if folder is None else Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:
@@ -150,9 +151,11 @@ class EngineEstimator(Estimator):
                     every = every or 1  # given validation documents are always evaluated
                     if self.patience is not None:  # without it evaluation decides nothing
                         stopping = self.patience, self.evaluate_every, held_out.corpus.header.uid
-                how = 0.0, self.evaluate_every > 0, self.spec.shown, self.scorer
-                monitoring = Monitoring(every, documents, self._monitor, self.patience, *how)
+                how: Any = {"training": self.evaluate_every > 0, "main_metrics": self.spec.shown, "scorer": self.scorer}
+                monitoring = Monitoring(every, documents, self._monitor, self.patience, **how)
                 progress = [run.enter_context(progress_callback())] if self.verbose else []
+                # A fit that is refused for its documents leaves no folder behind.
+                checkpoints = None if folder is None else Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
                 settings = identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping)
                 resuming: Any = {"checkpoints": checkpoints, "settings": settings, "resume": resume}
                 watching: Any = {"monitoring": monitoring, "callbacks": [*callbacks, *progress]}

@@ -326,7 +326,10 @@ class LDAClassifier(WithTopics, JointClassifier):
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
-    _unused_by_nll: ClassVar[Any] = property(lambda self: ("step", "step_decay") if self.steps == "margin" else ())
+
+    @property
+    def _unused_by_nll(self) -> tuple[str, ...]:
+        return ("step", "step_decay") if self.steps == "margin" else ()
 
     def _check(self) -> None:
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:

@@ -363,6 +363,8 @@ class ManyClassNB(WordNB, JointClassifier):
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
     n_epochs -- Passes over the documents; "nll" needs one.
+    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
+        documents are counts that keep their length.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
         scores are divided by for probabilities; one more pass takes them in, the only one that is evaluated. With fewer
         than 20 whose class has other documents, the temperature is a guess, and a warning says so.
@@ -377,6 +379,7 @@ class ManyClassNB(WordNB, JointClassifier):
 
     loss: Literal["hinge", "nll"] = "hinge"
     n_epochs: int = 3
+    step: float | None = None
     calibrate: bool = True
 
     spec = Spec("sparse", "labels", "class", poor_score=True)

@@ -113,7 +113,7 @@ random_state : int, RandomState instance or None -- Seed of every random choice,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False takes a uniform one.
 class_weight : dict, "balanced" or None -- Weights of the classes; relative but for loss='nll'.
-vectorizer -- How text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: as scikit-learn's CountVectorizer.
+vectorizer -- How text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
 unlabelled : label -- That of documents whose class is hidden, such as -1. Once set, None and NaN are such labels, too.
 unlabelled_weight -- Weight of each of them; they count through ``-ln p(x)``.
 n_epochs -- Passes over the documents.

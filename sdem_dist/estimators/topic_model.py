@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -19,7 +19,7 @@ from sdem_dist.estimators.predictions import EngineClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
-from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
@@ -107,8 +107,9 @@ class TopicModel(WithTopics):
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        how = inference, float(self.beta), log_counts, float(params.get("words_weight", 0.0))
-        model = topics.TopicModel(source.n_features, int(self.n_components), head, *how, float(n_labelled))
+        how: Any = {"log_counts": log_counts, "words_weight": float(params.get("words_weight", 0.0))}
+        how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
+        model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
         batch = self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
@@ -291,7 +292,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
     explain = explaining.number_explanations
-    _saved: ClassVar = {"topic_shares": "alpha_", "single": ""}
 
     @property
     def _monitor(self) -> str:
@@ -299,7 +299,16 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
-        self.single_ = source.single
+        self.single_, self._n_targets = source.single, source.corpus.header.n_targets
+
+    def extra(self) -> dict[str, object]:
+        return {**super().extra(), "single": self.single_}
+
+    def take_extra(self, extra: Extra) -> None:
+        super().take_extra(extra)
+        self.single_, self._n_targets = extra["single"], self.learner_.n_labels
+        if not isinstance(self.single_, bool) or (self.single_ and self._n_targets > 1):
+            raise ValueError(f"single is {self.single_!r}, and the model has {self._n_targets} targets")
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():

@@ -89,6 +89,11 @@ def source_of(
                 warnings.warn(f"{problem}: {advice}", stacklevel=4)
         if estimator.spec.target == "labels" and classes is None and use == "train":
             warn_of_lookalikes(source.classes.tolist())
+    n_targets, own = source.corpus.header.n_targets, estimator._n_targets
+    if use == "score" and own and n_targets != own:
+        problem = f"has {counted(n_targets, 'target')} a document, and the model was trained on {own}"
+        on_disk = isinstance(source.corpus, Corpus)
+        raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
     source = replace(source, **of_texts)
     if use == "train" or estimator.weighting_ is None:
         return source
@@ -233,9 +238,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
     weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
+    if weights is not None and not weights.any():
+        raise ValueError("no document has a sample_weight above zero: give some of them a weight")
     if weights is not None and use != "score":
-        if not weights.any():
-            raise ValueError("no document has a sample_weight above zero: give some of them a weight")
         trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
         if estimator._weights_are_relative:  # exactly 1 where all are alike
             alike = np.ptp(weights[trained_rows]) == 0

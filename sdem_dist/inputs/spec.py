@@ -229,6 +229,7 @@ class Estimator(BaseEstimator, ABC):
     document_frequency_: np.ndarray | None = None
     _trained_layout: Layout | None = None
     _several: bool = False
+    _n_targets: int = 0  # numbers of each document of counts that the model learned; 0: none
     _takes_hidden: bool = False  # documents without a label may be trained on whatever `unlabelled` says
 
     @abstractmethod
@@ -311,7 +312,7 @@ class Estimator(BaseEstimator, ABC):
             values = np.array(extra[name], np.float64)
             if values.shape != ((len(getattr(self, of_each)),) if of_each else ()) or np.isnan(values).any():
                 raise ValueError(f"{name} does not fit the model")
-            setattr(self, f"{name}_", values if of_each else type(extra[name])(values))
+            setattr(self, f"{name}_", values if of_each else float(values))
         if self.spec.either:
             if extra["layout"] not in ("sparse", "dense"):
                 raise ValueError(f"its layout is {extra['layout']!r}")

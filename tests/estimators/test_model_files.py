@@ -12,7 +12,7 @@ from reference.trained_bits import bits, kept
 
 import sdem_dist as sd
 from sdem_dist.learners.rules import StepSizes
-from sdem_dist.losses import Blend, Ncll
+from sdem_dist.losses import Blend, CostSensitiveHinge, Ncll
 from sdem_dist.records import plain, record, restored
 from sdem_dist.saving import KIND
 from sdem_dist.storage import archive
@@ -213,6 +213,14 @@ def test_whatever_a_file_holds_is_refused_by_name_or_can_be_used(name, mutations
     assert refused > n / 2 or mutations is other_numbers
 
 
+@pytest.mark.parametrize("single", ["1.0", 1, None])
+def test_whether_there_is_one_target_is_true_or_false(single, files, tmp_path):
+    arrays, metadata = copy.deepcopy(files["real targets"])
+    metadata["extra"]["items"] = [[k, single if k == "single" else v] for k, v in metadata["extra"]["items"]]
+    write_archive(tmp_path / "model", KIND, arrays, to_json(metadata))
+    np.testing.assert_raises_regex(sd.ModelError, "single", sd.load_model, tmp_path / "model")
+
+
 @pytest.mark.parametrize(("settings", "field"), [
     ({"n_sweeps": 10**12}, "n_sweeps"),
     ({"n_particles": 10**12}, "n_particles"),
@@ -231,6 +239,8 @@ def test_the_field_is_named(settings, field, files, tmp_path):
 
 def test_whole_numbers_are_floats_where_those_are_declared_and_no_field_has_the_name_of_the_key():
     assert type(restored({**plain(StepSizes()), "floor": 0}, {}).floor) is float
+    with pytest.raises(ValueError, match="field 'costs'"):  # rows of several lengths
+        restored({**plain(CostSensitiveHinge(((0.0, 1.0), (1.0, 0.0)))), "costs": [[0.0, math.nan], [1.0]]}, {})
     with pytest.raises(TypeError, match="a field 'record'"):
         record(make_dataclass("Unfit", [("record", int)], frozen=True))
 
@@ -251,6 +261,7 @@ EDITS = {
     "a stem that is not a language": lambda a, m: m.update(vectorizer={"kind": "count", "stem": 3}),
     "texts hashed to other columns": lambda a, m: m.update(vectorizer={"kind": "hashing", "n_features": 2**40}),
     "a pattern larger than memory": lambda a, m: m.update(vectorizer={"token_pattern": "((a{999}){999}){999}"}),
+    "an unknown field": lambda a, m: m["extra"]["items"].append(["log_prior", [0.5, 0.5]]),
     "n-grams longer than memory": lambda a, m: m.update(vectorizer={"ngram_range": [1, 10**9]}),
 }  # fmt: skip
 

@@ -54,6 +54,10 @@ def test_several_targets_are_learned(merge):
     assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(((model.predict(X[TEST]) - R[TEST]) ** 2).mean())
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
+    for fitted, said, *given in (
+        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above zero", R[:, 0], np.zeros(N)),
+    ):  # fmt: skip
+        np.testing.assert_raises_regex(ValueError, said, fitted.score, X, *given)
 
 
 def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, client):
@@ -179,10 +183,11 @@ def test_stopping_on_validation_keeps_the_best():
 
 def test_what_cannot_be_learned_from(tmp_path):
     plain = sd.write_corpus(tmp_path / "a.zarr", X)
-    dense = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
+    dense, kept = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True), {"checkpoint": tmp_path / "kept"}
     classes, numbers, words = sd.SupervisedLDAClassifier(), sd.SupervisedLDARegressor(), sd.LatentDirichletAllocation()
     for error, fit, said in (
-        (sd.CorpusError, lambda: numbers.fit(plain), "has no targets, which SupervisedLDARegressor needs"),
+        (sd.CorpusError, lambda: numbers.fit(plain, **kept), "has no targets, which SupervisedLDARegressor needs"),
+        (ValueError, lambda: numbers.fit(X, R, validation=(X, R[:, 0]), **kept), "y has 1 target a document"),
         (sd.CorpusError, lambda: classes.fit(plain), "has no labels"),
         (sd.CorpusError, lambda: words.fit(dense), "holds dense documents, and LatentDirichletAllocation takes sparse"),
         (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
@@ -190,6 +195,7 @@ def test_what_cannot_be_learned_from(tmp_path):
         (ValueError, lambda: numbers.fit(plain, R), "leave y and sample_weight"),
     ):
         np.testing.assert_raises_regex(error, said, fit)
+    assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.05), (25_000, 0.05), (250_000, 0.005)])
