@@ -146,8 +146,8 @@ class HoldoutPolicy:
         history = [held_out_figures(entry, self.source) for entry in result.history[:n_epochs]]
         log_loss, accuracy = np.array([[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)]])
         temperatures = np.array([learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)])
-        how: Any = {"n_epochs": n_epochs, "history": history, "state": result.state, "figures": best}
-        return HoldoutResult(candidate, log_loss, accuracy, temperatures, **how)
+        state = result.state
+        return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, state=state, figures=best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         """Run a training without a fold, and score that."""
@@ -182,9 +182,9 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-        of_draw: Any = {"log_loss": np.array([log_loss]), "accuracy": np.array([accuracy])}
-        of_draw |= {"temperatures": np.array([temperature]), "n_epochs": candidate.plan.n_epochs}
-        return HoldoutResult(candidate, **of_draw, history=[figures], state=None, figures=figures, scored=parts)
+        of_one: Any = {"log_loss": np.array([log_loss]), "accuracy": np.array([accuracy])}
+        of_one |= {"temperatures": np.array([temperature]), "n_epochs": candidate.plan.n_epochs}
+        return HoldoutResult(candidate, **of_one, history=[figures], state=None, figures=figures, scored=parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
