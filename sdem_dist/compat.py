@@ -1,5 +1,6 @@
 """Private parts of other packages, each with what is relied on; tests/test_compat.py names each, nothing else does."""
 
+import logging
 import multiprocessing
 import sys
 import time
@@ -29,6 +30,16 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
     for ts in waiting:
         ts.worker_restrictions = None
     dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
+
+
+def _is_other_failure(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, NameError) and "sync.<locals>.cancel" in record.getMessage())
+
+
+def leave_out_failed_cancellations() -> None:
+    """Keep out of the log that distributed had nothing to cancel, which its ``utils.sync`` says by a NameError."""
+    logging.getLogger("tornado.application").addFilter(_is_other_failure)  # the same one another time is none
 
 
 def close_gateways_by_hand(gateway_class: type) -> None:

@@ -1,9 +1,14 @@
 """Each private part of another package that this one relies on is there, and does what is relied on."""
 
+import asyncio
 import inspect
+import logging
 import operator
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from reference.trained_bits import local_cluster
@@ -63,6 +68,18 @@ def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
     assert hasattr(task, "loose_restrictions") and hasattr(task, "worker_restrictions")
     assert len(scheduler.unrunnable) == 0
     assert list(inspect.signature(scheduler.transitions).parameters)[:2] == ["recommendations", "stimulus_id"]
+
+
+def test_what_an_interrupt_could_not_cancel_is_not_logged(client, caplog):
+    compat.leave_out_failed_cancellations()
+    logging.getLogger("tornado.application").addHandler(caplog.handler)  # distributed keeps it from the root
+    for part in ((time.sleep, 0.3), (os.kill, os.getpid(), signal.SIGINT), (time.sleep, 0.3)):
+        client.loop.add_callback(*part)
+    with pytest.raises(KeyboardInterrupt):
+        client.sync(asyncio.sleep, 0)
+    client.loop.add_callback(operator.truediv, 1, 0)  # other failures are
+    client.sync(asyncio.sleep, 0)
+    assert "ZeroDivisionError" in caplog.text and "NameError" not in caplog.text
 
 
 def test_the_garbage_collector_closes_no_gateway():

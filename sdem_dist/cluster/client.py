@@ -62,6 +62,7 @@ def connected(
     ValueError
         Both are given, and the address is not that of a gateway.
     """
+    compat.leave_out_failed_cancellations()
     is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
     if n_workers is not None and not is_gateway:
         if compat.reruns_parent_script():
@@ -114,20 +115,26 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         if scheduler.endswith(".json"):  # distributed waits for a file that is not there without a deadline
             address = str(json.loads(Path(scheduler).read_bytes())["address"])
         get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
-        security = Security().get_connection_args("client")
-        if address.startswith("tls://") and security["ssl_context"] is None:
-            raise ValueError("no certificate is configured: set DASK_CONFIG to the tls.yaml of the certificates")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file"
+        raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
+    security = Security().get_connection_args("client")
+    if address.startswith("tls://") and security["ssl_context"] is None:
+        hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
+        raise ClusterError(f"{address} is an encrypted address and no certificate is configured: {hint}")
 
-        async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake
-            async with asyncio.timeout(timeout):
-                await (await connect(address, timeout=timeout, **security)).close()
+    async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake
+        async with asyncio.timeout(timeout):
+            await (await connect(address, timeout=timeout, **security)).close()
 
+    try:
         with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop already
             thread.submit(asyncio.run, probe()).result()
         return Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({type(error).__name__}: {error})"
-        hint = "check the address (tcp://10.0.0.1:8786, or a scheduler's file), and that it is reachable from here"
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = f" ({error})" if str(error) else ""  # none: nothing came in time
+        what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s{reason}"
+        hint = "check the address, and that the scheduler runs and is reachable from here"
         raise ClusterError(f"{what}; {hint}") from error
 
 
@@ -193,8 +200,8 @@ def held_back() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, usual)
-        if came and callable(usual):
-            usual(came[0], None)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager
@@ -228,10 +235,6 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     except ImportError as error:
         raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
     folder, authority = Path(folder).absolute(), trustme.CA(organization_name="sdem_dist cluster")
-    try:
-        folder.mkdir(0o700)
-    except FileExistsError as error:
-        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
 
     def write(name: str, content: bytes) -> str:
         path = folder / name
@@ -239,11 +242,17 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         path.write_bytes(content)
         return str(path)
 
-    tls: dict[str, object] = {"ca-file": write("ca.pem", authority.cert_pem.bytes())}
-    for role in ("scheduler", "worker", "client"):  # whose connections are encrypted
-        until = datetime.now(UTC) + timedelta(days=days)
-        issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
-        certificate = write(f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
-        tls[role] = {"cert": certificate, "key": write(f"{role}-key.pem", issued.private_key_pem.bytes())}
-    comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
-    return Path(write("tls.yaml", msgspec.yaml.encode({"distributed": {"comm": comm}})))
+    try:
+        folder.mkdir(0o700)
+        tls: dict[str, object] = {"ca-file": write("ca.pem", authority.cert_pem.bytes())}
+        for role in ("scheduler", "worker", "client"):  # whose connections are encrypted
+            until = datetime.now(UTC) + timedelta(days=days)
+            issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
+            certificate = write(f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+            tls[role] = {"cert": certificate, "key": write(f"{role}-key.pem", issued.private_key_pem.bytes())}
+        comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
+        return Path(write("tls.yaml", msgspec.yaml.encode({"distributed": {"comm": comm}})))
+    except FileExistsError as error:
+        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
+    except OSError as error:
+        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error

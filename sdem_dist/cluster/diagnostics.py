@@ -73,6 +73,7 @@ def checks_of(
     state = 8 * (n_features or 0) * (n_classes or 0)
     needed = needed_bytes(state, default_blocks(state))
     advised = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE
+    written = f"a file written here in {folder}"
     problems: list[tuple[str, object, str]] = []  # topic, whether there is a problem, and which
     for name, facts in processes.items():
         for package, version in here["versions"].items():
@@ -87,7 +88,7 @@ def checks_of(
         settings = ", ".join(f"{k}={v}" for k, v in facts["threads"].items() if v not in (None, "1"))
         problems += [
             ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),
-            ("files", not facts["sees_file"], f"{name} sees no file of {folder}: corpora need a shared filesystem"),
+            ("files", not facts["sees_file"], f"{written} cannot be read by {name}: corpora need a shared filesystem"),
             ("memory", limit < advised, f"{name} may use {memory}"),
             ("threads", facts["nthreads"] > facts["cores"], f"{name} runs {facts['nthreads']} threads on {cores}"),
             ("threads", settings, f"{name}: {settings}: 1 keeps libraries from competing"),
@@ -103,7 +104,7 @@ def checks_of(
     fine = {  # what is said of a topic without a problem
         "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
         "cpu": f"kernels are compiled for the same vector instructions in {compiled}",
-        "files": f"a file written here in {folder} can be read by {counted(len(workers), 'worker')}",
+        "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
         "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in all, none too many",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
@@ -126,7 +127,10 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
     for module in (modules := [sys.modules[__name__], compat]):
         cloudpickle.register_pickle_by_value(module)
     try:
-        path.write_text(word, encoding="utf-8")
+        try:
+            path.write_text(word, encoding="utf-8")
+        except OSError as error:
+            raise ClusterError(f"cannot write in {folder}: {error.strerror}; choose another --folder") from error
         info = client.scheduler_info(n_workers=-1)
         if not info["workers"]:
             raise ClusterError(f"the scheduler at {info['address']} has no workers to look at")

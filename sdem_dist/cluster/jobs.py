@@ -71,9 +71,9 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
     try:
         content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
         file = msgspec.convert({name: section for name, section in content.items() if section}, ClusterFile)
-    except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or other sections
+        settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
+    except (OSError, ValueError, msgspec.DecodeError) as error:  # no file, no YAML, other sections, or a wrong lifetime
         raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
-    settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
     system = next(iter(file.jobqueue), "")
     if len(file.jobqueue) != 1 or system not in SYSTEMS:
         raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")

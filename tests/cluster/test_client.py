@@ -67,7 +67,7 @@ def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_pat
     "tcp://127.0.0.1:CLOSED",
 ])  # fmt: skip
 def test_no_client_is_made_for_an_address_that_is_none(address, tmp_path, monkeypatch):
-    address = address.replace("CLOSED", str(closed_port()))
+    is_asked, address = address.endswith("CLOSED"), address.replace("CLOSED", str(closed_port()))
     import dask
     from distributed import Client
 
@@ -78,6 +78,7 @@ def test_no_client_is_made_for_an_address_that_is_none(address, tmp_path, monkey
         pass
     assert dask.config.get("scheduler", None) is None
     assert set(Client._instances) == before
+    assert ("answered" in str(refused.value)) == is_asked and ": )" not in str(refused.value)
     assert refused.tb is not None  # which would have kept alive what had been made
 
 
@@ -103,6 +104,7 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
             assert client.scheduler.address == address
             with pytest.raises(ClusterError, match=f"{address} has had no worker for 0.1 s"):
                 DaskExecutor(client, wait_for_workers=0.1)
+            np.testing.assert_raises_regex(ClusterError, "another --folder", examine, client, tmp_path / "absent")
             np.testing.assert_raises_regex(ClusterError, "has no workers to look at", examine, client, tmp_path)
             identity = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.identity())
         file = tmp_path / "scheduler.json"
@@ -344,3 +346,6 @@ def test_an_interrupt_waits_until_the_block_has_ended_where_it_is_not_ignored():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN, "of other threads, too"
     finally:
         signal.signal(signal.SIGINT, before)
+    code = "import os, signal\nfrom sdem_dist.cluster.client import held_back\nsignal.signal(2, signal.SIG_DFL)\n"
+    code += "with held_back():\n    os.kill(os.getpid(), 2)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGINT

@@ -63,6 +63,8 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     assert all(part in script for part in present) and not any(part in script for part in absent)
     with configured(path, None) as (settings, *_):
         assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
+    with pytest.raises(ClusterError, match="yaml.*'foo' is not a time"):
+        job_script(path, "foo")
 
 
 @pytest.mark.parametrize(("text", "said"), [
@@ -125,6 +127,7 @@ def test_only_the_owner_reads_them_and_the_authoritys_key_is_not_kept(folder):
     assert timedelta(days=2) < certificate.not_valid_after_utc - datetime.now(UTC) <= timedelta(days=3)
     before = (folder / "ca.pem").read_bytes()
     assert "exists already" in refused("cluster certificates", folder)
+    assert "cannot be made" in refused("cluster certificates", folder / "absent" / "certs")
     assert (folder / "ca.pem").read_bytes() == before
 
 
