@@ -162,8 +162,9 @@ class ByteCache:
                     self.nbytes -= self._values.pop(key).nbytes
 
     def resize(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.discard(lambda key: self.nbytes > max_bytes)
+        if max_bytes != self.max_bytes:  # every task asks
+            self.max_bytes = max_bytes
+            self.discard(lambda key: self.nbytes > max_bytes)
 
 
 prepared_cache = ByteCache(768 << 20)  # documents as learners want them, held between epochs

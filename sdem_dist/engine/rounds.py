@@ -190,10 +190,14 @@ def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) ->
                 return True
             return False
 
-        lane, parts = replace(lanes[0], stop=lanes[-1].stop), [*lanes]
-        while (failing := next(filter(fails, parts), None)) is not None:
-            lane, middle = failing, (failing.start + failing.stop) // 2
-            parts = [replace(lane, stop=middle), replace(lane, start=middle)] if lane.stop - lane.start > 1 else []
+        if (lane := next(filter(fails, lanes), None)) is None:
+            raise  # of `combine`, say: no document is to blame
+        while lane.stop - lane.start > 1:
+            middle = (lane.start + lane.stop) // 2
+            halves = replace(lane, stop=middle), replace(lane, start=middle)
+            if (half := next(filter(fails, halves), None)) is None:
+                break
+            lane = half
         what = corpus.place(lane.start)
         if lane.stop - lane.start > 1:
             what = f"documents from {what} to {corpus.place(lane.stop - 1)} together"

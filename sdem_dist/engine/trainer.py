@@ -71,7 +71,8 @@ class Trainer:
 
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
         """Load a finished stage, go on from its checkpoint, or begin it; ModelError: another run's, or too large."""
-        run = StageRun(self, self._change(stage), next(self._numbers))
+        stage = self._change(stage)
+        run = StageRun(self, stage, next(self._numbers))
         checkpoints, record, progress, saved = self.checkpoints, run.record, Progress(), None
         if checkpoints is not None:
             for result in self.unsaved:

@@ -89,11 +89,12 @@ def train(trainer: Trainer, made: list, n_epochs: int = 3, decay: float = 0.5) -
     return trainer.run(Stage("train", Summing("train", decay), plan(n_epochs), lambda: best, monitored=True))
 
 
-def fit(folder=None, callbacks=(), made=None, resume=False, executor=None, **more) -> StageResult:
+def fit(folder=None, callbacks=(), made=None, resume=False, executor=None, change=None, **more) -> StageResult:
     checkpoints = None if folder is None else Checkpoints(folder, every_rounds=1)
     with Executor(1) as here:
         options = {"settings": {"corpus": "it"}, "resume": resume, "callbacks": callbacks}
         with Trainer(executor or here, CORPUS, monitoring=MONITORING, checkpoints=checkpoints, **options) as trainer:
+            trainer = trainer if change is None else trainer.changed(change)
             return train(trainer, [] if made is None else made, **more)
 
 
@@ -172,7 +173,9 @@ def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
     longer = fit(tmp_path, resume=True, n_epochs=5)
     assert begun() == [("train", epoch, round_) for epoch in (3, 4) for round_ in (0, 1)]
     assert same(longer, fit(n_epochs=5))
-    np.testing.assert_raises_regex(ModelError, "has run 5 epochs", fit, tmp_path, resume=True)
+    shorter = {"n_epochs": 5, "change": lambda stage: replace(stage, plan=plan(min(stage.plan.n_epochs, 3)))}
+    for how in ({}, shorter):
+        np.testing.assert_raises_regex(ModelError, "has run 5 epochs", fit, tmp_path, resume=True, **how)
 
 
 def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):

@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -118,19 +119,13 @@ def test_a_document_that_always_fails_is_named_on_a_cluster(client, picky, tmp_p
     assert (tmp_path / "calls.log").read_text().split().count("257:258") == 1, "found by halving, once"
 
 
-def test_storage_that_fails_while_a_document_is_looked_for_is_not_the_documents_fault():
-    class Fails:
-        def prepare(self, documents):
-            raise ValueError("cannot take this")
-
-        map = prepare
-
-    class Storage:
-        def read(self, start, stop):
-            raise OSError("the disk has gone")
-
-    inputs = TaskInput(Fails(), Storage(), 0)
-    with pytest.raises(OSError, match="gone"), naming_bad_document(inputs, None, [Lane(0, 0, 0, 0, 4, 4)]):
+@pytest.mark.parametrize(("read", "error", "said"), [
+    (lambda start, stop: os.stat("/absent"), OSError, "absent"),  # while a document is looked for
+    (range, ValueError, "^cannot take this$"),  # no lane fails alone: it was of their sum
+])  # fmt: skip
+def test_what_is_not_a_documents_fault_is_told_as_it_is(read, error, said):
+    inputs = TaskInput(SimpleNamespace(prepare=len, map=lambda *_: 0), SimpleNamespace(read=read), 0)
+    with pytest.raises(error, match=said), naming_bad_document(inputs, None, [Lane(0, 0, 0, 0, 4, 4)]):
         raise ValueError("cannot take this")
 
 
