@@ -34,7 +34,8 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """Return a fitted pipeline of scikit-learn alone, with equal predictions, but no place for missing values (NaN).
 
     from_counts : bool, default=False -- Leave out the step from text to counts.
-    Raises ModelError -- The model is not in `EXPRESSIBLE`, has a class without documents, or counts texts otherwise.
+    Raises ModelError -- The model is no MultinomialNB, GaussianNB, BernoulliNB, CategoricalNB or GaussianRegressor, has
+        a class without documents, or counts texts otherwise.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression

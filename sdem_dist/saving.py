@@ -48,11 +48,14 @@ class Metadata(msgspec.Struct, frozen=True):
 
 def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
-    check_writable(path, error=ModelError)
     path = place(path)
-    if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
-        what = "is a folder" if path.is_dir() else "exists"
-        raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
+    try:
+        if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
+            what = "is a folder" if path.is_dir() else "exists"
+            raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
+        check_writable(path, error=ModelError)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def save_model(estimator: Estimator, path: str | Path) -> None:

@@ -174,6 +174,7 @@ def test_a_model_replaces_models_only(tmp_path, model):
     source = tmp_path / "posts.tsv"
     source.write_text("a\ttext\n")
     for path, message in ((source, "is not a model: it is left alone"), (tmp_path, "is a folder"),
+                          (tmp_path / ("m" * 300) / "m", "cannot write"),
                           (tmp_path / "absent" / "m", "does not exist: make it first")):  # fmt: skip
         np.testing.assert_raises_regex(sd.ModelError, message, model.save, path)
     assert source.read_text() == "a\ttext\n"
