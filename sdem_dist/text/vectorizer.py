@@ -16,7 +16,7 @@ import numpy as np
 
 from sdem_dist.records import record
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.text.patterns import WORDS_AND_SIGNS, is_of_kernels, token_spans
+from sdem_dist.text.patterns import PATTERN_OF_WORDS, WORDS, WORDS_AND_SIGNS, is_of_kernels, token_spans
 
 if TYPE_CHECKING:
     pass
@@ -93,6 +93,8 @@ class VectorizerSettings:
                 raise ValueError(f"{name} is {rule}, not {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
             raise ValueError(f"ngram_range is two lengths, the shorter first, not {self.ngram_range}")
+        if self.token_pattern == WORDS:  # one form, for settings that are compared
+            object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
             raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
@@ -150,8 +152,9 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
     try:
         import Stemmer
 
-        stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer(language).stemWords
-        return stem
+        stem = Stemmer.Stemmer(language).stemWords
+        # a sign whose stem is empty, such as ' in Turkish, stays as it is
+        return lambda words: [stemmed or word for stemmed, word in zip(stem(words), words, strict=True)]
     except ImportError as error:
         raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
     except KeyError as error:
@@ -173,7 +176,7 @@ def tokens_in(text: str, settings: VectorizerSettings) -> tuple[list[str], list[
     stopped, stem = stopped_words(settings), stemming(settings.stem)
     spans = [(a, b) for a, b in token_spans(settings.token_pattern, text) if text[a:b] not in stopped]
     words = [text[a:b] for a, b in spans]
-    return words if stem is None else list(stem(words)), spans
+    return words if stem is None else stem(words), spans
 
 
 Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text

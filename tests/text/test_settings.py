@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from sdem_dist import MultinomialNB
 from sdem_dist.text import VectorizerSettings, count_texts, ingest, patterns
+from sdem_dist.text.vectorizer import build_analyzer
 
 SLOW = [r"(a|aa)+$", r"(?:a|aa)+$"]
 TEXT = "a" * 60 + "!"
@@ -104,18 +105,22 @@ def test_nonsense_is_refused(values, message):
         VectorizerSettings(**values)
 
 
-def test_stop_words_are_left_out_before_stemming_and_stemming_comes_before_ngrams():
-    stemmer = pytest.importorskip("Stemmer").Stemmer("english")
-    settings = VectorizerSettings(stem="english", stop_words="english", ngram_range=(1, 2))
-    texts = ["Because the merging banks merged, banking mergers became merged"]
+@pytest.mark.parametrize(("language", "text", "stems"), [
+    ("english", "Because the merging banks merged, banking mergers became merged", {"merg bank"}),
+    ("turkish", "Ankara'da ev' var", {"'", "' da", "ankar '"}),  # whose stem of ' is empty
+    ("persian", "a \u200d \u200c b", {"\u200d", "\u200d \u200c"}),
+])  # fmt: skip
+def test_stop_words_are_left_out_before_stemming_and_stemming_comes_before_ngrams(language, text, stems):
+    stemmer, texts = pytest.importorskip("Stemmer").Stemmer(language), [text]
+    settings = VectorizerSettings(stem=language, stop_words="english", ngram_range=(1, 2))
 
     def analyze(text):
         split = CountVectorizer(token_pattern=patterns.expression_of("words+signs")).build_analyzer()(text)
-        stems = [stemmer.stemWord(w) for w in split if w not in ENGLISH_STOP_WORDS]
+        stems = [stemmer.stemWord(w) or w for w in split if w not in ENGLISH_STOP_WORDS]
         return stems + [" ".join(pair) for pair in pairwise(stems)]
 
     found, words = count_texts(texts, settings)
     reference = CountVectorizer(analyzer=analyze)
     assert (found != reference.fit_transform(texts)).nnz == 0 and words == reference.get_feature_names_out().tolist()
     assert (count_texts(texts, settings, words)[0] != found).nnz == 0
-    assert "merg bank" in words and "becaus" not in words
+    assert stems < {*words} == {*build_analyzer(settings)(text)} and not {"", "becaus"} & {*words}
