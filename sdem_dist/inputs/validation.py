@@ -48,37 +48,43 @@ def text_column(X: Any) -> object:
     """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is."""
     if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
-    n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), dict[Any, Any]()
+    n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), list[tuple[Any, Any]]()
     if is_dask(X):
         if n_axes == 1 and hasattr(X, "divisions") and X.dtype.kind not in "biufcmM":
-            columns = {"": X.compute()}
+            columns = [("", X.compute())]
     elif hasattr(X, "iloc"):
-        columns = {"": X} if n_axes == 1 else {name: X[name] for name in X.columns}
+        columns = [("", X)]
+        if n_axes == 2:  # columns of numbers, of which there may be many, need no look
+            kinds = enumerate(dtype.kind for dtype in X.dtypes)
+            columns = [(X.columns[i], () if kind in "biufcmM" else X.iloc[:, i]) for i, kind in kinds]
     elif streams or hasattr(X, "__arrow_c_array__"):
         import pyarrow as pa
 
-        X = X.read_all() if isinstance(X, pa.RecordBatchReader) else X  # it can be read once
-        rows = pa.chunked_array(X if streams else [pa.array(X)])
+        try:
+            X = X.read_all() if isinstance(X, pa.RecordBatchReader) else X  # it can be read once
+            rows = pa.chunked_array(X if streams else [pa.array(X)])
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(f"X is a {type(X).__name__} that Arrow cannot read: {error}") from error
         is_table = pa.types.is_struct(rows.type)
-        columns = dict(zip(rows.type.names, rows.flatten(), strict=True)) if is_table else {"": rows}
+        columns = list(zip(rows.type.names, rows.flatten(), strict=True)) if is_table else [("", rows)]
     elif isinstance(X, Iterator):
         first = next(X, None)
         return [first, *X] if isinstance(first, str) else X  # refused by name
     elif isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # whose indices are no sequences
-        columns = {"": list(X)}
+        columns = [("", list(X))]
 
     def holds_texts(column: Any) -> bool:
         if hasattr(column, "type"):  # of Arrow
             return is_text(getattr(column.type, "value_type", column.type))
-        return getattr(column, "ndim", 1) == 1 and begins_with_text(column)
+        return begins_with_text(column)
 
-    names = [name for name, column in columns.items() if holds_texts(column)]
-    if names and len(columns) > 1:
+    of_texts = [(name, column) for name, column in columns if holds_texts(column)]
+    if of_texts and len(columns) > 1:
         # The column with the longest texts among the first rows: the others may be labels.
-        longest = max(names, key=lambda name: sum(len(str(value)) for value in islice(columns[name], 100)))
-        which = ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names[:5]))
+        longest, _ = max(of_texts, key=lambda pair: sum(len(str(value)) for value in islice(pair[1], 100)))
+        which = ("column " if len(of_texts) == 1 else "columns ") + ", ".join(repr(name) for name, _ in of_texts[:5])
         raise ValueError(f"X is a table with texts in {which}: pass one column, such as X[{longest!r}]")
-    return columns[names[0]] if names else X
+    return of_texts[0][1] if of_texts else X
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
