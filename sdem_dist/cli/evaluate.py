@@ -156,8 +156,10 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     few, pooled = sum(size < FEW_OF_CLASS for size in sizes), sum(size for size in sizes if size < FEW_OF_CLASS)
     console.say(f"{target}: {counted(sum(sizes), 'document')}")
     if few:
-        limit = f"share one threshold, of {counted(pooled, 'document')}: above --coverage {pooled / (pooled + 1):.4g}"
-        console.say(f"{counted(few, 'class', 'classes')} of fewer than {FEW_OF_CLASS} {limit} they are in every set")
+        share, they = ("has a threshold", "it is") if few == 1 else ("share one threshold, which is", "they are")
+        which = f"{counted(few, 'class', 'classes')} with fewer than {FEW_OF_CLASS} documents"
+        limit = f"with --coverage above {pooled / (pooled + 1):.4g} {they} in every set"
+        console.say(f"{which} {share} from {counted(pooled, 'document')}: {limit}")
 
 
 @click.command(no_args_is_help=True)

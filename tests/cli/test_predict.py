@@ -359,8 +359,9 @@ def test_sets_of_classes(desk):
     assert "sdem calibrate MODEL CORPUS" in refused("predict m t.jsonl --text body --coverage 0.9")
     said = ok("calibrate m held-out.tsv")
     assert "36 documents" in said
-    assert "3 classes of fewer than 50 share one threshold, of 36 documents: above --coverage 0.973 they are in" in said
-    assert "of 24 documents" in ok("calibrate m few.tsv -o few")
+    shared = "3 classes with fewer than 50 documents share one threshold, which is from 36 documents: with --coverage above 0.973"
+    assert f"{shared} they are in every set" in said
+    assert "from 24 documents" in ok("calibrate m few.tsv -o few")
     ok("predict m t.jsonl --text body --coverage 0.9 -o o.jsonl")
     loaded = load_model("m")
     expected = [loaded.classes_[row].tolist() for row in loaded.predict_sets(TEXTS, 0.9)]
