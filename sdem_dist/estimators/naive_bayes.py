@@ -257,7 +257,7 @@ class MultinomialNB(LaneNB):
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
             problem = f"MultinomialNB keeps a number for each of {n_classes:,} classes and {source.n_features:,} words"
             message = f"{problem}: ManyClassNB is as accurate, and takes a fraction of the time and memory"
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not is_unnormalised(source)

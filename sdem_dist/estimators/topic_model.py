@@ -232,7 +232,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
         try:
             values = [float(str(level)) for level in levels]
         except ValueError:  # of words nobody can tell
-            warnings.warn(order, stacklevel=2)
+            warnings.warn(order, stacklevel=4)
             values = []
         if values != sorted(values):
             raise ValueError(order)

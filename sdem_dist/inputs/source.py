@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -86,9 +87,9 @@ def source_of(
                 empty = np.delete(source.classes, present)
                 problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
                 advice = "the model learns nothing about them: their probabilities and words mean nothing"
-                warnings.warn(f"{problem}: {advice}", stacklevel=4)
+                warnings.warn(f"{problem}: {advice}", stacklevel=3)
         if estimator.spec.target == "labels" and classes is None and use == "train":
-            warn_of_lookalikes(source.classes.tolist())
+            warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
     n_targets, own = source.corpus.header.n_targets, estimator._n_targets
     if use == "score" and own and n_targets != own:
         problem = f"has {counted(n_targets, 'target')} a document, and the model was trained on {own}"
@@ -237,6 +238,8 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
         columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
+    if isinstance(sample_weight, Number):  # as in scikit-learn
+        sample_weight = np.full(rows.shape[0], sample_weight)
     weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
     if weights is not None and not weights.any():
         raise ValueError("no document has a sample_weight above zero: give some of them a weight")
@@ -246,8 +249,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             alike = np.ptp(weights[trained_rows]) == 0
             weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
         elif target == "labels" and (total := weights.sum()) < len(trained_rows) / 10:
-            problem = f"sample_weight adds up to {total:.3g} for {len(trained_rows):,} documents, and counts them"
-            warnings.warn(f"{problem}: priors outweigh them. Divide the weights by their mean", stacklevel=5)
+            problem = f"the sample_weight of {counted(len(trained_rows), 'document')} adds up to {total:.3g}. A weight"
+            advice = "is a number of documents here, so priors outweigh them: divide the weights by their mean"
+            warnings.warn(f"{problem} {advice}", stacklevel=4)
         trained_rows = None if len(trained_rows) == len(weights) else trained_rows
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
@@ -280,10 +284,10 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
             check_classification_targets(given)
     distinct = np.unique(given)
     if first_fit and (odd := checks.doubt(len(distinct), len(given), distinct[0])):
-        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=3)
+        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
-        warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=2)
+        warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=5)
     model_classes = distinct if use == "train" else estimator.classes_
     if classes is not None:
         model_classes = np.unique(np.asarray(classes))
@@ -311,9 +315,9 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         of_texts = are_texts(X) or _listed_for_texts(estimator, X)
         rows = estimator.vectorize(cast(Any, X)) if of_texts else checks.validated(estimator, X, reset=False)[0]
     weighting, frequency, data, indices = estimator.weighting_, estimator.document_frequency_, rows.data, rows.indices
-    if data.dtype not in (np.float32, np.float64):
-        narrow = np.float64 if weighting is None else np.min_scalar_type(int(data.max(initial=0)))
-        data = data.astype(narrow, copy=False)  # as in training, for which the kernel is compiled
+    if data.dtype not in (np.float32, np.float64):  # as in training, for which the kernel is compiled
+        narrow = weighting is not None and data.dtype.kind in "biu"
+        data = data.astype(np.min_scalar_type(int(data.max(initial=0))) if narrow else np.float64, copy=False)
     may_change = indices.dtype == np.int32 and indices.flags.writeable
     indices = indices.view(np.uint32) if may_change else indices.astype(np.uint32)
     n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]

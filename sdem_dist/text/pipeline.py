@@ -43,7 +43,7 @@ from sdem_dist.text.counting import (
 from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes
 
-FORMAT = 9  # of what is kept beside a corpus meanwhile
+FORMAT = 10  # of what is kept beside a corpus meanwhile
 
 
 @dataclass
@@ -209,7 +209,7 @@ class IngestRun:
         if counting.learns and n > n_held_out and not tally.n_training:
             raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
         if not counting.targets:
-            warn_of_lookalikes(tally.classes)
+            warn_of_lookalikes(tally.classes, stacklevel=5)
         return runs
 
     def _merge_terms(self, runs: terms.Runs | None) -> Encoded:

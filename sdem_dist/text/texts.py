@@ -386,11 +386,12 @@ def not_unicode(text: str) -> str | None:
     return None
 
 
-def warn_of_lookalikes(labels: Iterable[object]) -> None:
+def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
     """Warn of labels that differ only by spaces around them, or by the code points that spell the same letters."""
     spellings = dict[str, object]()
     for label in labels:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
             two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalisation"
-            warnings.warn(f"two labels look alike, and are two classes: {two}; write all in one form", stacklevel=2)
+            problem = f"two labels look alike, and are two classes: {two}"
+            warnings.warn(f"{problem}; write all in one form", stacklevel=stacklevel)

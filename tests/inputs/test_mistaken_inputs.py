@@ -57,6 +57,9 @@ def of_texts():
     *[(kind(words), MARKS, "documents are lists of words: join them") for words in WORDS for kind in (list, pd.Series)],
     (FRAME[["n", "body"]], MARKS, "texts in column 'body': pass one column, such as X['body']"),
     (FRAME, MARKS, "texts in columns 'tag', 'body': pass one column, such as X['body']"),
+    (pa.table([TEXTS, MARKS], ["a", "a"]), MARKS, "texts in columns 'a', 'a': pass one column, such as X['a']"),
+    (pa.table([range(40), MARKS], ["a", "a"]), MARKS, "texts in column 'a': pass one column, such as X['a']"),
+    (type("Stream", (), {"__arrow_c_stream__": lambda *_: None})(), MARKS, "X is a Stream that Arrow cannot read: "),
 ])  # fmt: skip
 def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, message, of_texts):
     calls = [sd.MultinomialNB().fit]
@@ -151,6 +154,8 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
         vectorizer = VectorizerSettings(kind="hashing", n_features=3, **settings).to_json()
         return sd.write_corpus(tmp_path / name, X, Y, vectorizer=vectorizer)
 
+    named, spelled = corpus("a", token_pattern="words"), corpus("b", token_pattern=r"(?u)\b\w\w+\b")
+    sd.MultinomialNB(n_epochs=1).fit(spelled).score(named)
     model = sd.MultinomialNB(n_epochs=1).fit(corpus("words"))
     assert model.score(corpus("same")) == model.score(X, Y)
     with pytest.raises(sd.CorpusError, match=r"another way than the model's \(lowercase, analyzer\)"):
@@ -202,10 +207,12 @@ def test_matrices_whose_arrays_do_not_fit_are_refused(name):
         np.testing.assert_raises_regex(ValueError, r"^X\b", method, matrix, *given)
 
 
-@pytest.mark.parametrize("kind", [sp.dok_matrix, sp.dok_array, sp.coo_array, sp.lil_matrix, lambda X: X.astype("f2")])
-def test_matrices_of_any_kind_are_documents(kind, model):
-    found = sd.MultinomialNB(n_epochs=1).fit(kind(X), Y).predict_proba(kind(X))
-    np.testing.assert_array_equal(found, model.predict_proba(X))
+@pytest.mark.parametrize("kind", [sp.dok_matrix, sp.dok_array, sp.coo_array, sp.lil_matrix,
+                                  lambda X: X.astype("f2"), lambda X: X.astype(np.longdouble)])  # fmt: skip
+def test_matrices_of_any_kind_are_documents(kind):
+    half = X / 2
+    found, expected = (sd.MultinomialNB(n_epochs=1).fit(of, Y).predict_proba(of) for of in (kind(half), half))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
@@ -223,10 +230,11 @@ def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
 
 def test_classes_that_teach_nothing_are_warned_of():
     weights = np.repeat([1.0, 0.0], [40, 2])
-    with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(odd\)"):
+    with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(odd\)") as caught:
         sd.MultinomialNB(n_epochs=1).fit([*TEXTS, "one", "two"], [*MARKS, "odd", "odd"], sample_weight=weights)
-    with pytest.warns(UserWarning, match="20 documents of the class '': if they have no label, set unlabelled=''"):
+    with pytest.warns(UserWarning, match="20 documents of the class '': if they have no label, set unlabel") as also:
         sd.MultinomialNB(loss="nll").fit(TEXTS, ["p", ""] * 20)
+    assert {one.filename for one in [*caught, *also]} == {__file__}
 
 
 def test_texts_and_labels_that_are_swapped_are_named():

@@ -60,7 +60,8 @@ def some(values, rows):
 def test_only_the_ratios_of_weights_matter_to_discriminative_losses(name):
     estimator, X = RELATIVE[name]
     y = target(name)
-    np.testing.assert_array_equal(outputs(estimator, X, y, None), outputs(estimator, X, y, np.full(N, 1e-4)))
+    for alike in (2.0, np.full(N, 1e-4)):
+        np.testing.assert_array_equal(outputs(estimator, X, y, None), outputs(estimator, X, y, alike))
     expected = outputs(estimator, X, y, WEIGHTS)
     assert (expected != outputs(estimator, X, y, None)).any()
     for power in (-12, 10):
@@ -70,8 +71,9 @@ def test_only_the_ratios_of_weights_matter_to_discriminative_losses(name):
 @pytest.mark.parametrize("name", ["counts, nll", "numbers, nll"])
 def test_weights_that_add_up_to_little_are_warned_of_by_generative_losses(name):
     estimator, X = ABSOLUTE[name]
-    with pytest.warns(UserWarning, match="priors outweigh them"):
+    with pytest.warns(UserWarning, match="priors outweigh them") as caught:
         clone(estimator).fit(X, Y, sample_weight=RNG.integers(1, 4, N) / 100)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("name", ALL)
