@@ -34,8 +34,6 @@ from sdem_dist.fitting import defaults
 from sdem_dist.fitting.plans import plan_of_steps
 
 NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
-LARGE = 10_000
-"""Documents from which one part is enough."""
 BOUNDS = (0.0, 1.1, 1.25, 1.5, 2.0, np.inf)
 """Largest class over the median, up to which NCLL is taken."""
 
@@ -44,7 +42,7 @@ def cross_validated(split: Split, **settings: object) -> tuple[float, float]:
     """Return the mean accuracy and log-loss on held-out fourths of the training part."""
     folds = list(KFold(4, shuffle=True, random_state=0).split(split.X))
     scores = []
-    for train, held_out in folds[: 1 if split.X.shape[0] > LARGE else 4]:
+    for train, held_out in folds[: 1 if split.X.shape[0] > 10_000 else 4]:
         model = MultinomialNB(**settings).fit(split.X[train], split.y[train])
         scores.append(harness.scores_of(model, split.X[held_out], split.y[held_out]))
     accuracy, loss = np.mean(scores, axis=0)

@@ -64,7 +64,6 @@ SCRIPTS = [
     (supervised_lda.both, {"train": REVIEWS[0], "test": REVIEWS[1], "seeds": 1}, "stars R2, log1p: ours "),
     (tables.regression, {"names": ("diabetes",)}, "s a fit"),
     (tokens.quality, {"names": ("toy",)}, "| toy | words+signs | "),
-    (tokens.speed, {"names": ("toy",), "repeats": 1}, "| toy | words | "),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
 ]

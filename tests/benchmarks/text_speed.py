@@ -45,6 +45,7 @@ from sdem_dist.cli import main as sdem
 from sdem_dist.cluster import connected
 from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
+from sdem_dist.text.patterns import expression_of
 from sdem_dist.text.texts import Texts, pieces, texts_of_strings
 from sdem_dist.text.tokens import NgramCounter
 
@@ -88,7 +89,9 @@ def compare(repeats: int = 5, small: bool = False) -> None:
     texts, lines = reviews(2000 if small else None)
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     for name, options in ORDERS.items():
-        ours, theirs = partial(count_texts, settings=VectorizerSettings(**options)), CountVectorizer(**options)
+        settings = VectorizerSettings(**options)
+        ours, pattern = partial(count_texts, settings=settings), expression_of(settings.token_pattern)
+        theirs = CountVectorizer(**{**options, "token_pattern": pattern})
         ours(texts[:10])  # compiles
         calls = {"ours": lambda ours=ours: ours(texts), "theirs": lambda theirs=theirs: theirs.fit_transform(texts)}
         a, b = harness.in_turns(calls, repeats).values()

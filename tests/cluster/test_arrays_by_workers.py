@@ -77,14 +77,13 @@ def test_what_does_not_fit_is_named(tmp_path, client):
     assert os.listdir(tmp_path) == []
 
 
-WEIGHTS = RNG.integers(0, 3, 300).astype(float)
 SETTINGS = {"n_epochs": 2, "random_state": 3}
 HALF = {"unlabelled_weight": 0.01, "validation_fraction": 0.0, **SETTINGS}
 MIXTURE = {"components": "multinomial", "n_components": 1, **SETTINGS}
 NUMBERS, NAMES = np.where(np.arange(300) % 2, LABELS == "a", -1), np.where(np.arange(300) % 2, LABELS, "?")
 TRAINED = {
     "labels": (sd.MultinomialNB(**SETTINGS), LABELS, None),
-    "weights": (sd.MultinomialNB(**SETTINGS), LABELS, WEIGHTS),
+    "weights": (sd.MultinomialNB(**SETTINGS), LABELS, RNG.integers(0, 3, 300).astype(float)),
     "numbers, some missing": (sd.MultinomialNB(unlabelled=-1, **HALF), NUMBERS, None),
     "names, some missing": (sd.MultinomialNB(unlabelled="?", **HALF), NAMES, None),
     "a mixture, some missing": (sd.EMMixtureClassifier(unlabelled="?", **MIXTURE), NAMES, None),

@@ -188,7 +188,6 @@ def test_memory_of_a_driver(tmp_path):
 
 
 SMALL = random_counts(200, 30, 3, seed=3)
-CORPUS = MemoryCorpus(*SMALL, (0, 1, 2))
 
 
 IN_BATCHES = {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20, "steps": "paper"}
@@ -222,7 +221,7 @@ def test_no_task_updates_all_words():
     learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
-        source = rounds.TaskInput(learner, CORPUS, 1 << 28)
+        source = rounds.TaskInput(learner, MemoryCorpus(*SMALL, (0, 1, 2)), 1 << 28)
         blocks = [executor.submit(rounds.start_block, learner, None, b, 4) for b in range(4)]
         rounds.submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
     assert sizes == [7, 8, 7, 8]

@@ -141,7 +141,6 @@ RNG = np.random.default_rng(7)
 COUNTS = sp.csr_matrix(RNG.poisson(0.8, (N, WIDTH)))
 TABLE = RNG.poisson(1.2, (N, WIDTH)).astype(np.float64)
 LABELS, TARGETS = np.array(["ant", "bee", "cow"])[np.arange(N) % 3], RNG.normal(size=N)
-SMALL = {"n_components": 2, "n_epochs": 2}
 METHODS = ("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba")
 METHODS += ("decision_function", "transform", "score_samples")
 each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
@@ -149,7 +148,7 @@ each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 def made(name):
     model = getattr(sdem_dist, name)()
-    return model.set_params(**{k: v for k, v in SMALL.items() if k in model.get_params()})
+    return model.set_params(**{k: v for k, v in {"n_components": 2, "n_epochs": 2}.items() if k in model.get_params()})
 
 
 def fitted(name):

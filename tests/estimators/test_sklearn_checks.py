@@ -35,7 +35,6 @@ THRESHOLDS = "labels have thresholds of their own: those of probability .5 are n
 NO_CLASSIFIER = "the check takes whatever has predict_proba for a classifier"
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 SPARSE_WEIGHTS = "check_sample_weight_equivalence_on_sparse_data"
-CLASS_WEIGHTS = "check_class_weight_classifiers"
 
 CHECKED = [
     sd.MultinomialNB(),
@@ -98,7 +97,7 @@ def expected_failures(estimator) -> dict[str, str]:
         failures["check_clustering"] = NEGATIVE
     elif tags.positive_only and estimator.spec.target == "labels":
         failures["check_decision_proba_consistency"] = NEGATIVE
-        failures |= {CLASS_WEIGHTS: NEGATIVE} if hasattr(estimator, "class_weight") else {}
+        failures |= {"check_class_weight_classifiers": NEGATIVE} if hasattr(estimator, "class_weight") else {}
     if name == "GaussianNB" and (estimator.loss == "nll" or estimator.merge == "mean"):
         failures[WEIGHTS] = ROUNDING
     if name == "CategoricalNB":

@@ -15,7 +15,6 @@ import pytest
 from sdem_dist.text import docstrings
 
 FOLDER = Path(__file__).parents[2] / "examples"
-PNG = b"\x89PNG\r\n\x1a\n"
 CLASSES = ("neg", "pos")
 
 
@@ -112,7 +111,7 @@ def test_a_script_runs_on_little_data(script, run, corpora, tmp_path, monkeypatc
         assert run(script, "--quick", "--out", tmp_path) == shown, "in the same folder again"
     for name in files:
         content = (tmp_path / name).read_bytes()
-        assert content.startswith(PNG) if name.endswith(".png") else content
+        assert content.startswith(b"\x89PNG\r\n\x1a\n") if name.endswith(".png") else content
     for pattern, times, *bounds in patterns:
         printed = re.findall(pattern, shown, re.MULTILINE)
         assert len(printed) == times if times >= 0 else printed, (pattern, shown)

@@ -25,8 +25,6 @@ from sdem_dist.errors import DocumentError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.text import splits
 
-N = 300
-
 
 @pytest.fixture(scope="module")
 def client():
@@ -134,7 +132,7 @@ def made(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(splits, "PREDICT_BYTES", 700)
     texts, labels = ["goal team match", "bank share loan", "salt oven bread"] * 20, ["sport", "money", "food"] * 20
     MultinomialNB(n_epochs=2).fit(texts, labels).save(tmp_path / "m")
-    lines = [f'{{"text": "{texts[i % 7]} {texts[i % 3]}", "number": {i}}}\n' for i in range(N)]
+    lines = [f'{{"text": "{texts[i % 7]} {texts[i % 3]}", "number": {i}}}\n' for i in range(300)]
     (tmp_path / "s.jsonl").write_text("".join(lines))
     return tmp_path
 

@@ -10,8 +10,6 @@ from sdem_dist.kernels import mirror_descent as md
 from sdem_dist.kernels import topic_steps as ts
 from sdem_dist.kernels.csr import Counted, Visited
 
-ASCENDING = np.arange(256).astype(np.uint32)
-SEARCHES = md.LINE_SEARCH, md.LINE_SEARCH_L1
 UNEVEN = (1.001, 1.4, 0.6, 2.5)
 """Alpha of four topics."""
 
@@ -22,7 +20,8 @@ def inferred(topics, counts, alpha, step, method, n_layers):
     rows = np.ascontiguousarray(topics[words])
     thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
     masses = np.empty((n_layers + 1, len(words)))
-    document = md.Words(rows, np.ascontiguousarray(rows.T), counts[words].astype(np.float32), ASCENDING)
+    counts = counts[words].astype(np.float32)
+    document = md.Words(rows, np.ascontiguousarray(rows.T), counts, np.arange(256, dtype=np.uint32))
     points = np.empty_like(thetas) if method == md.ACCELERATED else thetas
     md.infer(document, each_alpha(alpha, topics.shape[1]), step, method, md.Layers(thetas, points, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
@@ -174,7 +173,7 @@ def test_the_gradient_without_outputs_holds_theta_fast():
     n_topics=st.integers(1, 8),
     scale=st.floats(1e-3, 1e4),
     step=st.floats(1e-4, 1e4),
-    method=st.sampled_from(SEARCHES),
+    method=st.sampled_from((md.LINE_SEARCH, md.LINE_SEARCH_L1)),
 )
 def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, step, method):
     topics, _, counts, _, _ = problem(seed, n_topics)

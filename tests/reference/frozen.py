@@ -26,7 +26,6 @@ from reference.trained_bits import bits
 
 import sdem_dist as sd
 
-LABELS = ["sport", "politics", "science"]
 WORDS = ["goal", "match", "vote", "law", "the", "a", "of", "atom", "cell", "Ünder", "naïve", "x1", "2nd", "don't"]
 WORDS += ["e-mail", "end"]
 ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
@@ -64,7 +63,7 @@ def documents() -> list[tuple[str, str]]:
     for _ in range(200):
         k = int(rng.integers(3))
         words = [*rng.choice(WORDS[2 * k : 2 * k + 2], 3), *rng.choice(WORDS[4:], 8)]
-        pairs.append((LABELS[k], " ".join(map(str, words))))
+        pairs.append((["sport", "politics", "science"][k], " ".join(map(str, words))))
     return pairs
 
 

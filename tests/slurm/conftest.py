@@ -13,7 +13,6 @@ from faults.conftest import corpus, undisturbed
 __all__ = ["corpus", "undisturbed"]
 
 HOME = Path(os.environ.get("SDEM_SLURM", "/tmp/sdem-slurm-tests"))
-CONFIGURATION = HOME / "slurm.conf"
 
 
 def ask(*command: str) -> str:
@@ -38,7 +37,7 @@ def runs() -> bool:
 def slurm(monkeypatch):
     """Point the commands to our Slurm; afterwards nothing may be left in its queue."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
-    monkeypatch.setenv("SLURM_CONF", str(CONFIGURATION))
+    monkeypatch.setenv("SLURM_CONF", str(HOME / "slurm.conf"))
     if not runs():
         pytest.skip("our Slurm does not run here: tests/slurm/slurm.sh install, then start")
     assert queue() == []
