@@ -29,24 +29,24 @@ ROOT = Path(__file__).parents[2]
 
 
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_108, 5_300),
-    "kernels": (("kernels",), 3_274, 3_700),
-    "engine": (("engine",), 1_702, 1_700),
-    "estimators, fitting": (("estimators", "fitting"), 4_042, 3_600),
+    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_079, 5_300),
+    "kernels": (("kernels",), 3_319, 3_700),
+    "engine": (("engine",), 1_707, 1_700),
+    "estimators, fitting": (("estimators", "fitting"), 3_728, 3_600),
     "selection": (("selection",), 1_396, 1_500),
-    "text": (("text",), 3_243, 3_300),
+    "text": (("text",), 3_300, 3_300),
     "corpus": (("corpus",), 2_544, 2_900),
     "storage": (("storage",), 1_200, 1_200),
-    "inputs": (("inputs",), 903, 900),
-    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_227, 2_600),
-    "cluster": (("cluster",), 675, 550),
-    "cli": (("cli",), 2_514, 2_600),
-    "top level, docs": (("docs", "*.py"), 1_437, 1_150),
+    "inputs": (("inputs",), 920, 900),
+    "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_225, 2_600),
+    "cluster": (("cluster",), 688, 550),
+    "cli": (("cli",), 2_517, 2_600),
+    "top level, docs": (("docs", "*.py"), 1_228, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (148, 190), (130, 130), (450, 450), (19_977, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (146, 190), (130, 130), (450, 450), (19_592, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (23_874, 24_000), (16_083, 16_500)
+TEST_LINES, TEST_STATEMENTS = (23_998, 24_000), (15_615, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
