@@ -238,21 +238,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
         columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
-    if isinstance(sample_weight, Number):  # as in scikit-learn
-        sample_weight = np.full(rows.shape[0], sample_weight)
-    weights, trained_rows = None if sample_weight is None else checked_weights(sample_weight, rows.shape[0], "X"), None
-    if weights is not None and not weights.any():
-        raise ValueError("no document has a sample_weight above zero: give some of them a weight")
-    if weights is not None and use != "score":
-        trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
-        if estimator._weights_are_relative:  # exactly 1 where all are alike
-            alike = np.ptp(weights[trained_rows]) == 0
-            weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
-        elif target == "labels" and (total := weights.sum()) < len(trained_rows) / 10:
-            problem = f"the sample_weight of {counted(len(trained_rows), 'document')} adds up to {total:.3g}. A weight"
-            advice = "is a number of documents here, so priors outweigh them: divide the weights by their mean"
-            warnings.warn(f"{problem} {advice}", stacklevel=4)
-        trained_rows = None if len(trained_rows) == len(weights) else trained_rows
+    weights, trained_rows = _weights(estimator, sample_weight, rows.shape[0], use)
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
     columns |= {"weights": weights, "rows": trained_rows, "random_state": seed, "shuffle": shuffle}
@@ -266,6 +252,27 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
         counts = np.bincount(cast(np.ndarray, positions)[labelled], of_labelled, len(trained_classes))
     n = float(rows.shape[0] if weights is None else weights.sum())
     return Source(corpus, n, trained_classes, tuple(map(float, counts)), members=members, single=single)
+
+
+def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return weights as training uses them, and the rows that have one, where some have none; None: all alike."""
+    if sample_weight is None:
+        return None, None
+    if isinstance(sample_weight, Number):  # as in scikit-learn
+        sample_weight = np.full(n, sample_weight)
+    weights = checked_weights(sample_weight, n, "X")
+    if not weights.any():
+        raise ValueError("no document has a sample_weight above zero: give some of them a weight")
+    if use == "score":
+        return weights, None
+    rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
+    if estimator._weights_are_relative:  # exactly 1 where all are alike
+        weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
+    elif estimator.spec.target == "labels" and (total := weights.sum()) < len(rows) / 10:
+        problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}. A weight"
+        advice = "is a number of documents here, so priors outweigh them: divide the weights by their mean"
+        warnings.warn(f"{problem} {advice}", stacklevel=5)
+    return weights, None if len(rows) == n else rows
 
 
 def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: object) -> tuple[np.ndarray, np.ndarray]:
