@@ -37,14 +37,14 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
     "text": (("text",), 3_300, 3_300),
     "corpus": (("corpus",), 2_544, 2_900),
     "storage": (("storage",), 1_200, 1_200),
-    "inputs": (("inputs",), 920, 900),
+    "inputs": (("inputs",), 927, 900),
     "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_225, 2_600),
     "cluster": (("cluster",), 688, 550),
     "cli": (("cli",), 2_517, 2_600),
     "top level, docs": (("docs", "*.py"), 1_228, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (146, 190), (130, 130), (450, 450), (19_592, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (146, 190), (130, 130), (450, 450), (19_596, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
 TEST_LINES, TEST_STATEMENTS = (23_998, 24_000), (15_615, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)

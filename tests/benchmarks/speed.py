@@ -83,8 +83,8 @@ def drawn(n_documents: int, n_words: int, n_classes: int, length: int) -> tuple[
 def second_pass(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[], object]:
     model = MultinomialNB(loss=loss)
     source = model._weighed(source_of(model, X, y))
-    learner, start = model._learner(source, model.loss)
-    assert start is not None
+    candidate = model._candidate(source, model.loss)
+    learner, start = candidate.learner, candidate.initial
     documents = learner.prepare(source.documents.read(0, len(y)))
     first, second = (Lane(epoch, 0, 0, 0, len(y), len(y)) for epoch in (0, 1))
     state = start.block(0, 1)

@@ -57,7 +57,7 @@ SCRIPTS = [
     (choose_defaults.few, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
     (choose_defaults.lanes, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
     (mixtures.text, {"components": (2,), "seeds": 1}, "hinge, 2"),
-    (mixtures.clusters, {"n_clusters": 3, "n_init": 2, "seeds": 1}, "from examples: NMI, ARI, purity"),
+    (mixtures.clusters, {"n_clusters": 3, "n_init": 2, "seeds": 1}, "online: NMI, ARI, purity"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
     (speed.losses, {"documents": 200, "words": 50, "length": 10, "runs": 1}, "hinge                   1.00"),
     (speed.training, {"repeats": 1}, "ratio"),
