@@ -194,7 +194,9 @@ def words(texts, splitting, grow, table, done, marks, found):
                 else:
                     break
             is_word = i > start
-            if not is_word:
+            if not is_word and marks[i] == SIGN and marks[i + 1] != BEYOND_ASCII:
+                i += 1
+            elif not is_word:
                 i = _end_of_sign(text, i, marks, points)
                 if i < 0:  # a code point beyond ASCII that separates
                     i = start + decoded(text, start)[1]

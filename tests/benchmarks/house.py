@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
     "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_079, 5_300),
-    "kernels": (("kernels",), 3_319, 3_700),
+    "kernels": (("kernels",), 3_321, 3_700),
     "engine": (("engine",), 1_707, 1_700),
     "estimators, fitting": (("estimators", "fitting"), 3_728, 3_600),
     "selection": (("selection",), 1_396, 1_500),
@@ -44,7 +44,7 @@ BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
     "top level, docs": (("docs", "*.py"), 1_228, 1_150),
 }
 """Lines that some folders and files may have together, and what is planned for them."""
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (146, 190), (130, 130), (450, 450), (19_596, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (146, 190), (130, 130), (450, 450), (19_598, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
 TEST_LINES, TEST_STATEMENTS = (23_998, 24_000), (15_615, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
