@@ -175,9 +175,8 @@ def worker_memory(n_workers: int) -> int:
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
-        what = f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers}"
-        needed = f"workers, and each takes {LOADED >> 20} MiB before it has read a document"
-        raise ClusterError(f"{what} {needed}: ask for fewer workers, or more memory")
+        room = f"this process may use {memory / 2**30:.2f} GiB: {share >> 20} MiB for each of {n_workers} workers"
+        raise ClusterError(f"{room}. A worker needs {LOADED >> 20} MiB to start: ask for fewer workers or more memory")
     return share
 
 
