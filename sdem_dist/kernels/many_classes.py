@@ -105,19 +105,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
             entries += lists.used[words[j]]
         # Words with the shortest lists come first.
         order = np.arange(words.size) if entries <= ENTRIES else np.argsort(lists.used[words])
-        n_words_used, n_entries, n_touched = 0, 0, 0
-        for j in order:  # lists of words, up to `ENTRIES`, are added to the sums of classes
-            n_entries += lists.used[words[j]]
-            if n_words_used > 0 and n_entries > ENTRIES:
-                break
-            start_of_list = lists.starts[words[j]]
-            for place in range(start_of_list, start_of_list + lists.used[words[j]]):
-                k = lists.classes[place]
-                if sums[k] == 0.0:
-                    touched[n_touched] = k
-                    n_touched += 1
-                sums[k] += np.float32(values[j]) * lists.rises[place]
-            n_words_used += 1
+        n_words_used, n_touched = _add_lists(values, words, order, lists, sums, touched)
         n_candidates = 1 if n_words_used == words.size else CANDIDATES
         own, rivals = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1], candidates[:n_candidates]
         _find_best(np.float32(length), label, logs, bounds, sums, touched[:n_touched], best[:n_candidates], rivals)
@@ -146,6 +134,25 @@ def run_documents(documents, lists, counts, schedule, t, margin):
             logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
             _bound(k // BLOCK, logs, bounds)
     return t
+
+
+@jit_inline
+def _add_lists(values, words, order, lists, sums, touched):
+    """Add lists of words, up to `ENTRIES`, to the sums of classes; return how many words, and classes in `touched`."""
+    n_words, n_entries, n_touched = 0, 0, 0
+    for j in order:
+        n_entries += lists.used[words[j]]
+        if n_words > 0 and n_entries > ENTRIES:
+            break
+        start = lists.starts[words[j]]
+        for place in range(start, start + lists.used[words[j]]):
+            k = lists.classes[place]
+            if sums[k] == 0.0:
+                touched[n_touched] = k
+                n_touched += 1
+            sums[k] += np.float32(values[j]) * lists.rises[place]
+        n_words += 1
+    return n_words, n_touched
 
 
 @jit_inline

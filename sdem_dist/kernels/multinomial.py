@@ -108,13 +108,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
             else:
                 largest = loss_weights(loss, scores, label, group_step)
             if loss.kind == HINGE and largest == loss.share > 0.0:
-                # Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share
-                # of a step. So one in 1 / share takes a whole step, which costs no more than the hinge loss.
-                blend_credit[group] += loss.share
-                largest = 1.0 if blend_credit[group] >= 1.0 else 0.0
-                blend_credit[group] -= largest
-                for k in range(width):
-                    group_step[k] /= loss.share
+                largest = rarer_step(loss.share, group, blend_credit, group_step)
             if largest <= tolerance:
                 continue
             # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
@@ -140,6 +134,21 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
                     class_counts[k] = max(count, schedule.class_floor)
                     log_prior[k] = np.log(class_counts[k])
     return t
+
+
+@jit_inline
+def rarer_step(share, group, blend_credit, step):
+    """Make a step a whole one where it is due under a blend; return the largest weight, 0 where none is due.
+
+    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share of a step. So
+    one in 1 / share takes a whole step, which costs no more than the hinge loss.
+    """
+    blend_credit[group] += share
+    largest = 1.0 if blend_credit[group] >= 1.0 else 0.0
+    blend_credit[group] -= largest
+    for k in range(step.size):
+        step[k] /= share
+    return largest
 
 
 @jit_inline
