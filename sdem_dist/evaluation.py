@@ -138,6 +138,14 @@ def probabilities(odds: np.ndarray) -> np.ndarray:
     return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
 
+def decisions(scores: np.ndarray) -> np.ndarray:
+    """Return ln p(y | d) of scores, of two classes the log-odds of the second, shape (n, 1); far ones grow slowly."""
+    scores, far = calibration.possible(scores), -np.log(np.finfo(float).eps)  # where a probability is 1 in float64
+    odds = scores[:, 1:] - scores[:, :1] if scores.shape[1] == 2 else np.asarray(log_softmax(scores, axis=1))
+    beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - far, 0.0)
+    return np.where(beyond > 0, np.copysign(far + np.log1p(beyond), odds), odds)
+
+
 def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
     """Return the sums of `COUNTS`, and of each label documents that have it, get it, get it rightly, and log-losses."""
     used = weights > 0

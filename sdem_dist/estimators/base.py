@@ -215,11 +215,6 @@ class EngineEstimator(Estimator):
 
     _parameters = p.fitted("_lazy_parameters.value", "")
 
-    @property
-    def _log_words(self) -> np.ndarray:
-        """Logarithm of p(word | class, cluster or component), shape (n_columns, n_features)."""
-        return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
-
     def _joint_log_proba(self, X: object) -> np.ndarray:
         """Return ln p(class, cluster or component, document) of documents in memory, shape (n_samples, n_columns).
 

@@ -20,7 +20,7 @@ from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import evaluate_source, over_blocks
 from sdem_dist.inputs.source import Source, documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-from sdem_dist.learners import rules, starts, surveys
+from sdem_dist.learners import rules, starts, surveys, variables
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
@@ -93,7 +93,7 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
         words, alpha, (form, plan, long) = self._layout == "sparse", float(self.alpha), plans.em_of(self, source)
-        kind = starts.Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
+        kind = variables.Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
         learner: Any = plans.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
         if isinstance(self, MultinomialMixture):
             learner = replace(learner, model=replace(learner.model, class_alpha=float(self.weight_alpha)))
@@ -102,17 +102,9 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
         short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
 
         def objective_at(name: str, state: Any) -> float:
-            """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""
-            nll, model = trainer.score(name, learner, state)["nll"], learner.model
-            if words:  # alpha ln p(word | cluster) and weight_alpha ln p(cluster), summed
-                parameters = model.parameters(state)
-                share = model.alpha * float((parameters.log_words - parameters.log_totals).sum())
-                share += model.class_alpha * float(parameters.log_prior.sum()) if model.class_alpha else 0.0
-            else:  # minus the divergence of the components from the centre of the prior, by its weight
-                (_, mu), variables = state.best, model.variables
-                divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
-                share = -float((variables.prior_weight * divergence).sum())
-            return share / source.weight - nll
+            """Run a scoring; return the mean of ln p(d) and the prior's share a document."""
+            nll = trainer.score(name, learner, state)["nll"]
+            return float(learner.model.log_prior_density(state) / source.weight - nll)
 
         def at_clusters(survey: surveys.SurveyResult, seed: int) -> Any:
             drawn, n, model = plans.drawn_documents(source.documents, survey), int(self.n_components), learner.model
@@ -180,7 +172,9 @@ class MultinomialMixture(ClusterMixture):
         if self.weight_alpha == 0 and self.em == "variational":
             raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
-    component_log_prob_ = p.fitted("_log_words", "Logarithm of p(word | cluster), shape (n_components, n_features).")
+    component_log_prob_ = p.fitted(
+        "_parameters.log_probabilities", "Logarithm of p(word | cluster), shape (n_components, n_features)."
+    )
 
 
 class GaussianMixture(ClusterMixture):
@@ -246,7 +240,9 @@ class KMeans(Clustering, Transforming):
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        starts.refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in")
+        variables.refuse(
+            X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in"
+        )
         return X
 
     def _weighed(self, source: Source) -> Source:

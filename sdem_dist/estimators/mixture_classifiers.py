@@ -13,18 +13,18 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity, WithTopics
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, Transforming, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners import rules, safe_step, starts, surveys
+from sdem_dist.learners import rules, safe_step, starts, surveys, variables
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind, named
 from sdem_dist.models import feature_classes, heads, lda, mixture
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.word_counts import state_at
-from sdem_dist.reports import explaining, top_words
+from sdem_dist.reports.top_words import topics_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -74,7 +74,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
 
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
         """Return EM's learner, and what makes its start, half way from a fit of the classes to random examples."""
-        kind, words = starts.Kind(self.components, float(self.alpha), float(self.offset)), self._layout == "sparse"
+        kind, words = variables.Kind(self.components, float(self.alpha), float(self.offset)), self._layout == "sparse"
         numbers, weights = components_of(self.n_components, source.classes), plans.weights_of_classes(self, source)
         how = {"class_weight": weights, "unlabelled_weight": float(self.unlabelled_weight)}
         em = plans.mixture(trainer, source, once, numbers, kind, form, **how)
@@ -102,7 +102,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
         "Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's.",
     )
     theta_ = p.fitted(
-        lambda model: model._log_words if model.components == "multinomial" else model._parameters.theta,
+        lambda m: m._parameters.log_probabilities if m.components == "multinomial" else m._parameters.theta,
         "Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component).",
     )
     class_log_prior_ = p.fitted(lambda model: np.logaddexp.reduce(model.log_weights_, axis=1), "Logarithm of p(class).")
@@ -193,9 +193,9 @@ class SdemMixtureClassifier(JointMixture):
         kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = SdEM(model, n_labelled, rules.Merge(sizes), self.loss, weights, seed=once.seed)
-        weight = plans.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
+        weight = starts.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
-        initial = plans.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
+        initial = starts.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
         return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)
 
 
@@ -230,8 +230,8 @@ class MultiplicativeMixtureClassifier(Components):
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        starts.refuse(X, np.isnan(X), "Input X contains NaN", type(self).__name__, NO_GAPS)
-        starts.refuse(X, X < 0, "Negative values", type(self).__name__, NOT_NEGATIVE)
+        variables.refuse(X, np.isnan(X), "Input X contains NaN", type(self).__name__, NO_GAPS)
+        variables.refuse(X, X < 0, "Negative values", type(self).__name__, NOT_NEGATIVE)
         return X
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
@@ -271,7 +271,7 @@ class MultiplicativeMixtureClassifier(Components):
         return model.scores(self._parameters, rows) / self.temperature_
 
 
-class LDAClassifier(WithTopics, JointClassifier):
+class LDAClassifier(Transforming, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
@@ -375,18 +375,15 @@ class LDAClassifier(WithTopics, JointClassifier):
         "p(word | topic, class), shape (n_classes * n_components, n_features).",
     )
     _n_features_out = p.fitted("learner_.model.n_columns", "")
+    topics = topics_of
 
     def _scored(self, X: object) -> tuple[Documents, np.ndarray, np.ndarray]:
         """Return documents, what decides between their classes, and their topics' proportions under each class."""
-        documents, how = documents_of(self, X), (self.learner_.model.inference, self.learner_.seed)
-        return documents, *lda.joint_scores(self._parameters, documents, np.arange(documents.n_features), *how)
+        documents = documents_of(self, X)
+        return documents, *self.learner_.model.scores(self._parameters, documents, self.learner_.seed)
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[1]
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
-        rows, _, proportions = self._scored(documents)
-        return explaining.of_lda(self._parameters, rows, pairs, proportions, top_words.named(self.topics(3)))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         documents, scores, proportions = self._scored(X)

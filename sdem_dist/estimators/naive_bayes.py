@@ -28,7 +28,6 @@ from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels, unit
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.reports.explaining import Parts, of_many_classes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -311,7 +310,9 @@ class MultinomialNB(LaneNB):
         self.n_iter_ += 1
         return self
 
-    feature_log_prob_ = p.fitted("_log_words", "Logarithm of p(word | class), shape (n_classes, n_features).")
+    feature_log_prob_ = p.fitted(
+        "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
+    )
     loss_ = p.fitted("learner_.loss", "What training lowered.", "str or Loss")
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class, of 'nll'.")
     class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
@@ -426,6 +427,3 @@ class ManyClassNB(WordNB, JointClassifier):
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return many_classes.joint_scores(self._parameters, documents_of(self, X))
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> Parts:
-        return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)

@@ -7,26 +7,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import log_expit, log_softmax, softmax
 from sklearn import base as sklearn_base
 from sklearn.utils import Tags
 
-from sdem_dist.calibration import conformal_scores, conformal_thresholds, possible
+from sdem_dist.calibration import conformal_scores, conformal_thresholds
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.evaluation import probabilities
+from sdem_dist.evaluation import decisions, probabilities
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
-from sdem_dist.inputs.source import documents_of, source_of, table_of
+from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
-from sdem_dist.learners.starts import moments
+from sdem_dist.learners.variables import moments
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.reports import explaining
+from sdem_dist.models.naive_bayes import sample as sample_documents
+from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
-from sdem_dist.reports.top_words import topics_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -128,19 +127,12 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         documents do not outweigh all others in tools that calibrate or combine columns. Of several labels the log-odds
         of each, over its temperature.
         """
-        two = len(self.classes_) == 2 and not self.several_labels
-        far = -np.log(np.finfo(float).eps)  # from there on a probability is 1 in float64
-
-        def decisions(rows: object) -> np.ndarray:
-            scores = self._class_scores(rows)
-            if self.several_labels:
-                return scores
-            scores = possible(scores)
-            odds = scores[:, 1:] - scores[:, :1] if two else np.asarray(log_softmax(scores, axis=1))
-            beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - far, 0.0)
-            return np.where(beyond > 0, np.copysign(far + np.log1p(beyond), odds), odds)
-
-        scores = over_blocks(self, X, decisions, 1 if two else len(self.classes_), client)
+        if self.several_labels:
+            return over_blocks(self, X, self._class_scores, len(self.classes_), client)
+        two = len(self.classes_) == 2
+        scores = over_blocks(
+            self, X, lambda b: decisions(self._class_scores(b)), 1 if two else len(self.classes_), client
+        )
         return scores[:, 0] if two else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
@@ -151,20 +143,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
         Raises ValueError, ModelError -- `against` is no class, or the scores are no sum over words.
         """
-        return explaining.explanations(self, X, against)
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
-        """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        if (log_prior := getattr(self._parameters, "log_prior", None)) is None:
-            raise explaining.refused(self)
-        if self._layout == "sparse":
-            rows = explaining.word_rows(self._parameters, documents_of(self, documents))
-        else:
-            log_densities = partial(self.learner_.model.variables.log_densities, self._parameters)
-            rows = explaining.table_rows(log_densities, table_of(self, documents))
-        if self.several_labels:
-            return explaining.of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
-        return explaining.of_classes(rows, pairs, log_prior, self.learner_.head.component_class, self.temperature_)
+        return explanations(self, X, against)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first; none or several where it may have."""
@@ -226,10 +205,7 @@ class WithDensity(EngineEstimator):
         rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
         if counts:
-            words = np.exp(self._log_words)
-            words /= words.sum(axis=1, keepdims=True)
-            rows = (sp.csr_matrix(rng.multinomial(length, words[j])) for j in drawn)
-            X: Any = sp.vstack([sp.csr_matrix((0, self.n_features_in_), dtype=np.int64), *rows], format="csr")
+            X: Any = sample_documents(self._parameters, drawn, length, rng)
         else:
             X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
             if getattr(self, "components", "") == "exponential":  # an offset moves values below 0
@@ -248,13 +224,3 @@ class Transforming(sklearn_base.ClassNamePrefixFeaturesOutMixin, sklearn_base.Tr
     def transform(self, X: object, client: Client | None = None) -> Any:
         """Return topic proportions, in the order of `components_`, or distances from centres, shape (n_samples, k)."""
         return over_blocks(self, X, self._transformed, self._n_features_out, client)
-
-
-class WithTopics(Transforming):
-    """Topics that can be looked at."""
-
-    topics = topics_of
-
-    def _topic_labels(self) -> list[object]:
-        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
-        return [None] * self._n_features_out

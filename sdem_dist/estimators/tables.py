@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import solve
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -19,13 +18,13 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.predictions import JointClassifier, WithDensity
-from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, GaussianFull, Poisson
+from sdem_dist.families import Categorical, Family, GaussianFull
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of, some
-from sdem_dist.learners import starts
+from sdem_dist.learners import variables
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
@@ -35,8 +34,7 @@ from sdem_dist.models import regression
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.naive_bayes import pseudo_count
-from sdem_dist.reports.explaining import Parts, number_explanations, of_regression
+from sdem_dist.reports.explaining import number_explanations
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -85,34 +83,21 @@ class FeatureNB(WithDensity, JointClassifier):
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
-        params, blocks = self.get_params(deep=False), list[Block]()
-        alpha, threshold = pseudo_count(params.get("alpha", 0.0), 0), params.get("binarize")
-        bernoulli = Bernoulli(alpha, None if threshold is None else float(threshold))
-        families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
-        for kind, columns in self._kinds_of(len(summary.n)).items():
-            positions = np.array(columns)
-            if kind == "gaussian":
-                added = params["var_smoothing"] * summary.variance[positions].max()
-                prior, literal = 0.0 if generative else params["prior"], self.step == "paper"
-                # The paper's prior is of the columns as they are.
-                blocks.append(starts.gaussian_block(summary, positions, prior, added, standardised=not literal))
-            elif kind == "categorical":
-                blocks += starts.categorical_blocks(summary, positions, alpha, params.get("min_categories"))
-            else:
-                family, units = families[kind] if isinstance(kind, str) else kind, tuple[tuple[float, ...], ...]()
-                if family.standardised:
-                    starts.refuse_beyond_squares(summary, positions)
-                    units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
-                blocks.append(Block(family, tuple(columns), *units))
-        return tuple(blocks)
+        names = "alpha", "prior", "var_smoothing", "binarize", "min_categories"
+        params = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        if generative:
+            params["prior"] = 0.0
+        # The paper's prior is of the columns as they are.
+        standardised = self.step != "paper"
+        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), standardised=standardised, **params)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for kind, columns in self._kinds_of(X.shape[1]).items():
             name, values = type(self).__name__, X[:, columns]
             if kind == "categorical":
-                starts.refuse_other_than_categories(name, values)
+                variables.refuse_other_than_categories(name, values)
             elif kind == "poisson":
-                starts.refuse(values, values < 0, "Negative values", name, "counts are 0 or more")
+                variables.refuse(values, values < 0, "Negative values", name, "counts are 0 or more")
         return X
 
     def _check(self) -> None:
@@ -378,7 +363,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         summary = trainer.run(Stage("columns", Columns(d, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
-        starts.refuse_beyond_squares(summary, np.arange(d), target=d - 1)
+        variables.refuse_beyond_squares(summary, np.arange(d), target=d - 1)
 
         def em(scale: np.ndarray, alpha: float) -> SdEM[regression.JointGaussian]:
             # Columns that determine each other have a covariance without an inverse: a little prior keeps it regular.
@@ -405,20 +390,11 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
-    @property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of features and target."""
-        block = self.learner_.model.variables.blocks[0]
-        mean, covariance = self.learner_.model.family.to_moments(self.state_.best[1][0])
-        scale = np.asarray(block.scale)
-        return np.asarray(block.location) + scale * mean, covariance * scale[:, None] * scale
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """What a unit of each feature adds, shape (n_features,)."""
-        covariance = self._moments[1]
-        return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
-
+    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
+    coef_ = p.fitted(
+        lambda model: regression.coefficients(model._moments[1]),
+        "What a unit of each feature adds, shape (n_features,).",
+    )
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
@@ -432,19 +408,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             missing in a row, far from the training rows, and where columns are many.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
-        block = self.learner_.model.variables.blocks[0]
-        location, scale = np.asarray(block.location), np.asarray(block.scale)
-        learned = self.learner_.model.family, self.state_.best[1][0]
-
-        def predicted(rows: object) -> np.ndarray:
-            standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
-            mean, variance = regression.predicted_target(*learned, standardised, self.learner_.n_documents)
-            return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
-
+        model, n_rows = self.learner_.model, self.learner_.n_documents
+        predicted = lambda rows: model.predicted(self.state_, table_of(self, rows), n_rows)  # noqa: E731
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
-
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, Parts]:
-        means, covariance = self._moments
-        result = list(of_regression(means, covariance, table_of(self, documents)))
-        return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result

@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, WithTopics
+from sdem_dist.estimators.predictions import EngineClassifier, Transforming
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
@@ -23,16 +22,17 @@ from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models import lda, topics, word_counts
+from sdem_dist.models import lda, topics
 from sdem_dist.models import topic_heads as heads
-from sdem_dist.reports import explaining, top_words
+from sdem_dist.reports.explaining import number_explanations
+from sdem_dist.reports.top_words import topics_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-class TopicModel(WithTopics):
+class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
     n_components -- K, the topics.
@@ -129,12 +129,11 @@ class TopicModel(WithTopics):
     alpha_ = p.fitted("_parameters.alpha", "Of the prior of a document's topics, shape (n_components,), in the end.")
     _n_features_out = p.fitted("learner_.model.n_topics", "")
 
-    def _documents(self, X: object) -> Documents:
-        documents = documents_of(self, X)
-        return replace(documents, data=word_counts.entries(documents.data, self.learner_.model.log_counts))
+    topics = topics_of
 
     def _transformed(self, X: object) -> np.ndarray:
-        return np.asarray(self.learner_.model.inference.proportions(self._parameters, self._documents(X))[0])
+        model = self.learner_.model
+        return np.asarray(model.inference.proportions(self._parameters, model.transformed(documents_of(self, X)))[0])
 
 
 class LatentDirichletAllocation(TopicModel):
@@ -255,23 +254,9 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
             raise AttributeError("level_thresholds_ are those of ordered=True")
         return heads.level_thresholds(self._parameters.output)
 
-    def _topic_labels(self) -> list[object]:
-        return self.classes_[self._scores_of_topics(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
-
     def _class_scores(self, X: object) -> np.ndarray:
-        return self._scores_of_topics(self._transformed(X))
-
-    def _scores_of_topics(self, theta: np.ndarray) -> np.ndarray:
         output = self._parameters.output
-        return np.asarray(self.learner_.head.scores(output, topics.outputs(output, theta)))
-
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> explaining.Parts:
-        output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
-        says = output[a] if self.several_labels else output[a] - output[b]
-        if isinstance(self.learner_.head, heads.Levels):
-            says = np.sign(a - b)[:, None] * output[:1]
-        rows, theta = self._documents(documents), self._transformed(documents)
-        return explaining.of_supervised_topics(self._parameters, rows, says, theta, top_words.named(self.topics(3)))
+        return np.asarray(self.learner_.head.scores(output, topics.outputs(output, self._transformed(X))))
 
 
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
@@ -291,7 +276,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     output_rate: float = 0.3
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
-    explain = explaining.number_explanations
+    explain = number_explanations
 
     @property
     def _monitor(self) -> str:
@@ -327,9 +312,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         location, scale = np.asarray(head.location)[:, None], np.asarray(head.scale)[:, None]
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
-    def _topic_labels(self) -> list[object]:
-        return self.coef_[0].tolist() if self.single_ else [tuple(column) for column in self.coef_.T.tolist()]
-
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
 
@@ -340,15 +322,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
             return means[:, 0] if self.single_ else means
 
         return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
-
-    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, explaining.Parts]:
-        if isinstance(self.learner_.head, heads.Rates):  # a product over topics
-            raise explaining.refused(self)
-        theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
-        says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
-        rows, names = self._documents(documents), top_words.named(self.topics(3))
-        parts = explaining.of_supervised_topics(self._parameters, rows, says, theta, names)
-        return topics.outputs(self.coef_, theta)[:, target], mean, parts
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""

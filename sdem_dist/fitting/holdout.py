@@ -19,6 +19,7 @@ from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.spec import HoldOut, Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners import starts
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.word_counts import SdemState
@@ -372,8 +373,8 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
         generative: SdemState = trainer.run(Stage(f"unlabelled{which}", em, once)).state
         if weight is None:
-            used = plans.weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN)
-        return partial(plans.start_at, initial, generative, used), f"weight {used:g}{which}"
+            used = starts.weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN)
+        return partial(starts.start_at, initial, generative, used), f"weight {used:g}{which}"
 
     figures, calibrate = dict[str, float](), nb.calibrate and nb.holds_out
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM

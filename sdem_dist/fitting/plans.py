@@ -1,4 +1,4 @@
-"""How many lanes and rounds a run has, what documents and classes weigh, and where training starts."""
+"""How many lanes and rounds a run has, what documents and classes weigh, and stages that many fits begin with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sdem_dist.inputs.spec import Source, Weigh
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import Kind
+from sdem_dist.learners.variables import Kind
 from sdem_dist.models import feature_classes, features, heads
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
@@ -147,39 +147,6 @@ class PriorStart:
     def block(self, block: int, n_blocks: int) -> SdemState:
         first, last = self.model.bounds(block, n_blocks)
         return self.model.start_at(self.prior[first:last])
-
-
-def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
-    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
-
-    Every word's pseudo-counts keep their geometric mean over columns, which steps are in units of.
-    """
-    log_words = np.log(generative.words) - np.log(generative.totals)
-    log_words -= log_words.mean(axis=1, keepdims=True)
-    words = initial.words * np.exp(weight * log_words, out=log_words)
-    return initial._replace(words=words, totals=words.sum(axis=0))
-
-
-def weight_of_margin(
-    generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
-) -> float:
-    """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
-
-    It has two digits, for people. Documents count by weight. `component_class`: of each column, with components.
-    """
-    weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-    if not weights.any():
-        return 1.0
-    scores = documents.to_csr() @ (np.log(generative.words) - np.log(generative.totals))
-    scores = heads.by_class(scores, component_class)[0] if component_class else scores
-    second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
-    leads = first - second
-    order = np.argsort(leads)
-    below = np.cumsum(weights[order])
-    # The median by weights; of equal weights it is NumPy's.
-    middle = [np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right")]
-    median = float(0.5 * leads[order[middle]].sum())
-    return float(f"{min(1.0, margin / max(median, margin)):.2g}")
 
 
 def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:

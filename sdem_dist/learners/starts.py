@@ -1,103 +1,18 @@
-"""Where training starts: columns of a table as blocks of variables; mixtures at random examples, or by k-means."""
+"""Where training starts: mixtures at random examples or by k-means, words at the log-odds of a generative model."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.documents import CorpusLike, Documents
-from sdem_dist.families import Categorical, Exponential, Gaussian
-from sdem_dist.families.gaussian import LARGEST
-from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.em import k_means
 from sdem_dist.models.feature_classes import FeatureState, started
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.heads import by_class
+from sdem_dist.models.word_counts import SdemState
 
-MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
 SURE = 0.99  # share of a row that belongs to its cluster of k-means; all share the rest: an empty one can grow
-
-
-def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
-    theta, scale = block.shaped(parameters), np.asarray(block.scale)
-    variance = -0.5 / theta[..., 1]
-    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
-
-
-def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
-    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
-    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
-    unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
-    if len(unfit):
-        column = int(unfit[0])
-        name = "the target" if column == target else f"column {column} (from 0)"
-        why = f"squares of more than {LARGEST:.0e} cannot be summed"
-        hint = "divide it by a constant, or mark such values as missing (NaN)"
-        raise ValueError(f"{name} holds values as large as {largest[column]:.3g}, and {why}: {hint}")
-
-
-def gaussian_block(
-    summary: ColumnSummary, columns: np.ndarray, prior: float, added: float, *, standardised: bool = True
-) -> Block:
-    """Return columns as Gaussian variables; `added` is added to variances of the generative fit."""
-    refuse_beyond_squares(summary, columns)
-    location, scale = summary.mean[columns], summary.scale[columns]
-    if not standardised:
-        location, scale = np.zeros_like(location), np.ones_like(scale)
-    smoothing = tuple((added / scale**2).tolist())
-    return Block(Gaussian(smoothing, prior), tuple(columns.tolist()), tuple(location.tolist()), tuple(scale.tolist()))
-
-
-def categorical_blocks(
-    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
-) -> tuple[Block, ...]:
-    """Return columns as categorical variables, those with as many categories together; `least`: of each column."""
-    high = np.maximum(summary.high[columns], 1.0)
-    if (high >= MOST_CATEGORIES).any():
-        raise ValueError(
-            f"column {int(columns[high.argmax()])} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of "
-            "a column are the most there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
-        )
-    n_values = high.astype(int) + 1
-    if least is not None:
-        least = np.asarray(least)
-        if least.dtype.kind not in "iu" or least.shape not in ((), n_values.shape):
-            expected = f"an integer, or one for each of {len(n_values)} columns"
-            raise ValueError(f"min_categories must be {expected}, got {least}")
-        n_values = np.maximum(n_values, least)
-    numbers = np.unique(n_values).tolist()
-    return tuple(Block(Categorical(n, alpha), tuple(columns[n_values == n].tolist())) for n in numbers)
-
-
-def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
-        refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
-
-
-def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
-    if unfit.any():
-        row, column = np.argwhere(unfit)[0]
-        cell = f"row {row}, column {column} (from 0) holds {X[row, column]}"
-        raise ValueError(f"{what} in data passed to {who} (input X): {cell}; {rule}")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
-
-    name: str
-    alpha: float = 1.0
-    offset: float = 0.0
-
-    def block(self, summary: ColumnSummary) -> Block:
-        columns = np.arange(len(summary.n))
-        if self.name == "gaussian":
-            return gaussian_block(summary, columns, self.alpha, 0.0)
-        shift = self.offset * float(summary.mean.mean())
-        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
-        location = (-shift,) * len(columns)
-        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))
 
 
 def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
@@ -164,3 +79,36 @@ def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed:
     weighted, ones = TfidfTransformer().fit_transform(X), np.ones(X.shape[0])
     assigned = _assigned(k_means(weighted, ones, n_clusters, seed, tries=1, spherical=True).labels, n_clusters)
     return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)
+
+
+def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
+    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
+
+    Every word's pseudo-counts keep their geometric mean over columns, which steps are in units of.
+    """
+    log_words = np.log(generative.words) - np.log(generative.totals)
+    log_words -= log_words.mean(axis=1, keepdims=True)
+    words = initial.words * np.exp(weight * log_words, out=log_words)
+    return initial._replace(words=words, totals=words.sum(axis=0))
+
+
+def weight_of_margin(
+    generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
+) -> float:
+    """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
+
+    It has two digits, for people. Documents count by weight. `component_class`: of each column, with components.
+    """
+    weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+    if not weights.any():
+        return 1.0
+    scores = documents.to_csr() @ (np.log(generative.words) - np.log(generative.totals))
+    scores = by_class(scores, component_class)[0] if component_class else scores
+    second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
+    leads = first - second
+    order = np.argsort(leads)
+    below = np.cumsum(weights[order])
+    # The median by weights; of equal weights it is NumPy's.
+    middle = [np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right")]
+    median = float(0.5 * leads[order[middle]].sum())
+    return float(f"{min(1.0, margin / max(median, margin)):.2g}")

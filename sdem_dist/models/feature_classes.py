@@ -161,9 +161,16 @@ class DenseModel(Model):
     def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
         if variational:
             return (s.loss + self.posterior_mean(state)[1]) / s.weight
-        centre = np.broadcast_to(self.variables.centre, state.mu.shape)
-        prior = float((self.variables.prior_weight * self.variables.divergence(centre, state.mu)).sum())
-        return (s.loss + prior) / s.weight
+        return (s.loss + self._prior_divergence(state.mu)) / s.weight
+
+    def log_prior_density(self, state: FeatureState) -> float:
+        """Return the logarithm of the conjugate prior's density at the best mu, less that at its centre."""
+        return -self._prior_divergence(state.best[1])
+
+    def _prior_divergence(self, mu: np.ndarray) -> float:
+        """Return the divergence of the components from the centre of the prior, by its weight."""
+        centre = np.broadcast_to(self.variables.centre, mu.shape)
+        return float((self.variables.prior_weight * self.variables.divergence(centre, mu)).sum())
 
 
 @record

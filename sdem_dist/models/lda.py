@@ -118,6 +118,10 @@ class LdaClasses(WordCounts):
         joint = log_joint(parameters, local.documents, self.inference, scores, thetas)
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), joint)
 
+    def scores(self, parameters: LdaParameters, documents: Documents, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `joint_scores` of documents, and proportions, by the parameters of the whole vocabulary."""
+        return joint_scores(parameters, documents, np.arange(documents.n_features), self.inference, seed)
+
     def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)

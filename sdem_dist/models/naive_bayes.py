@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import digamma
 
 from sdem_dist.documents import Documents
@@ -25,6 +26,11 @@ class NaturalParameters(NamedTuple):
     log_words: np.ndarray  # ln(N + gamma), shape (n_words, n_columns): not normalised, see `log_totals`
     log_totals: np.ndarray  # ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)
     log_prior: np.ndarray  # ln p(y), shape (n_columns,), up to a constant
+
+    @property
+    def log_probabilities(self) -> np.ndarray:
+        """Logarithm of p(word | column), shape (n_columns, n_words)."""
+        return np.asarray((self.log_words - self.log_totals).T)
 
 
 @record
@@ -54,6 +60,12 @@ class NaiveBayes(WordCounts):
         if not isinstance(self.head, Labels):
             return theta
         return NaturalParameters(*(column[..., 1::2] - column[..., ::2] for column in theta))
+
+    def log_prior_density(self, state: SdemState) -> float:
+        """Return the logarithm of the prior's density of words and classes, up to a constant."""
+        parameters = self.parameters(state)
+        density = self.alpha * float((parameters.log_words - parameters.log_totals).sum())
+        return density + (self.class_alpha * float(parameters.log_prior.sum()) if self.class_alpha else 0.0)
 
     def posterior_mean(self, state: SdemState, words: np.ndarray) -> NaturalParameters:
         counts = state.class_counts
@@ -141,6 +153,14 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
     scores += parameters.log_prior
     scores -= lengths(documents)[:, None] * parameters.log_totals
     return scores
+
+
+def sample(parameters: NaturalParameters, columns: np.ndarray, length: int, rng: np.random.Generator) -> sp.csr_matrix:
+    """Draw a document of so many words from each of some columns, classes or components."""
+    p = np.exp(parameters.log_probabilities)
+    p /= p.sum(axis=1, keepdims=True)
+    rows = (sp.csr_matrix(rng.multinomial(length, p[j])) for j in columns)
+    return sp.vstack([sp.csr_matrix((0, p.shape[1]), dtype=np.int64), *rows], format="csr")
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:

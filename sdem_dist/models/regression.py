@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.linalg import solve
 
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
@@ -70,6 +71,11 @@ def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     patterns, group_of = np.unique(gaps, axis=0, return_inverse=True)
     for g, missing in enumerate(patterns):
         yield missing, np.flatnonzero(group_of.ravel() == g)
+
+
+def coefficients(covariance: np.ndarray) -> np.ndarray:
+    """Return what a unit of each feature adds to the target, the last column."""
+    return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
 
 
 def predicted_target(family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float) -> Arrays:
@@ -189,6 +195,21 @@ class JointGaussian(DenseModel):
         """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""
         joint = -log_density_of_observed(self.family, mu[0], rows.values)
         return joint, joint + log_density_of_observed(self.family, mu[0], rows.features)
+
+    def moments(self, state: FeatureState) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and covariance of features and target, in their own units."""
+        block = self.variables.blocks[0]
+        mean, covariance = self.family.to_moments(state.best[1][0])
+        scale = np.asarray(block.scale)
+        return np.asarray(block.location) + scale * mean, covariance * scale[:, None] * scale
+
+    def predicted(self, state: FeatureState, features: np.ndarray, n_rows: float) -> np.ndarray:
+        """Return means and standard deviations of new targets in their own unit, shape (n, 2); NaN is unknown."""
+        block = self.variables.blocks[0]
+        location, scale = np.asarray(block.location), np.asarray(block.scale)
+        standardised = (features - location[:-1]) / scale[:-1]
+        mean, variance = predicted_target(self.family, state.best[1][0], standardised, n_rows)
+        return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
 
     def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
         """Return the rows' sums of products of deviations from the mean of a joint fit, without the prior's rows."""

@@ -153,6 +153,10 @@ class TopicModel(Model):
         current = on_the_simplex(share * noise), output, np.zeros(self.n_topics), 0.0, 0.0
         return TopicState(*current, *means, 0.0, self.inference.prior(self.n_topics))
 
+    def transformed(self, documents: Documents) -> Documents:
+        """Return documents with their counts, or logarithms, as kernels take them."""
+        return replace(documents, data=entries(documents.data, self.log_counts))
+
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         labels, targets = np.zeros(0, np.int32), NO_TARGETS.astype(np.float64)
@@ -164,8 +168,7 @@ class TopicModel(Model):
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
             targets = self.head.prepared(documents.targets)
-        transformed = replace(documents, data=entries(documents.data, self.log_counts))
-        local = localised(transformed, labels, weights, targets)
+        local = localised(self.transformed(documents), labels, weights, targets)
         indices, words = local.documents.indices, local.words
         if self.beta != 1.0:  # the prior moves all words in every batch
             indices, words = documents.indices, np.arange(self.n_features, dtype=np.uint32)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.special import rel_entr
 
 from sdem_dist.fitting.running import AnyCorpus, ranges_of
+from sdem_dist.models.topics import outputs
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def topics_of(estimator: Any, n_words: int = 10) -> Topics:
             rows += [(label, z, shares[k, z], p[k, z], others) for z in range(n_topics)]
     else:
         others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
-        rows += zip(estimator._topic_labels(), range(len(p)), estimator.topic_shares_, p, others, strict=True)
+        rows += zip(_labels_of(estimator, len(p)), range(len(p)), estimator.topic_shares_, p, others, strict=True)
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
     topics = Topics()
     for label, number, share, probable, p_others in rows:
@@ -99,6 +100,17 @@ def topics_of(estimator: Any, n_words: int = 10) -> Topics:
         words = [[f"#{w}" if names is None else str(names[w]) for w in top] for top in tops]
         topics.append(Topic(label, number, float(share), *words))
     return topics
+
+
+def _labels_of(estimator: Any, n_topics: int) -> list[Any]:
+    """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
+    if estimator.spec.target == "nothing":
+        return [None] * n_topics
+    if estimator.spec.target == "numbers":
+        return estimator.coef_[0].tolist() if estimator.single_ else [tuple(c) for c in estimator.coef_.T.tolist()]
+    output = estimator._parameters.output
+    scores = estimator.learner_.head.scores(output, outputs(output, np.eye(n_topics)))
+    return list(estimator.classes_[scores.argmax(axis=1)].tolist())
 
 
 def named(topics: Sequence[Topic]) -> list[str]:

@@ -14,10 +14,10 @@ import sdem_dist as sd
 from sdem_dist.errors import CorpusError, OtherRunError
 from sdem_dist.fitting import holdout
 from sdem_dist.fitting.holdout import is_better
-from sdem_dist.fitting.plans import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import start_at, weight_of_margin
 from sdem_dist.models.heads import Classes, trained_part
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
