@@ -90,6 +90,23 @@ def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
     return metrics | {"temperature": temperature if sums[0] else float("nan"), "tempered_log_loss": loss}
 
 
+def few_documents_metrics(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float, float, float]:
+    """Return accuracy, log-loss and the temperature of few documents; of none NaN, and the temperature 1."""
+    if not len(labels):
+        return np.nan, np.nan, 1.0
+    gaps = np.maximum(scores, -1e300)
+    gaps -= gaps.max(axis=1, keepdims=True)
+    # One more document counts as wrong, by the median margin: none wrong does not show how rare errors are.
+    wrong = np.full((1, scores.shape[1]), -1e300)
+    wrong[0, :2] = 0.0, np.median(-np.partition(gaps, -2, axis=1)[:, -2])
+    rows, truth = np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp)
+    temperature, _ = best_temperature(calibration.tempered_losses(rows, truth, np.append(weights, 1.0)))
+    log_p = log_softmax(gaps / temperature, axis=1)[np.arange(len(labels)), labels]
+    columns = np.column_stack([scores.argmax(axis=1) == labels, -log_p])
+    accuracy, log_loss = np.average(columns, axis=0, weights=weights).tolist()
+    return accuracy, log_loss, temperature
+
+
 def evaluation_sums(documents: Scored) -> np.ndarray:
     """Return sums over documents in the order of `SUMS`, shape (7,)."""
     used = documents.weights > 0  # a document of weight zero does not count, even with an infinite loss

@@ -345,7 +345,7 @@ class LDAClassifier(Transforming, JointClassifier):
         sampled = int(self.n_sweeps), int(burn_in), int(self.n_particles)
         inference = lda.Inference(self.inference, self.occurrences, alpha, *sampled)
         eta, class_alpha = float(self.topic_word_prior) / self.n_components, 0.0 if nll and of_margin else 1.0
-        log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        log_prior = plans.fixed_log_prior(self, n_classes)
         how = eta, class_alpha, log_prior, int(self.n_components), inference, float(self.init_noise)
         model = lda.LdaClasses(source.n_features, heads.Classes(n_classes), *how)
         kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it

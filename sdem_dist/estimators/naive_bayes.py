@@ -121,10 +121,12 @@ class LaneNB(WordNB):
 
     def _held_out(self, source: Source) -> tuple[float, bool]:
         """Return the share of the documents that is held out, 0 if they would be few; and whether it chooses epochs."""
-        labels = self.spec.label_sets
+        labels, n, counts = self.spec.label_sets, source.n_documents, source.class_counts
         fewest = defaults.FEW_HELD_OUT if labels else defaults.FOLDS_HELD_OUT
-        share = holdout.share_held_out(self.validation_fraction, source.n_documents, fewest)
-        return share, self.n_epochs == "auto" and (share > 0.0 if labels else holdout.can_choose_epochs(source, share))
+        share = holdout.share_held_out(self.validation_fraction, n, fewest)
+        # Documents of one class alone are right from the start.
+        enough = share > 0.0 if labels else share * n * (1.0 - max(counts) / sum(counts)) >= defaults.TELLING
+        return share, self.n_epochs == "auto" and enough
 
     def _plan(self, source: Source) -> Plan:
         n, n_epochs, seed, labels = source.n_documents, self.n_epochs, seed_of(self.random_state), self.spec.label_sets
@@ -142,7 +144,7 @@ class LaneNB(WordNB):
         return plan
 
     def _class_weights(self, source: Source) -> tuple[float, ...] | None:
-        weights = plans.weights_of_classes(self, source) if hasattr(self, "class_weight") else None
+        weights = plans.weights_of_classes(self, source)
         if weights is None or self.loss == "nll" or self.steps != "margin":
             return weights
         largest = max(weights) or 1.0  # a step goes no further than that of weight 1
@@ -154,8 +156,7 @@ class LaneNB(WordNB):
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         n_classes, labels, seed = len(source.classes), self.spec.label_sets, seed_of(self.random_state)
         head: Any = Labels(n_classes, exclusive=source.members is None) if labels else Classes(n_classes)
-        prior = getattr(self, "class_prior", None), getattr(self, "fit_prior", True)
-        alpha, log_prior = pseudo_count(self.alpha, source.n_features), plans.fixed_log_prior(*prior, n_classes)
+        alpha, log_prior = pseudo_count(self.alpha, source.n_features), plans.fixed_log_prior(self, n_classes)
         model = NaiveBayes(source.n_features, head, alpha, log_prior=log_prior)
         rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
         initial, share, local = None, 1.0, self.merge == "mean"

@@ -129,7 +129,7 @@ class FeatureNB(WithDensity, JointClassifier):
         columns = Columns(source.n_features, weighted=self.loss != "nll" or self.unlabelled is not None)
         summary = trainer.run(Stage("columns", columns, once)).state
         weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
-        log_prior = plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        log_prior = plans.fixed_log_prior(self, n_classes)
         model = FeatureClasses(FeatureModel(self._blocks(summary, True)), Classes(n_classes), log_prior)
         rule: Any = ClosedForm(complete=True)
         generative = SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
@@ -376,13 +376,8 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             pilot = em(scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
             mu = trainer.run(Stage("prior", pilot, few)).state.mu[0]
-            products, one, priors = pilot.model.products(mu, source.weight), scale.copy(), []
-            one[:-1] = np.sqrt(summary.variance[:-1].mean()) or 1.0
-            for units in (scale, one):
-                factor = scale / units
-                priors.append((regression.largest_evidence(products * factor * factor[:, None], source.weight), units))
-            best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
-            alpha = best.penalty
+            products = pilot.model.products(mu, source.weight)
+            alpha, scale = regression.best_prior(products, scale, summary.variance, source.weight)
         joint, plan = em(scale, float(alpha)), replace(once, n_epochs=self.n_epochs)
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
             return final_stage(trainer, joint, plan if gaps else once)

@@ -95,9 +95,7 @@ class TopicModel(Transforming):
         log_counts = bool(params.get("log_counts"))
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
-        head, factors = self._head(source, summary), None
-        if "class_weight" in params and source.members is None:
-            factors = plans.weights_of_classes(self, source)
+        head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:

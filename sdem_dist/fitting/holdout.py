@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.special import log_softmax
 
-from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.engine.plan import VALIDATION, AnyStage, MadeByWorkers, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
+from sdem_dist.evaluation import Scored, class_sums, few_documents_metrics, joined, macro_f1
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.spec import HoldOut, Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -167,19 +165,7 @@ class HoldoutPolicy:
     def _pooled(self, candidate: Candidate, parts: Sequence[Scored]) -> HoldoutResult:
         """Return what documents of folds say of a candidate as one draw, at one temperature."""
         scores, labels, weights = joined(parts)[:3]
-        accuracy = log_loss = np.nan  # as of a fold whose documents all have weight 0
-        temperature = 1.0
-        if len(labels):
-            gaps = np.maximum(scores, -1e300)
-            gaps -= gaps.max(axis=1, keepdims=True)
-            # One more document counts as wrong, by the median margin: none wrong does not show how rare errors are.
-            wrong = np.full((1, scores.shape[1]), -1e300)
-            wrong[0, :2] = 0.0, np.median(-np.partition(gaps, -2, axis=1)[:, -2])
-            rows, truth = np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp)
-            temperature, _ = best_temperature(tempered_losses(rows, truth, np.append(weights, 1.0)))
-            log_p = log_softmax(gaps / temperature, axis=1)[np.arange(len(labels)), labels]
-            judged = np.column_stack([scores.argmax(axis=1) == labels, -log_p])
-            accuracy, log_loss = np.average(judged, axis=0, weights=weights).tolist()
+        accuracy, log_loss, temperature = few_documents_metrics(scores, labels, weights)
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
@@ -244,11 +230,6 @@ def held_out_figures(entry: dict[str, float], source: Source) -> dict[str, float
 def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HELD_OUT) -> float:
     share = min(share, defaults.MAX_HELD_OUT / n_documents)
     return share if share * n_documents >= least else 0.0
-
-
-def can_choose_epochs(source: Source, share: float) -> bool:
-    """Whether held-out documents tell one class from another: those of one class alone are right from the start."""
-    return share * source.n_documents * (1.0 - max(source.class_counts) / sum(source.class_counts)) >= defaults.TELLING
 
 
 def has_rare_classes(source: Source) -> bool:

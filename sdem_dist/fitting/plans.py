@@ -88,10 +88,11 @@ def sample(source: Source) -> Documents:
     return cast(Documents, source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
-def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
-    """Return ln p(y) from the parameters of that name, checked; None if it is to be learnt."""
+def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
+    """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is to be learnt."""
+    class_prior = getattr(estimator, "class_prior", None)
     if class_prior is None:
-        return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
+        return None if getattr(estimator, "fit_prior", True) else (-float(np.log(n_classes)),) * n_classes
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):
         raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
@@ -103,7 +104,7 @@ def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tup
 
 def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
-    class_weight, counts = estimator.class_weight, np.asarray(source.class_counts, np.float64)
+    class_weight, counts = getattr(estimator, "class_weight", None), np.asarray(source.class_counts, np.float64)
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":

@@ -226,6 +226,20 @@ class Evidence(NamedTuple):
     log_evidence: float  # its log marginal likelihood, up to a constant of the target
 
 
+def best_prior(products: np.ndarray, scale: np.ndarray, variance: np.ndarray, n: float) -> tuple[float, np.ndarray]:
+    """Return the penalty of the largest evidence and the columns' units, one for each feature or one for all.
+
+    `products`: as those of `largest_evidence`, in units of `scale`. `variance`: of the columns.
+    """
+    one, evidences = scale.copy(), list[tuple[Evidence, np.ndarray]]()
+    one[:-1] = np.sqrt(variance[:-1].mean()) or 1.0
+    for units in (scale, one):
+        factor = scale / units
+        evidences.append((largest_evidence(products * factor * factor[:, None], n), units))
+    best, units = max(evidences, key=lambda pair: pair[0].log_evidence)
+    return best.penalty, units
+
+
 def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
