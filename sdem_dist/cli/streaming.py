@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError
-from sdem_dist.fitting.running import check_columns, ranges_of
+from sdem_dist.fitting.running import check_columns
 from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import PREDICT_BYTES, InputSplit, predict_splits
@@ -53,7 +53,7 @@ def jobs_of(
         if (path / "zarr.json").exists():
             corpus = open_corpus(path)
             check_columns(estimator, corpus)
-            yield from ((corpus, *part) for part in ranges_of(corpus, most))
+            yield from ((corpus, *part) for part in corpus.ranges(most))
             continue
         for split in predict_splits(path, reading, min(n_documents, most), keep=keep):
             if gate is None:

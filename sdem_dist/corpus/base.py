@@ -23,7 +23,9 @@ from sdem_dist.storage.encoding import crc32c
 AnyDocuments: TypeAlias = Documents | DenseDocuments
 Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
 """From the documents at positions ``start`` up to ``stop``, and these, to others; its ``repr`` names it."""
-BLOCK = 1 << 15  # documents that are read at a time
+BLOCK = 1 << 15  # documents that are read at a time to be counted, or to pick some
+BATCH_DOCUMENTS = 16_384  # most documents that are read at a time to be scored
+BATCH_ENTRIES = 1 << 22  # about the most entries that are, where documents are long
 _numbers: Iterator[int] = count()
 ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
 _frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
@@ -220,6 +222,15 @@ class BaseCorpus(ABC):
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
         return Folds(self, k, seed, groups=groups)
+
+    def ranges(self, most: int = BATCH_DOCUMENTS) -> list[tuple[int, int]]:
+        """Return the first document of each piece that is read at a time, and the one after its last.
+
+        `most`: documents of a piece; it has fewer where they are long.
+        """
+        n, entries = self.n_documents, self.header.n_nonzeros
+        step = max(1, min(BATCH_DOCUMENTS, most, BATCH_ENTRIES * n // max(1, entries)))
+        return [(start, min(start + step, n)) for start in range(0, n, step)]
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
         """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""

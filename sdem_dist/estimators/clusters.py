@@ -233,9 +233,7 @@ class KMeans(Clustering, Transforming):
     n_epochs: int = 30
     vectorizer: VectorizerSettings | None = None
 
-    spec = Spec(
-        "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
-    )
+    spec = Spec("sparse", "nothing", "cluster", ("distance",), "center_log_prob_", shuffled=False, either=True)
     _number, _monitor, _saved = "n_clusters", "distance", {"inertia": ""}
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
@@ -296,8 +294,3 @@ class KMeans(Clustering, Transforming):
         """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); for documents only."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))
-
-    @property
-    def _word_weights(self) -> np.ndarray:
-        centres, counts = self.cluster_centers_, self._parameters.counts
-        return np.asarray(centres - np.average(centres, axis=0, weights=counts if counts.any() else None))

@@ -35,8 +35,6 @@ from sdem_dist.storage import buckets
 if TYPE_CHECKING:
     from distributed import Client
 
-BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
-BATCH_ENTRIES = 1 << 22  # about the most entries that are read at a time, where documents are long
 AnyCorpus = Corpus | MemoryCorpus
 OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents, and returns an array with as many rows
 
@@ -170,7 +168,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
         return function(X)
     check_columns(estimator, X)
     mask = X.mask
-    parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in ranges_of(X)]
+    parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in X.ranges()]
     parts = [part for part in parts if part[2] is None or len(part[2])]
     blocks: Iterable[np.ndarray] = (_apply(function, X, *part) for part in parts)
     if client is not None:
@@ -204,13 +202,6 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
     """Raise CorpusError if the columns of a corpus are not the model's."""
     check_layout(estimator, corpus)
     estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
-
-
-def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the first document of each piece of a corpus, and the one after its last; of `most` documents or fewer."""
-    n, entries = corpus.n_documents, corpus.header.n_nonzeros
-    step = max(1, min(BATCH_DOCUMENTS, most or BATCH_DOCUMENTS, BATCH_ENTRIES * n // max(1, entries)))
-    return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def one_blas_thread() -> AbstractContextManager[object]:

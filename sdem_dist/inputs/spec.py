@@ -41,7 +41,6 @@ class Spec:
     predicts: str | None  # what `predict` returns, for people: "class", "cluster", "number"; None without `predict`
     shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
     words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
-    word_weights: str | None = None  # the same of words' weights for a cluster, where these do not follow from `words`
     topics: Literal["classes", "documents"] | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none

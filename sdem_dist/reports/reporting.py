@@ -17,7 +17,7 @@ from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import joined
 from sdem_dist.documents import DenseDocuments, concatenate
 from sdem_dist.errors import ModelError
-from sdem_dist.fitting.running import AnyCorpus, over_corpus, ranges_of
+from sdem_dist.fitting.running import AnyCorpus, over_corpus
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import are_texts, text_column
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
@@ -57,7 +57,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         return of_topics(estimator, X, y)
     source: Any = source_of(estimator, X, y, use="score")  # says what is missing
     corpus, columns = source.corpus, list[Any]()
-    for part in ranges_of(corpus):
+    for part in corpus.ranges():
         documents = corpus.read(*part)
         column = documents.labels
         if predicts == "number":  # a dense corpus has its targets as the last column
@@ -108,7 +108,7 @@ def _labels_of(X: object, y: object, n_documents: int) -> Labels:
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
-        pieces = (X.read(*part).labels for part in ranges_of(X))
+        pieces = (X.read(*part).labels for part in X.ranges())
         codes = np.concatenate([labels for labels in pieces if labels is not None])
         return codes if X.mask is None else codes[X.mask], array_of(X.header.classes)
     if y is None or are_label_sets(y):
@@ -175,7 +175,7 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     """Return documents of a corpus in the order of `positions`; every shard is read once."""
     order, listed = np.argsort(positions, kind="stable"), positions.tolist()
     ascending, parts = positions[order], list[Any]()
-    for start, stop in ranges_of(corpus) if listed else ():
+    for start, stop in corpus.ranges() if listed else ():
         documents = corpus.read(start, stop)
         first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
         parts += [documents[ascending[first:end] - start]] if first < end else []

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import rel_entr
 
-from sdem_dist.fitting.running import AnyCorpus, ranges_of
+from sdem_dist.fitting.running import AnyCorpus
+from sdem_dist.models.em import KMeansState
 from sdem_dist.models.topics import outputs
 from sdem_dist.table import Table
 
@@ -33,8 +34,9 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
     classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
     if len(p) < 2:
         return {}
-    if (weights := estimator.spec.word_weights) is not None:
-        say = getattr(estimator, weights)
+    if isinstance(centres := estimator._parameters, KMeansState):
+        weights = centres.counts if centres.counts.any() else None
+        say = estimator.cluster_centers_ - np.average(estimator.cluster_centers_, axis=0, weights=weights)
         order = np.lexsort((-p, -say), axis=1)  # of equals the word of the greater share, then the first
     else:
         say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / others), 0 where p is
@@ -132,7 +134,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     words, places = np.unique(tops, return_inverse=True)
     joint, n_documents, coherences = np.zeros((len(words), len(words))), 0, list[float]()
     corpus: Any = X if isinstance(X, AnyCorpus) else None
-    for part in [()] if corpus is None else ranges_of(corpus):
+    for part in [()] if corpus is None else corpus.ranges():
         block = sp.csr_matrix(corpus.read(*part).to_csr() if part else X)
         if part and corpus.mask is not None:
             block = block[corpus.mask[slice(*part)]]

@@ -19,9 +19,8 @@ from reference.catalogue_cases import write_corpora
 from sklearn.base import clone
 
 import sdem_dist as sd
-from sdem_dist.corpus import shuffle
+from sdem_dist.corpus import base, shuffle
 from sdem_dist.corpus.reader import check_corpus
-from sdem_dist.fitting import running
 from sdem_dist.text import splits
 
 CLASSIFIERS = ["classes, sum", "gaussian ncll", "lda map", "multiplicative", "multiplicative, sparse", "ncll mean"]
@@ -222,7 +221,7 @@ def fitted(tmp_path_factory):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
 def test_predictions_have_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
     model, corpus = fitted
-    monkeypatch.setattr(running, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
+    monkeypatch.setattr(base, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
     ask = getattr(model, method)
     here, there = ask(corpus), ask(corpus, client=client)
     assert here.dtype == there.dtype

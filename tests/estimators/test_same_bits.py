@@ -18,9 +18,8 @@ from reference.trained_bits import Stop, bits, kept
 import sdem_dist
 from sdem_dist import CorpusError, MultinomialNB, PoissonNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
-from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.corpus import MemoryCorpus, base
 from sdem_dist.corpus.labels import column_of
-from sdem_dist.fitting import running
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 
 TESTS = Path(__file__).parent.parent
@@ -165,8 +164,8 @@ def methods_of(model):
 
 @each_estimator
 def test_the_bits_are_those_in_memory(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr(running, "BATCH_ENTRIES", 5 * WIDTH)
+    monkeypatch.setattr(base, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(base, "BATCH_ENTRIES", 5 * WIDTH)
     model, X = fitted(name)
     dense = model.spec.layout == "dense"
     stored = np.column_stack([X, TARGETS]) if model.spec.target == "numbers" and dense else X
