@@ -167,8 +167,9 @@ class LaneNB(WordNB):
         else:
             if local:  # says what is wrong with a loss that has no kernel
                 kernel_form(loss, 2 if labels else n_classes)
-            rule = rules.Merge(rules.paper_steps(float(self.step_decay)), local)
-            if self.steps == "margin":
+            if self.steps == "paper":
+                rule = rules.Merge(rules.paper_steps(float(self.step_decay)), local)
+            else:
                 _, sizes, start = self._margin_start(source, model, loss)
                 initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
         learner = SdEM(model, source.weight, rule, loss, self._class_weights(source), share, seed=seed)
