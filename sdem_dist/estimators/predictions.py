@@ -20,7 +20,6 @@ from sdem_dist.evaluation import decisions, probabilities
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
-from sdem_dist.learners.variables import moments
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.naive_bayes import sample as sample_documents
 from sdem_dist.reports.explaining import explanations
@@ -179,8 +178,6 @@ class JointClassifier(EngineClassifier):
 
 class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
-
-    _moments = p.fitted(lambda m: moments(m.learner_.model.variables.blocks[0], m._parameters.theta), "Of Gaussians.")
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, missing values summed out, or of each document's words in order, in nats."""

@@ -182,6 +182,7 @@ class GaussianNB(FeatureNB):
     var_smoothing: float = 1e-9
     prior: float = 1.0
 
+    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
     var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
 

@@ -14,13 +14,6 @@ from sdem_dist.models.naive_bayes import pseudo_count
 MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
 
 
-def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
-    theta, scale = block.shaped(parameters), np.asarray(block.scale)
-    variance = -0.5 / theta[..., 1]
-    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
-
-
 def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
     """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
     largest = np.maximum(np.abs(summary.low), np.abs(summary.high))

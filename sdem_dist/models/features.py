@@ -204,6 +204,13 @@ class FeatureModel:
             first += block.n_variables
         return densities
 
+    def moments(self, parameters: FeatureParameters) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of columns that are all Gaussian, each of shape (n_classes, n_columns)."""
+        block = self.blocks[0]
+        theta, scale = block.shaped(parameters.theta), np.asarray(block.scale)
+        variance = -0.5 / theta[..., 1]
+        return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Project every variable into the interior of its S; return how many were outside."""
         checked = self._each(lambda family, m: family.check(m), mu)

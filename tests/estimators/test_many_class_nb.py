@@ -66,7 +66,6 @@ def test_predictions_do_not_depend_on_how_many_are_scored_at_a_time(monkeypatch)
     monkeypatch.setattr(many_classes, "SCORES", 7 * K)
     np.testing.assert_array_equal(model.predict(X[TEST]), model.classes_[scores.argmax(axis=1)])
     assert model.evaluate(X[TEST], Y[TEST]) == pytest.approx(metrics)
-    assert "classes_" in dir(model)  # whose attributes are all read for that
 
 
 def test_held_out_documents_give_the_temperature():
