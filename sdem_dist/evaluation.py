@@ -155,7 +155,7 @@ def probabilities(odds: np.ndarray) -> np.ndarray:
     return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
 
-def decisions(scores: np.ndarray) -> np.ndarray:
+def decision_scores(scores: np.ndarray) -> np.ndarray:
     """Return ln p(y | d) of scores, of two classes the log-odds of the second, shape (n, 1); far ones grow slowly."""
     scores, far = calibration.possible(scores), -np.log(np.finfo(float).eps)  # where a probability is 1 in float64
     odds = scores[:, 1:] - scores[:, :1] if scores.shape[1] == 2 else np.asarray(log_softmax(scores, axis=1))

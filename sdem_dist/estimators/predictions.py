@@ -16,12 +16,12 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.evaluation import decisions, probabilities
+from sdem_dist.evaluation import decision_scores, probabilities
 from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.models.naive_bayes import sample as sample_documents
+from sdem_dist.models.naive_bayes import sample_documents
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
@@ -126,12 +126,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         documents do not outweigh all others in tools that calibrate or combine columns. Of several labels the log-odds
         of each, over its temperature.
         """
-        if self.several_labels:
-            return over_blocks(self, X, self._class_scores, len(self.classes_), client)
-        two = len(self.classes_) == 2
-        scores = over_blocks(
-            self, X, lambda b: decisions(self._class_scores(b)), 1 if two else len(self.classes_), client
-        )
+        n_columns, of_scores = len(self.classes_), np.asarray if self.several_labels else decision_scores
+        two = n_columns == 2 and not self.several_labels
+        scores = over_blocks(self, X, lambda b: of_scores(self._class_scores(b)), 1 if two else n_columns, client)
         return scores[:, 0] if two else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
