@@ -31,11 +31,6 @@ from sdem_dist.models.word_counts import SdemState
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-def is_unnormalised(source: Source) -> bool:
-    """Whether documents are counts, longer ones with more."""
-    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
-
-
 class WordNB(EngineClassifier):
     """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
 
@@ -79,18 +74,15 @@ class WordNB(EngineClassifier):
         orders = None if orders is None else (int(orders[0]), int(orders[1]))
         weighting = Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
         source = plans.with_frequencies(source, weighting)
-        if weighting.norm or self.steps != "margin":
-            return source
-        # One factor gives documents a mean squared length of `NORM` squared.
-        documents = plans.sample(source)
-        mean = unit_of(documents, np.ones(documents.n_features)).mean_square
-        return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
+        return source if weighting.norm or self.steps != "margin" else plans.scaled(source)
 
     def _margin_start(
         self, source: Source, model: NaiveBayes, loss: str | Loss
     ) -> tuple[float, rules.StepSizes, plans.PriorStart]:
         """Return how far a first step moves a score, in the unit of scores; the sizes of all steps, and the start."""
-        step = float(self.step or (rules.STEP_OF_COUNTS if is_unnormalised(source) else rules.STEPS[loss_kind(loss)]))
+        step = float(
+            self.step or (rules.STEP_OF_COUNTS if plans.is_unnormalised(source) else rules.STEPS[loss_kind(loss)])
+        )
         words = None if isinstance(source.corpus, Corpus) else source.vocabulary
         start = plans.PriorStart(model, source.corpus, source.weighting, words)
         unit = unit_of(plans.sample(source), start.prior)
@@ -261,7 +253,7 @@ class MultinomialNB(LaneNB):
             warnings.warn(message, stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
-        lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not is_unnormalised(source)
+        lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not plans.is_unnormalised(source)
         if lanes_matter and of_a_lane < defaults.SHORT_LANE:
             message = f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane or 1, 'document')} to a lane in a round. Fewer than "
             message += f"{defaults.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer"
@@ -408,7 +400,9 @@ class ManyClassNB(WordNB, JointClassifier):
         share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < many_classes.FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        of_step = defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
+        of_step = (
+            defaults.GUESSED_TEMPERATURE_OF_COUNTS if plans.is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
+        )
         guess = of_step * step
         policy = holdout.HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose(iter([holdout.Candidate(replace(learner, temperature=guess), plan, initial)]))

@@ -88,6 +88,18 @@ def sample(source: Source) -> Documents:
     return cast(Documents, source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
+def is_unnormalised(source: Source) -> bool:
+    """Whether documents are counts, longer ones with more."""
+    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
+
+
+def scaled(source: Source) -> Source:
+    """Return documents that keep their length times one factor: their mean squared length is `NORM` squared."""
+    documents = sample(source)
+    mean = heads.unit_of(documents, np.ones(documents.n_features)).mean_square
+    return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
+
+
 def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
     """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is to be learnt."""
     class_prior = getattr(estimator, "class_prior", None)

@@ -155,7 +155,9 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
     return scores
 
 
-def sample(parameters: NaturalParameters, columns: np.ndarray, length: int, rng: np.random.Generator) -> sp.csr_matrix:
+def sample_documents(
+    parameters: NaturalParameters, columns: np.ndarray, length: int, rng: np.random.Generator
+) -> sp.csr_matrix:
     """Draw a document of so many words from each of some columns, classes or components."""
     p = np.exp(parameters.log_probabilities)
     p /= p.sum(axis=1, keepdims=True)
