@@ -239,9 +239,8 @@ class KMeans(Clustering, Transforming):
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        variables.refuse(
-            X, np.isnan(X), "Input X contains NaN", "KMeans", "k-means takes no missing values: fill them in"
-        )
+        rule = "k-means takes no missing values: fill them in"
+        variables.refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", rule)
         return X
 
     def _weighed(self, source: Source) -> Source:

@@ -80,9 +80,8 @@ class WordNB(EngineClassifier):
         self, source: Source, model: NaiveBayes, loss: str | Loss
     ) -> tuple[float, rules.StepSizes, plans.PriorStart]:
         """Return how far a first step moves a score, in the unit of scores; the sizes of all steps, and the start."""
-        step = float(
-            self.step or (rules.STEP_OF_COUNTS if plans.is_unnormalised(source) else rules.STEPS[loss_kind(loss)])
-        )
+        default = rules.STEP_OF_COUNTS if plans.is_unnormalised(source) else rules.STEPS[loss_kind(loss)]
+        step = float(self.step or default)
         words = None if isinstance(source.corpus, Corpus) else source.vocabulary
         start = plans.PriorStart(model, source.corpus, source.weighting, words)
         unit = unit_of(plans.sample(source), start.prior)
@@ -400,10 +399,8 @@ class ManyClassNB(WordNB, JointClassifier):
         share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < many_classes.FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        of_step = (
-            defaults.GUESSED_TEMPERATURE_OF_COUNTS if plans.is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
-        )
-        guess = of_step * step
+        of_counts = plans.is_unnormalised(source)
+        guess = step * (defaults.GUESSED_TEMPERATURE_OF_COUNTS if of_counts else defaults.GUESSED_TEMPERATURE)
         policy = holdout.HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose(iter([holdout.Candidate(replace(learner, temperature=guess), plan, initial)]))
         if not result.known:

@@ -388,8 +388,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
     coef_ = p.fitted(
-        lambda model: regression.coefficients(model._moments[1]),
-        "What a unit of each feature adds, shape (n_features,).",
+        lambda m: regression.coefficients(m._moments[1]), "What a unit of each feature adds, shape (n_features,)."
     )
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
@@ -404,7 +403,10 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             missing in a row, far from the training rows, and where columns are many.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
-        model, n_rows = self.learner_.model, self.learner_.n_documents
-        predicted = lambda rows: model.predicted(self.state_, table_of(self, rows), n_rows)  # noqa: E731
+
+        def predicted(rows: object) -> np.ndarray:
+            model, n_rows = self.learner_.model, self.learner_.n_documents
+            return np.asarray(model.predicted(self.state_, table_of(self, rows), n_rows))
+
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
