@@ -247,4 +247,5 @@ def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     bins = np.searchsorted(EDGES, middles / temperatures[:, None], side="right").ravel()
     pooled = np.array([np.bincount(bins, column.ravel(), counts.shape[2]) for column in counts.transpose(1, 0, 2)])
     weight = with_label / (with_label + SHARED_DOCUMENTS)
-    return probabilities(weight * own + (1.0 - weight) * cut(pooled))
+    # A model file takes no number between 0 and 1e-250, which log-odds below -575 would be.
+    return probabilities(np.maximum(weight * own + (1.0 - weight) * cut(pooled), -500.0))

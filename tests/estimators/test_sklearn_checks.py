@@ -1,5 +1,6 @@
 """scikit-learn's own checks of every estimator, and its tools, which do with ours what they do with its own."""
 
+import re
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -38,10 +39,7 @@ SPARSE_WEIGHTS = "check_sample_weight_equivalence_on_sparse_data"
 
 CHECKED = [
     sd.MultinomialNB(),
-    sd.MultinomialNB(loss="nll"),
-    sd.MultinomialNB(loss="hinge", merge="sum"),
     sd.GaussianNB(n_epochs=20),
-    sd.GaussianNB(loss="nll"),
     sd.BernoulliNB(n_epochs=10),
     sd.CategoricalNB(n_epochs=10),
     sd.PoissonNB(n_epochs=10),
@@ -61,7 +59,9 @@ CHECKED = [
 # An estimator that has no line above is checked as it is by default.
 OTHERS = set(ESTIMATORS) - {type(estimator).__name__ for estimator in CHECKED}
 CHECKED += [getattr(sdem_dist, name)() for name in sorted(OTHERS)]
+COMMON = [sd.MultinomialNB(loss="nll"), sd.MultinomialNB(loss="hinge", merge="sum"), sd.GaussianNB(loss="nll")]
 VARIANTS = [
+    *COMMON,
     sd.ManyClassNB(loss="nll"),
     sd.MultiLabelNB(loss="ncll", merge="sum"),
     sd.LDAClassifier(loss="hinge", merge="sum"),
@@ -75,6 +75,13 @@ VARIANTS = [
     sd.GaussianRegressor(alpha=1.0),
     sd.EMMixtureClassifier(2, components="multinomial", n_epochs=5),
 ]
+OF_FITS = (
+    r"check_(class_weight_\w+|classifier_multioutput|classifiers_(classes|multilabel_\w+|one_label\w*|train)"
+    r"|decision_proba_consistency|regressors_(int|train)|transformer_general|estimators_(dtypes|overwrite_params|pickle)"
+    r"|estimator_sparse_array|f_contiguous_array_estimator|readonly_memmap_input|fit2d_1(feature|sample)|fit_idempotent"
+    r"|methods_\w+|non_transformer_estimators_n_iter|sample_weight_equivalence_\w+|all_zero_sample_weights_error)"
+)
+"""Checks of fits and predictions. What others look at, parameters and inputs, is the same in every variant."""
 
 
 def expected_failures(estimator) -> dict[str, str]:
@@ -113,9 +120,20 @@ def test_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+def cases_of_variants():
+    for estimator in VARIANTS:
+        failures = expected_failures(estimator)
+        cases = estimator_checks_generator(estimator, expected_failed_checks=failures, mark="xfail", xfail_strict=True)
+        for case in cases:
+            _, check = getattr(case, "values", case)
+            name = check.func.__name__
+            marks = [*getattr(case, "marks", ()), *[pytest.mark.slow] * (estimator not in COMMON)]
+            if re.fullmatch(OF_FITS, name) and not check.keywords:
+                yield pytest.param(estimator, check, marks=marks, id=f"{estimator}-{name}")
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures, xfail_strict=True)
+@pytest.mark.parametrize(("estimator", "check"), cases_of_variants())
 def test_check_of_variants(estimator, check):
     check(estimator)
 

@@ -110,20 +110,21 @@ def write_corpora(folder: Path, n: int = N) -> None:
     rng = np.random.default_rng(0)
     n_words, n_classes, width = 400, 4, 36
     y, topics = rng.integers(0, n_classes, n), rng.dirichlet(np.full(n_words, 0.3), n_classes)
-    counts = sp.csr_matrix(np.array([rng.multinomial(70, 0.5 * topics[k] + 0.5 / n_words) for k in y]))
+    some = y[: 2 * n // 3]  # documents have more entries than rows of tables
+    counts = sp.csr_matrix(np.array([rng.multinomial(70, 0.5 * topics[k] + 0.5 / n_words) for k in some]))
     numbers = rng.normal(0.4 * y[:, None] * rng.random(width), 1.0)
     whole = rng.poisson(1.0 + 0.3 * y[:, None], (n, width)).astype(float)
     gaps, few = rng.random(numbers.shape) < 0.05, numbers[:600, :5].copy()
     target = few @ np.arange(5.0) + rng.normal(size=600)
     few[gaps[:600, :5]] = np.nan
-    targets = np.column_stack([y, rng.normal(size=n)])
-    sd.write_corpus(folder / "counts", counts, y, targets=targets, shard_documents=350)
-    sd.write_corpus(folder / "rates", counts, targets=1.0 + y, shard_documents=350)
-    sd.write_corpus(folder / "labels", counts, (rng.random((n, 6)) < 0.3).astype(int), shard_documents=350)
+    targets = np.column_stack([some, rng.normal(size=len(some))])
+    sd.write_corpus(folder / "counts", counts, some, targets=targets, shard_documents=250)
+    sd.write_corpus(folder / "rates", counts, targets=1.0 + some, shard_documents=250)
+    sd.write_corpus(folder / "labels", counts, (rng.random((len(some), 6)) < 0.3).astype(int), shard_documents=250)
     tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}
     for name, X in tables.items():
         sd.write_corpus(folder / name, X, y, dense=True, shard_documents=501)
     hidden = np.where(np.random.default_rng(1).random(n) < 0.1, y, -1)
-    sd.write_corpus(folder / "half", counts, hidden, unlabelled=-1, shard_documents=350)
+    sd.write_corpus(folder / "half", counts, hidden[: len(some)], unlabelled=-1, shard_documents=250)
     sd.write_corpus(folder / "half table", tables["table"], hidden, unlabelled=-1, dense=True, shard_documents=501)
     sd.write_corpus(folder / "target", np.column_stack([few, target]), dense=True, shard_documents=101)

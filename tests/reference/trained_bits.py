@@ -1,6 +1,6 @@
-"""Train every case of the catalogue in a process of its own and print a hash of what came out.
+"""Train cases of the catalogue in a process of its own and print a hash of what came out.
 
-``python -m reference.trained_bits FOLDER WHERE``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
+``python -m reference.trained_bits FOLDER WHERE NAME...``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
 ``cluster-threads``, or ``killed``: two worker processes, each of which is killed once between rounds.
 """
 
@@ -89,14 +89,14 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def main(folder: str, where: str) -> None:
+def main(folder: str, where: str, *names: str) -> None:
     """Print one JSON object: cases by name to hash, and the processes killed."""
     import sdem_dist
 
     found: dict[str, Any] = {"killed": 0}
     with place(where) as (client, n_jobs):
-        for name, case in CASES.items():
-            killer = Killer(client)
+        for name in names:
+            case, killer = CASES[name], Killer(client)
             callbacks = [killer] if where == "killed" and name == "ncll mean" else []
             corpus = sdem_dist.open_corpus(f"{folder}/{case.corpus}")
             found[name] = bits(case.made(n_jobs=n_jobs).fit(corpus, client=client, callbacks=callbacks))
