@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sdem_dist.catalogue import PUBLIC
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = sorted(PUBLIC)  # noqa: PLE0605
 
 

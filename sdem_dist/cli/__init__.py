@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import click
 
+from sdem_dist import __version__
 from sdem_dist.counted import nearest, visible
 from sdem_dist.errors import SdemError, reraise_interrupt
 
@@ -109,7 +110,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sdem_dist")
+@click.version_option(__version__, package_name="sdem_dist")
 def main() -> None:
     """Train generative models of documents discriminatively, over corpora of any size, on Dask.
 

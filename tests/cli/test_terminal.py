@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cli.commands import ok, refused, run
 
-from sdem_dist import IngestError, MultinomialNB, load_model, open_corpus, write_corpus
+from sdem_dist import IngestError, MultinomialNB, __version__, load_model, open_corpus, write_corpus
 from sdem_dist.cli.ingest import ingest as ingest_command
 from sdem_dist.cli.options import READING, WORDS
 from sdem_dist.counted import visible
@@ -32,7 +32,7 @@ def shell(arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 def test_help_and_version():
     shown = ok("--help")
     assert all(name in shown for name in ("demo", "ingest", "inspect", "train", "evaluate", "predict"))
-    assert "0.1.0" in ok("--version")
+    assert __version__ in ok("--version")
     shown, page = " ".join(ok("train --help").split()), " ".join(ok("help reading").split())
     assert "--token-pattern" in page and "Encoding of text" in page and "Encoding of text" not in shown
     assert "sdem help reading" in shown
