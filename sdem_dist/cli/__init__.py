@@ -35,7 +35,7 @@ _COMMANDS = {
     "export": ("inspect", "export", "Write a model for scikit-learn or ONNX."),
     "cluster": ("cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "help": ("options", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
-    "doctor": ("cluster", "doctor", "Say whether this machine or a cluster is fit for training."),
+    "doctor": ("doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 """The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
 

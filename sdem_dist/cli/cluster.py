@@ -1,4 +1,4 @@
-"""Where a command runs: its options, the client that they ask for, ``sdem cluster`` and ``sdem doctor``."""
+"""Where a command runs: its options and the client that they ask for; ``sdem cluster``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-import sdem_dist
 from sdem_dist.cli.options import LocalPath, filling, option
-from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
@@ -101,27 +99,3 @@ def environment() -> None:
 
     for name, value in ENVIRONMENT.items():
         click.echo(f"export {name}={value}")
-
-
-@click.command()
-@option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
-@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
-@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora; workers have to see it.", Path())
-@option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
-def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
-    """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
-
-    The exit code is 1 if there is an error: something that makes training fail or break its promises.
-    """
-    from sdem_dist.cluster.diagnostics import examine
-
-    header = None if corpus is None else sdem_dist.open_corpus(corpus).header
-    size = (None, None) if header is None else (header.n_features, len(header.classes))
-    with ClusterOptions(scheduler, None, cluster).client() as client:
-        lines = examine(client, folder, *size)
-    for verdict, topic, text in lines:
-        click.echo(f"{verdict:<9}{topic:<12}{text}")
-    errors, warnings = (sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning"))
-    if errors:
-        raise click.ClickException(f"not fit: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
-    click.echo(f"fit, {counted(warnings, 'warning')}" if warnings else "fit")

@@ -1,33 +1,24 @@
-"""What commands say, and the files that they leave: tables, and what must not be replaced."""
+"""What commands say, and files that they must not replace."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sdem_dist.cli.options import option
-from sdem_dist.counted import UNSEEN, UNSHOWN, counted, joined, visible
+from sdem_dist.counted import UNSHOWN, counted, visible
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-Columns = dict[str, Any]
-"""Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
-Part = tuple[list[str], Any]
-"""Consecutive rows of a table: names of the columns, and bytes in the format of the file; of Parquet an Arrow table."""
-SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")  # of tables
-_UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"  # Arrow's texts have no halves of surrogate pairs
 overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
 
 
@@ -138,129 +129,3 @@ def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
     rows = list(rows)
     left = set(range(max(map(len, rows), default=0))) - set(numbers)
     return f"{visible(title)}\n{indent(Table((), rows, left=left).text(), '  ')}\n"
-
-
-def part_of(suffix: str, block: Columns) -> Part:
-    """Return consecutive rows in the format of a suffix, one of `SUFFIXES`."""
-    names = list(block)
-    if suffix == ".parquet":
-        import pyarrow as pa
-
-        return names, pa.table([_column(values) for values in block.values()], names=names)
-    if suffix != ".jsonl":
-        return names, _text_rows(block, suffix)
-    import orjson
-
-    from sdem_dist.text.texts import listed
-
-    lines = []
-    for values in zip(*map(listed, block.values()), strict=True):
-        row = dict(zip(names, values, strict=True))
-        try:
-            lines.append(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
-        except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
-            text = json.dumps(row, default=str, ensure_ascii=False)
-            lines.append(text.encode(errors="backslashreplace") + b"\n")  # as JSON writes half of a pair, too
-    return names, b"".join(lines)
-
-
-def write_table(path: Path, parts: Iterable[Part]) -> None:
-    """Write a table of parts that were made for its suffix; it appears whole, or not at all."""
-    from sdem_dist.storage.publish import publish_file
-
-    suffix, names = path.suffix.lower(), list[str]()
-
-    def checked() -> Iterator[Any]:
-        for columns, rows in parts:
-            if names and columns != names:
-                odd, earlier = (", ".join(map(repr, some)) for some in (columns, names))
-                raise click.UsageError(
-                    f"a source has the columns {odd}, and one before {earlier}: write a table of each"
-                )
-            if not names and suffix in (".csv", ".tsv"):
-                yield _text_rows({name: [name] for name in columns}, suffix)
-            names[:] = columns
-            yield rows
-        if not names:
-            raise click.ClickException("the sources hold no document, so no table is written")
-
-    def write(partial: Path) -> None:
-        if suffix != ".parquet":
-            with partial.open("wb") as file:
-                file.writelines(checked())
-            return
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        schemas = []  # a later part may need a wider type of a column, so all wait in a file of Arrow's
-        with TemporaryFile(dir=partial.parent) as spool:
-            for rows in checked():
-                schemas.append(rows.schema)
-                with pa.ipc.new_stream(spool, rows.schema) as stream:
-                    stream.write_table(rows)
-            spool.seek(0)
-            try:
-                fields = pa.unify_schemas(schemas, promote_options="permissive")
-            except pa.ArrowException as error:
-                raise click.ClickException(
-                    f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
-                ) from error
-            schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in fields])
-            with pq.ParquetWriter(partial, schema) as writer:
-                for _ in schemas:
-                    writer.write_table(pa.ipc.open_stream(spool).read_all().cast(schema))
-
-    publish_file(path, write)
-
-
-def _as_text(value: object) -> str | None:
-    """Return a value as a field of a table of text; control characters are written out."""
-    if value is None:
-        return None
-    if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
-        return visible(joined(value))
-    return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
-
-
-def _text_rows(block: Columns, suffix: str) -> bytes:
-    """Return rows of CSV, or of cells that TABs separate, in which TABs and line ends become blanks."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv, types
-
-    from sdem_dist.text.texts import listed
-
-    columns = []
-    for values in block.values():  # numbers, or texts whose control characters are written out
-        kinds = set() if isinstance(values, pa.Array) else set(map(type, values)) - {type(None)}
-        column = _column(values) if len(kinds) < 2 else pa.nulls(0)
-        is_number = types.is_integer(column.type) or types.is_floating(column.type)
-        is_text = types.is_string(column.type) or types.is_large_string(column.type)
-        if is_text:
-            column = column.cast(pa.large_string())
-            is_text = not pc.any(pc.match_substring_regex(column, _UNSEEN)).as_py()
-        if not is_number and not is_text:
-            column = pa.array(map(_as_text, listed(values)), pa.large_string())
-        if suffix == ".tsv":
-            column = column if is_number else pc.replace_substring_regex(column, "[\t\n]", " ")
-            column = column.cast(pa.large_string()).fill_null("")
-        columns.append(column)
-    if suffix == ".csv":
-        sink = io.BytesIO()
-        how = csv.WriteOptions(include_header=False, quoting_style="needed")
-        csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, how)
-        return sink.getvalue()
-    rows = pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())).to_pylist()
-    return "".join(f"{row}\n" for row in rows).encode()
-
-
-def _column(values: Any) -> Any:
-    """Return values as an Arrow column; of mixed kinds, or with numbers or texts that Arrow has not, it is text."""
-    import pyarrow as pa
-
-    if isinstance(values, pa.Array):
-        return values
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        return pa.array(map(_as_text, values), pa.string())

@@ -58,11 +58,12 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     corpus must have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.reporting import mistakes, was_trained_on
+    from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
 
     is_source(corpus)  # raises where there is nothing
     errors, full = options["errors"], options["full"]
     if errors is not None:
-        console.check_output(errors, (model, corpus), options["overwrite"], console.SUFFIXES)
+        console.check_output(errors, (model, corpus), options["overwrite"], SUFFIXES)
     estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
@@ -79,7 +80,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         report: Any = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
             blocks = mistakes(estimator, report, documents)
-            console.write_table(errors, (console.part_of(errors.suffix.lower(), block) for block in blocks))
+            write_table(errors, (part_of(errors.suffix.lower(), block) for block in blocks))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)

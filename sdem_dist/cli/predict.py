@@ -226,6 +226,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
     """Print predictions of the documents of sources, or write them as a table."""
     from sdem_dist.cli.ingest import is_source, refuse_for_a_corpus
     from sdem_dist.cli.streaming import jobs_of, predictions, transformer_of
+    from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.text.sources import source_format
@@ -242,7 +243,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         flag = "--verbose" if verbose else "--jobs"
         raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     if output is not None:
-        console.check_output(output, (model, *sources), options["overwrite"], console.SUFFIXES)
+        console.check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
     for path in of_text:
         source_format(path, source.reading, predicted=True)  # says what is no source of text
@@ -258,7 +259,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         columns = formatter.columns(documents)
         if twice := sorted(beside.keys() & columns.keys()):
             raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
-        return console.part_of(output.suffix.lower(), beside | columns)
+        return part_of(output.suffix.lower(), beside | columns)
 
     gate, of_stdin = RowValidator(source.on_error), any(str(path) == "-" for path in sources)
     with cluster.client() as client:
@@ -266,7 +267,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         work = jobs_of(sources, source.reading, estimator, BLOCK, by_workers, keep=keep)
         results = predictions(work, transformer, render, gate, jobs or (1 if of_stdin else None), client)
         if output is not None:
-            console.write_table(output, results)
+            write_table(output, results)
         else:
             lines = None
             for lines in results:

@@ -81,10 +81,11 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     refuse_far_sources((*corpora, held_out), cluster.remote_address)
     from numpy import ma
 
+    from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
     from sdem_dist.selection.trials import described
 
     console.check_output(model, (), overwrite, kind="model")
-    for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, console.SUFFIXES)):
+    for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, SUFFIXES)):
         if path is not None:
             console.check_output(path, (model, *corpora), overwrite, suffixes)
     estimator = estimator_of(options["estimator"], {"settings": options["settings"]}, source.reading.label_separator)
@@ -112,7 +113,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
             # A cell is empty where a setting lacks a parameter, or has no error.
             columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
-            console.write_table(table, [console.part_of(table.suffix.lower(), columns)])
+            write_table(table, [part_of(table.suffix.lower(), columns)])
         console.say(search.summary())
         console.say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
         if table is not None:

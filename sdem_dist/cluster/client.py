@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for 
 """What workers that are started elsewhere need of both."""
 CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
+CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
@@ -131,11 +133,16 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop already
             thread.submit(asyncio.run, probe()).result()
         return Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = f" ({error})" if str(error) else ""  # none: nothing came in time
-        what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s{reason}"
-        hint = "check the address, and that the scheduler runs and is reachable from here"
-        raise ClusterError(f"{what}; {hint}") from error
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
+        # A web server's answer is taken for a message of an absurd length.
+        reason = "" if isinstance(error, TimeoutError | MemoryError) else f" ({error})"
+        why = f"a connection is accepted, but what listens there does not answer as a scheduler{reason}"
+        try:  # Dask's error names its last attempt, which its own deadline may have cut
+            socket.create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
+        except OSError as failure:
+            why = f"no connection can be made ({failure.strerror or failure})"
+        what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s: {why}"
+        raise ClusterError(f"{what}; check the address, and that the scheduler runs") from error
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""`sdem doctor`: how the client, the scheduler and the workers of a cluster are, one line for each check.
+"""`sdem doctor`: how the client, the scheduler and the workers of a cluster are, one line for each check."""
 
-This module goes to schedulers and workers as code, not by name: they may have another version of this package, or none.
-"""
+from __future__ import annotations
 
 import os
 import shutil
@@ -11,19 +10,26 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
+from inspect import unwrap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
 import cloudpickle
-from distributed import Client
 
+import sdem_dist
 from sdem_dist import compat
+from sdem_dist.cli.cluster import ClusterOptions
+from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted
 from sdem_dist.engine.executor import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
 from sdem_dist.errors import ClusterError
 
-Facts = dict[str, Any]  # names and values, which travel as they are
+if TYPE_CHECKING:
+    from sdem_dist.cluster.client import Client
 
+Facts = dict[str, Any]  # names and values, which travel as they are
+compile_target = unwrap(compat.compile_target)  # a function with a cache would travel by its name
 PACKAGES = ("sdem_dist", "dask", "distributed", "numpy", "scipy", "numba", "llvmlite", "zarr", "scikit-learn")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 1 << 30
@@ -39,7 +45,10 @@ class Check(NamedTuple):
 
 
 def facts_of_process(scratch: str | None = None, path: str = "", content: str = "") -> Facts:
-    """Return versions, processor, threads and scratch room of this process, and whether it sees a file's content."""
+    """Return versions, processor, threads and scratch room of this process, and whether it sees a file's content.
+
+    It goes to schedulers and workers as code, not by name: they may have another version of this package, or none.
+    """
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
         try:
@@ -51,7 +60,7 @@ def facts_of_process(scratch: str | None = None, path: str = "", content: str = 
         sees_file = Path(path).read_text(encoding="utf-8") == content
     return {
         "versions": versions,
-        "target": compat.compile_target(),
+        "target": compile_target(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": {name: os.environ.get(name) for name in THREADS},
         "scratch": scratch,
@@ -149,3 +158,25 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
     return checks_of(processes, folder, [info["address"], *info["workers"]], size)
+
+
+@click.command()
+@option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
+@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
+@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora; workers have to see it.", Path())
+@option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
+def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
+    """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
+
+    The exit code is 1 if there is an error: something that makes training fail or break its promises.
+    """
+    header = None if corpus is None else sdem_dist.open_corpus(corpus).header
+    size = (None, None) if header is None else (header.n_features, len(header.classes))
+    with ClusterOptions(scheduler, None, cluster).client() as client:
+        lines = examine(client, folder, *size)
+    for verdict, topic, text in lines:
+        click.echo(f"{verdict:<9}{topic:<12}{text}")
+    errors, warnings = (sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning"))
+    if errors:
+        raise click.ClickException(f"not fit: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    click.echo(f"fit, {counted(warnings, 'warning')}" if warnings else "fit")
