@@ -95,11 +95,11 @@ def without_label(corpus: Corpus) -> int:
 
 def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
     """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
-    from sdem_dist.inputs.validation import doubt
+    from sdem_dist.corpus.labels import too_many_classes
 
     header = corpus.header
     n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
-    if header.label_sets is None and n_classes and (odd := doubt(n_classes, n_documents, header.classes[0])):
+    if header.label_sets is None and n_classes and (odd := too_many_classes(n_classes, n_documents, header.classes[0])):
         where = "the column of the label" if column is None else f"column {column!r}"
         click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
 

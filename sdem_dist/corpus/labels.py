@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.manifest import Classes, ClassLabel, LabelSet
-from sdem_dist.documents import offsets_of
+from sdem_dist.counted import counted, one_line
+from sdem_dist.documents import Documents, offsets_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numbering of a table
 MANY_CATEGORIES, MOSTLY = 20, 0.9
 """A column with at least this many different texts, and this share of the rows, does not hold categories."""
+FEW_CLASSES = 10  # labels of so many classes are not odd, however few the documents
 _DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
@@ -187,6 +190,13 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
     return sets
 
 
+def too_many_classes(n_classes: int, n_documents: int, example: object) -> str:
+    """Return what is odd about labels with more than half as many classes as documents; else nothing."""
+    if n_classes <= max(n_documents / 2, FEW_CLASSES):
+        return ""
+    return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
+
+
 def column_of(sets: Sequence[object]) -> np.ndarray:
     """Return values, tuples among them, as an array of objects of shape (n,)."""
     return np.fromiter(sets, object, len(sets))
@@ -205,6 +215,40 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
     return csr_matrix(
         (np.ones(len(indices), np.uint8), indices, offsets_of([*map(len, sets)])), (len(sets), len(labels))
     )
+
+
+class EncodedSets(NamedTuple):
+    sets: list[LabelSet]  # each once, in the order in which documents have them
+    positions: np.ndarray  # of the set of each document, int32
+    labels: list[ClassLabel]  # of all sets
+
+
+def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedSets:
+    """Return sets of labels as positions; `labels` are all that there may be, by default those of `y`."""
+    of_documents = sets_of(y, labels)
+    place = {each: i for i, each in enumerate(dict.fromkeys(of_documents))}
+    sets, positions = list(place), np.array([place[each] for each in of_documents], np.int32)
+    if labels is None:
+        indicator = indicator_of(y)
+        labels = list(all_labels(sets) if indicator is None else range(indicator.shape[1]))
+    if unknown := [label for each in sets for label in each if label not in labels]:
+        raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
+    if not labels:
+        raise ValueError("y has no label at all: no document has one")
+    return EncodedSets(sets, positions, list(labels))
+
+
+@dataclass(frozen=True, repr=False)
+class Members:
+    """A transform of a corpus: labels of documents, of which each may have several, as targets of zeros and ones."""
+
+    members: sp.csr_matrix  # see `membership`
+
+    def __repr__(self) -> str:
+        return f"with {self.members.shape[1]} labels"
+
+    def __call__(self, documents: Documents, start: int, stop: int) -> Documents:
+        return replace(documents, targets=self.members[documents.labels].toarray())
 
 
 def name_of(labels: LabelSet) -> str:

@@ -51,6 +51,7 @@ class DaskExecutor(Executor):
         patience = dask.config.get("sdem-dist.wait-for-workers", WAIT_FOR_WORKERS, override_with=wait_for_workers)
         self.wait_for_workers = float(patience)
         self.silence = float(dask.config.get("sdem-dist.silence", SILENCE, override_with=silence))
+        self.scratch = dask.config.get("sdem-dist.scratch", None) or dask.config.get("temporary-directory", None)
         self.workers: list[str] = []  # addresses when last looked; those that stay keep their position
         self._events = []
         self._disturbed = False
@@ -214,9 +215,3 @@ def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
             get_worker().log_event(run, {"failures": attempt, "error": f"{type(error).__name__}: {error}"})
         time.sleep(attempt * RETRY_SECONDS)  # without the error, whose traceback holds on to what the task had
     return function(*args)
-
-
-def scratch_folder() -> str | None:
-    """Return where temporary files of a cluster go: Dask's ``sdem-dist.scratch``, ``temporary-directory``, or None."""
-    folder = dask.config.get("sdem-dist.scratch", None) or dask.config.get("temporary-directory", None)
-    return None if folder is None else str(folder)

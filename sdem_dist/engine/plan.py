@@ -59,8 +59,6 @@ class Plan:
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
         """Return which range each lane visits in each round of an epoch that does not grow: (n_rounds, n_lanes)."""
-        if self.n_rounds == 1:
-            return np.zeros((1, self.n_lanes), np.intp)
         # A counter block of its own, so that no lane draws the same numbers.
         bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)
         ranges = np.tile(np.arange(self.n_rounds), (self.n_lanes, 1))

@@ -107,18 +107,19 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
     """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last."""
-    from sdem_dist.engine.dask import DaskExecutor, scratch_folder
+    from sdem_dist.engine.dask import DaskExecutor
 
-    target, dense, scratch = estimator.spec.target, estimator._layout == "dense", scratch_folder()
+    target, dense = estimator.spec.target, estimator._layout == "dense"
     if dense and target == "numbers":
         raise ValueError("tables of Dask collections cannot have a target: pass a corpus of sdem_dist.write_corpus")
+    scratch = (executor := DaskExecutor(client)).scratch
     with ExitStack() as stack:
         if scratch is not None and buckets.is_url(scratch):
             folder = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
             stack.callback(buckets.remove, folder)
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch))
-            if not all(DaskExecutor(client).run_on_all_workers(os.path.isdir, folder)):
+            if not all(executor.run_on_all_workers(os.path.isdir, folder)):
                 raise ClusterError(
                     f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"

@@ -103,9 +103,7 @@ def source_of(
 
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
-    spec, name, header, path = estimator.spec, type(estimator).__name__, corpus.header, corpus.path
-    several, unlabelled, train = header.label_sets is not None, estimator.unlabelled, use == "train"
-    learns_labels = spec.target == "labels"
+    spec, path, train, learns_labels = estimator.spec, corpus.path, use == "train", estimator.spec.target == "labels"
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
@@ -113,44 +111,14 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if sample_weight is not None or (y is not None and spec.target != "nothing"):
         raise ValueError("a corpus brings its labels or targets, and weights: leave y and sample_weight at None")
     check_layout(estimator, corpus)
-    n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
-    n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
-    problem = ""
-    if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
-        problem = f"has no targets, which {name} needs: ingest it with --targets, or use write_corpus(targets=)"
-    elif not learns_labels:
-        pass
-    elif not header.classes:
-        advice = "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
-        if train:
-            other = "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
-            advice = f"to train; {other}"
-        problem = f"has no labels, which {name} needs {advice}"
-    elif several and not spec.label_sets:
-        advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
-        problem = f"has several labels per document, and {name} learns one: {advice}"
-    elif several and not train and not estimator.several_labels:
-        problem = SEVERAL
-    elif train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
-        advice = f"say it when the corpus is written, by write_corpus(..., unlabelled={unlabelled!r})"
-        problem = f"has a class {unlabelled!r}, which unlabelled names: {advice}"
-    elif n_hidden and unlabelled is None and not estimator._takes_hidden:
-        advice = (
-            "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
-            "with components='multinomial' (unlabelled=-1)"
-        )
-        if spec.unlabelled:
-            advice = "takes only if unlabelled is set (unlabelled=-1)"
-        elif spec.label_sets:
-            advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
-        problem = f"has {n_hidden:,} documents without a label, which {name} {advice}"
-    if problem:
+    if problem := _label_problem(estimator, corpus, use):
         raise CorpusError(problem, path=path)
-    if spec.target == "numbers" and numbering(header.vectorizer):
-        raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
+    if spec.target == "numbers" and numbering(corpus.header.vectorizer):
+        what = f"{corpus!r} has columns of text, categories or booleans"
+        raise ValueError(f"{what}, and {type(estimator).__name__} takes numbers")
     source = described(corpus, labelled=learns_labels)
-    if learns_labels and (several if train else estimator.several_labels):
-        sets = [label if isinstance(label, tuple) else (label,) for label in header.classes]
+    if learns_labels and (corpus.header.label_sets is not None if train else estimator.several_labels):
+        sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
         labels = list(of_labels.all_labels(sets)) if train else estimator.classes_.tolist()
         try:
             members = membership(sets, labels)
@@ -170,6 +138,41 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             advice = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
             raise CorpusError(f"{problem}; {advice}")
     return source
+
+
+def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
+    """Return why labels or targets of a corpus are not those that an estimator needs; nothing where they are."""
+    spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
+    several, train = header.label_sets is not None, use == "train"
+    if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
+        return f"has no targets, which {name} needs: ingest it with --targets, or use write_corpus(targets=)"
+    if spec.target != "labels":
+        return ""
+    if not header.classes:
+        needs = "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
+        if train:
+            needs = "to train; MultinomialMixture and LatentDirichletAllocation do without, "
+            needs += "SupervisedLDARegressor learns targets"
+        return f"has no labels, which {name} needs {needs}"
+    if several and not spec.label_sets:
+        advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
+        return f"has several labels per document, and {name} learns one: {advice}"
+    if several and not train and not estimator.several_labels:
+        return SEVERAL
+    if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
+        advice = f"say it when the corpus is written, by write_corpus(..., unlabelled={unlabelled!r})"
+        return f"has a class {unlabelled!r}, which unlabelled names: {advice}"
+    n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
+    n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
+    if not n_hidden or unlabelled is not None or estimator._takes_hidden:
+        return ""
+    takes = "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
+    takes += "with components='multinomial' (unlabelled=-1)"
+    if spec.unlabelled:
+        takes = "takes only if unlabelled is set (unlabelled=-1)"
+    elif spec.label_sets:
+        takes = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
+    return f"has {n_hidden:,} documents without a label, which {name} {takes}"
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
@@ -192,10 +195,10 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
-    spec, target, reset = estimator.spec, estimator.spec.target, use == "train"
+    spec, target, reset, name = estimator.spec, estimator.spec.target, use == "train", type(estimator).__name__
     sparse, members, single = estimator._layout == "sparse", None, True
     if y is None and target != "nothing":
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        raise ValueError(f"{name} requires y to be passed, but the target y is None")
     X, y = checks.gathered(X, sparse), checks.gathered(y, False) if target != "nothing" else None
     how, several = dict[str, Any](), False
     if target == "labels":
@@ -203,9 +206,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
-            problem = (
-                f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one"
-            )
+            problem = f"y has several labels per document, or lists of labels, and {name} learns one"
             raise ValueError(f"{problem}: MultiLabelNB and SupervisedLDAClassifier learn several")
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
@@ -219,17 +220,8 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
         labels = None if reset else estimator.classes_.tolist()
-        sets = of_labels.sets_of(y, labels)
-        place = {each: i for i, each in enumerate(dict.fromkeys(sets))}
-        names, positions = list(place), np.array([place[each] for each in sets], np.int32)
+        names, positions, labels = of_labels.encoded_sets(y, labels)
         check_consistent_length(rows, positions)
-        if labels is None:
-            indicator = of_labels.indicator_of(y)
-            labels = list(of_labels.all_labels(names) if indicator is None else range(indicator.shape[1]))
-        if unknown := [label for each in names for label in each if label not in labels]:
-            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
-        if not labels:
-            raise ValueError("y has no label at all: no document has one")
         members, trained_classes = membership(names, labels), np.array(labels)
     elif target == "labels":
         positions, trained_classes = _positions(estimator, cast(np.ndarray, checked), use, classes)
@@ -290,7 +282,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
             warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
             check_classification_targets(given)
     distinct = np.unique(given)
-    if first_fit and (odd := checks.doubt(len(distinct), len(given), distinct[0])):
+    if first_fit and (odd := of_labels.too_many_classes(len(distinct), len(given), distinct[0])):
         warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")

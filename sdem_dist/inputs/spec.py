@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.base import AnyDocuments
+from sdem_dist.corpus.labels import Members
 from sdem_dist.documents import CorpusLike, Documents, offsets_of
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -110,19 +111,6 @@ class HoldOut:
         is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_trained)[documents.indptr]
         return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)
-
-
-@dataclass(frozen=True, repr=False)
-class Members:
-    """A transform: the labels of documents, of which each may have several, as targets of zeros and ones."""
-
-    members: sp.csr_matrix  # shape (n_sets, n_labels), uint8: which label is in which set
-
-    def __repr__(self) -> str:
-        return f"with {self.members.shape[1]} labels"
-
-    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
-        return replace(cast(Documents, documents), targets=self.members[documents.labels].toarray())
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,11 @@ from sklearn.utils.validation import validate_data
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import is_missing
 from sdem_dist.corpus.manifest import VALUE_RULE, check_structure, first_invalid
-from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
 from sdem_dist.text.texts import is_text
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
-
-FEW_CLASSES = 10  # labels of so many classes are not doubted, however few the documents
 
 
 def is_dask(X: object) -> bool:
@@ -239,10 +236,3 @@ def seed_of(random_state: object) -> int:
             return int(random_state)
         raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def doubt(n_classes: int, n_documents: int, example: object) -> str:
-    """Return what is odd about labels with more than half as many classes as documents; else nothing."""
-    if n_classes <= max(n_documents / 2, FEW_CLASSES):
-        return ""
-    return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"

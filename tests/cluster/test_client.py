@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 from cli.commands import ok, run
+from distributed import Client, LocalCluster
 from reference.random_documents import random_counts
 
 from sdem_dist import ClusterError, MultinomialNB, compat, write_corpus
@@ -25,6 +26,7 @@ from sdem_dist.cli import doctor
 from sdem_dist.cli.doctor import examine
 from sdem_dist.cluster import batch_jobs, client, connected
 from sdem_dist.cluster.client import held_back, worker_memory
+from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.executor import LOADED, Executor
 
 HERE = doctor.facts_of_process()
@@ -48,15 +50,17 @@ def test_nothing_asked_for_is_no_client_and_both_are_an_error():
         pass
 
 
-@pytest.mark.parametrize("by", ["address", "file"])
-def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_path):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        where = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+@pytest.mark.parametrize("by", ["address", "file", "web server"])
+def test_what_accepts_and_never_answers_as_a_scheduler_is_named_in_time(by, tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"tcp://127.0.0.1:{other.getsockname()[1]}"
         if by == "file":
             (tmp_path / "scheduler.json").write_text(json.dumps({"address": where}))
             where = str(tmp_path / "scheduler.json")
+        elif by == "web server":
+            threading.Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
         began = time.monotonic()
         with pytest.raises(ClusterError, match="within 1 s: a connection is accepted"), connected(where, timeout=1.0):
             pass
@@ -69,9 +73,6 @@ def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_pat
 ])  # fmt: skip
 def test_no_client_is_made_for_an_address_that_is_none(address, tmp_path, monkeypatch):
     is_asked, address = address.endswith("CLOSED"), address.replace("CLOSED", str(closed_port()))
-    import dask
-    from distributed import Client
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.json").write_text("[]")
     before = set(Client._instances)
@@ -94,10 +95,6 @@ def test_credentials_in_an_address_are_refused_and_not_printed():
 
 
 def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
-    from distributed import LocalCluster
-
-    from sdem_dist.engine.dask import DaskExecutor
-
     here: dict = {"processes": False, "dashboard_address": None, "protocol": "tcp", "host": "127.0.0.1"}
     with LocalCluster(n_workers=0, **here) as cluster:
         address = cluster.scheduler_address
@@ -119,8 +116,6 @@ def without_gathering(dask_scheduler) -> None:
 
 
 def test_results_do_not_pass_through_a_scheduler_in_the_driver():
-    from sdem_dist.engine.dask import DaskExecutor
-
     with connected(n_workers=1) as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
         executor = DaskExecutor(client)
