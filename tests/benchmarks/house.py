@@ -26,10 +26,9 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-
-
+LEARNERS = ("learners", "losses.py", "calibration.py", "evaluation.py", "models", "families")
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "learners, models, families": (("learners", "losses.py", "calibration.py", "evaluation.py", "models", "families"), 5_079, 5_300),
+    "learners, models, families": (LEARNERS, 5_079, 5_300),
     "kernels": (("kernels",), 3_321, 3_700),
     "engine": (("engine",), 1_707, 1_700),
     "estimators, fitting": (("estimators", "fitting"), 3_728, 3_600),
