@@ -231,7 +231,8 @@ def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedS
     if labels is None:
         indicator = indicator_of(y)
         labels = list(all_labels(sets) if indicator is None else range(indicator.shape[1]))
-    if unknown := [label for each in sets for label in each if label not in labels]:
+    allowed = set(labels)
+    if unknown := [label for each in sets for label in each if label not in allowed]:
         raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
     if not labels:
         raise ValueError("y has no label at all: no document has one")
