@@ -26,15 +26,16 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LEARNERS = ("learners", "losses.py", "calibration.py", "evaluation.py", "models", "families")
+
+
 BUDGETS: dict[str, tuple[tuple[str, ...], int, int]] = {
-    "learners, models, families": (LEARNERS, 5_079, 5_300),
+    "learners, models, families": (("learners", "losses.py", "evaluation.py", "models", "families"), 5_079, 5_300),
     "kernels": (("kernels",), 3_321, 3_700),
     "engine": (("engine",), 1_707, 1_700),
     "estimators, fitting": (("estimators", "fitting"), 3_728, 3_600),
     "selection": (("selection",), 1_396, 1_500),
     "text": (("text",), 3_300, 3_300),
-    "corpus": (("corpus",), 2_544, 2_900),
+    "corpus": (("corpus", "documents.py"), 2_544, 2_900),
     "storage": (("storage",), 1_200, 1_200),
     "inputs": (("inputs",), 927, 900),
     "reports, plots, export": (("reports", "plots.py", "table.py", "export.py"), 2_225, 2_600),
