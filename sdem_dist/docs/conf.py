@@ -44,6 +44,7 @@ html_sidebars: dict[str, list[str]] = {"*": []}  # pages outside of the sections
 
 # What pages include: the help of commands, what scripts print, and their pictures.
 docs = Path(__file__).parent
+html_search_scorer = str(docs / "_static" / "scorer.js")
 generated = docs / "reference" / "generated"
 generated.mkdir(exist_ok=True)
 for page in re.findall(

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SOURCES = [ROOT / "README.md", *sorted((ROOT / "sdem_dist/docs").rglob("*.md"))]
 PAGES = {str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8")) for page in SOURCES}
-SLOW = ("guide/choose.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
+SLOW = ("guide/tuning.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
 """Needs a server: tests/cluster/test_gateway.py has one."""
 WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goal", "match", "team", "minute", "last"]}
 
@@ -117,7 +117,7 @@ def of_serving(folder: Path) -> dict[str, object]:
 
 MADE = {
     "guide/explain.md": of_numbers, "guide/tables.md": of_tables, "guide/topics.md": of_topics,
-    "guide/clusters.md": of_clusters, "guide/serve.md": of_serving, "guide/grow.md": of_growth,
+    "guide/clusters.md": of_clusters, "guide/serve.md": of_serving, "guide/incremental.md": of_growth,
 }  # fmt: skip
 RUN = [pytest.param(page, marks=[pytest.mark.slow] * page.endswith(SLOW)) for page, blocks in PAGES.items() if blocks]
 
