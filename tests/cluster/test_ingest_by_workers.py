@@ -146,7 +146,7 @@ def test_workers_killed_anywhere_change_nothing(event, tmp_path):
         def kill(stage: str, *_: object) -> None:
             events.append(stage)
             if len(events) - 1 in (event, event + 2):
-                wait_until(lambda: len(client.nthreads()) == 2, "there are two workers", 60)
+                wait_until(lambda: len(pids(client)) == 2, "there are two workers", 60)
                 lost.append(pids(client)[0])
                 os.kill(lost[-1], signal.SIGKILL)
 

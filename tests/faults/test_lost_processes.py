@@ -95,7 +95,7 @@ def test_workers_that_join_midway_work(adaptive, corpus, folder, monkeypatch):
             if is_end_of(event, 0, 1):
                 first.update(pids(client))
                 cluster.adapt(minimum=3, maximum=3, interval="50ms") if adaptive else cluster.scale(3)
-                client.wait_for_workers(3, timeout=60)
+                client.wait_for_workers(3, timeout=200)
 
         with sabotaged(folder):
             fitted = model(n_lanes=48, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
