@@ -1,8 +1,4 @@
-"""How far probabilities can be trusted: temperatures, Brier score, bins of confidence, and sets of classes."""
-
-from collections.abc import Sequence
-from numbers import Real
-from typing import NamedTuple
+"""Temperatures: scores are divided by one, so that their probabilities can be trusted."""
 
 import numpy as np
 
@@ -11,46 +7,6 @@ TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 _LOG_STEP = np.log2(TEMPERATURES[1] / TEMPERATURES[0])
 FAINTEST = -41.0  # logarithm of the least share of the strongest class that another one counts with
 LEAST = np.exp(np.float32(FAINTEST))
-N_BINS = 15  # of the probability of the most probable class, equally wide
-FEW_OF_CLASS = 50
-"""Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
-
-
-class Reliability(NamedTuple):
-    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
-
-    confidence: np.ndarray
-    """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
-    accuracy: np.ndarray
-    """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
-    documents: np.ndarray
-    """How many, shape (n_bins,)."""
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
-        filled = self.documents > 0
-        gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
-        return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
-
-
-def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
-    bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
-    columns = weights * confidence, weights * right, weights
-    return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
-
-
-def reliability(sums: np.ndarray) -> Reliability:
-    """Return bins of documents from `bin_sums`."""
-    confidence, hits, documents = sums.reshape(3, N_BINS)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Reliability(confidence / documents, hits / documents, documents)
-
-
-def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
-    return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -108,32 +64,3 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
     curvature = left - 2.0 * middle + right
     offset = 0.5 * (left - right) / curvature if curvature > 0 else 0.0
     return float(TEMPERATURES[best] * 2.0 ** (offset * _LOG_STEP)), float(middle - 0.25 * (left - right) * offset)
-
-
-def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-    """Return the scores of documents under their own class, sorted: for each class an array. Labels may be -1."""
-    return [np.sort(1.0 - probabilities[labels == k, k]) for k in range(probabilities.shape[1])]
-
-
-def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
-    """Return the largest score with which each class is in a set, shape (n_classes,), float64.
-
-    A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
-    held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
-    If new documents of a class are exchangeable with those, their sets have it with the probability `coverage` at
-    least, whatever the model. That takes c / (1 - c) documents of a class, nine for 0.9. Classes that have fewer, or
-    fewer than `FEW_OF_CLASS`, share a threshold, of their documents together; of too few it is infinite: in every set.
-
-    Raises ValueError: `coverage` is not between 0 and 1.
-    """
-    if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
-        raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
-
-    def threshold(of_class: np.ndarray) -> float:
-        return float(np.append(of_class, np.inf)[int(np.ceil((len(of_class) + 1) * coverage - 1e-9)) - 1])
-
-    own = np.array(list(map(threshold, scores)))
-    few = np.isinf(own) | (np.array(list(map(len, scores))) < FEW_OF_CLASS)
-    if few.any():
-        own[few] = threshold(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])))
-    return own

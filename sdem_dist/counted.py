@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from numbers import Integral
 from typing import NamedTuple
 
@@ -90,8 +90,6 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),
 }
-UNSHOWN = ("temperature", "tempered_log_loss")
-"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
 PREFIXES = {  # what a metric of a history is of, by what its name begins with
     "": "training documents",
     "validation_": "held-out documents",
@@ -102,20 +100,3 @@ PREFIXES = {  # what a metric of a history is of, by what its name begins with
 def metric_of(name: str, prefix: str = "") -> Metric:
     """Return what people call a metric of documents of a kind; one that is not in the list keeps its name."""
     return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
-
-
-def named(figures: dict[str, float]) -> dict[str, float]:
-    """Return metrics by what people call them, in the order of the list; others come after."""
-    order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
-    return {metric_of(name).name: figures[name] for name in order}
-
-
-def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
-    """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
-    texts = {prefix: list[str]() for prefix in PREFIXES}
-    for name, value in entry.items():
-        prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
-        plain = name.removeprefix(prefix)
-        if plain not in ("epoch", "unlabelled_weight", *unshown) and not plain.endswith("seconds"):
-            texts[prefix].append(f"{metric_of(plain, prefix).name} {value:{digits}}")
-    return {documents: ", ".join(texts[prefix]) for prefix, documents in PREFIXES.items() if texts[prefix]}

@@ -18,6 +18,7 @@ SHARED_DOCUMENTS = 100.0
 it has the best micro-F1 in the mean of 20 Newsgroups, reviews and Bibtex (``tests/benchmarks/several_labels.py``)."""
 OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")  # metrics that depend on which probability is enough for a label
 COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
+N_BINS = 15  # of the probability of the most probable class, equally wide
 
 
 class Scored(NamedTuple):
@@ -51,18 +52,18 @@ def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
-    sums.append(np.atleast_1d((weights * calibration.brier_scores(p, labels)).sum()))
-    sums.append(calibration.bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights))
+    sums.append(np.atleast_1d((weights * brier_scores(p, labels)).sum()))
+    sums.append(bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights))
     return np.concatenate([*sums, calibration.tempered_sums(log_p, labels, weights)] if tempered else sums)
 
 
 def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
     """Return what people read from `classifier_sums`; by temperature the best one, too. Of no document all are NaN."""
     of_classes = len(SUMS) + 3 * n_classes
-    binned = of_classes + 1 + 3 * calibration.N_BINS
+    binned = of_classes + 1 + 3 * N_BINS
     with np.errstate(invalid="ignore", divide="ignore"):
         calibrated = {"brier": float(sums[of_classes] / sums[0])}
-        calibrated["ece"] = calibration.reliability(sums[of_classes + 1 : binned]).ece
+        calibrated["ece"] = reliability(sums[of_classes + 1 : binned]).ece
         if len(sums) > binned:
             best = calibration.cautious_temperature(sums[binned:], float(sums[0]))
             calibrated["temperature"], calibrated["tempered_log_loss"] = best
@@ -249,3 +250,40 @@ def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     weight = with_label / (with_label + SHARED_DOCUMENTS)
     # A model file takes no number between 0 and 1e-250, which log-odds below -575 would be.
     return probabilities(np.maximum(weight * own + (1.0 - weight) * cut(pooled), -500.0))
+
+
+class Reliability(NamedTuple):
+    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
+
+    confidence: np.ndarray
+    """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
+    accuracy: np.ndarray
+    """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
+    documents: np.ndarray
+    """How many, shape (n_bins,)."""
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
+        filled = self.documents > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
+        return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
+
+
+def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
+    bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
+    columns = weights * confidence, weights * right, weights
+    return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
+
+
+def reliability(sums: np.ndarray) -> Reliability:
+    """Return bins of documents from `bin_sums`."""
+    confidence, hits, documents = sums.reshape(3, N_BINS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Reliability(confidence / documents, hits / documents, documents)
+
+
+def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
+    return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)

@@ -14,7 +14,7 @@ from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import documents_of, is_source
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, format_option, option, source_options
-from sdem_dist.counted import counted, named, nearest
+from sdem_dist.counted import counted, nearest
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.encoding import to_json
 
@@ -57,6 +57,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A
     corpus must have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
+    from sdem_dist.reports.report import named
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
 
@@ -142,8 +143,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
     naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
-    from sdem_dist.calibration import FEW_OF_CLASS
-    from sdem_dist.estimators.predictions import EngineClassifier
+    from sdem_dist.estimators.predictions import FEW_OF_CLASS, EngineClassifier
 
     target, inputs = output or model, () if output is None else (corpus,)
     console.check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")

@@ -17,7 +17,7 @@ from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.cli.inspect import BEGINNING
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, parsed, word_options
-from sdem_dist.counted import by_documents, counted, nearest
+from sdem_dist.counted import counted, nearest
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -241,6 +241,8 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
 
 def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -> None:
     """Print what was trained, how well it does, and whether documents without a label, if any, helped."""
+    from sdem_dist.reports.report import by_documents
+
     entry, n_epochs, loss = estimator.best_entry_, estimator.n_iter_, getattr(estimator, "loss", None)
     if loss is not None:
         name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"

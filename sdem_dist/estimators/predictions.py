@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +13,6 @@ from scipy.special import log_expit, log_softmax, softmax
 from sklearn import base as sklearn_base
 from sklearn.utils import Tags
 
-from sdem_dist.calibration import conformal_scores, conformal_thresholds
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
@@ -28,6 +29,9 @@ from sdem_dist.reports.reporting import was_trained_on
 
 if TYPE_CHECKING:
     from distributed import Client
+
+FEW_OF_CLASS = 50
+"""Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
 
 
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
@@ -105,7 +109,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         """Return a set of possible classes, maybe none, for each document, bool of shape (n_samples, n_classes).
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
-        with those of `calibrate_sets`. Classes of few such documents are taken together, see `sdem_dist.calibration`.
+        with those of `calibrate_sets`. Classes of few such documents are taken together, see `conformal_thresholds`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -218,3 +222,32 @@ class Transforming(sklearn_base.ClassNamePrefixFeaturesOutMixin, sklearn_base.Tr
     def transform(self, X: object, client: Client | None = None) -> Any:
         """Return topic proportions, in the order of `components_`, or distances from centres, shape (n_samples, k)."""
         return over_blocks(self, X, self._transformed, self._n_features_out, client)
+
+
+def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """Return the scores of documents under their own class, sorted: for each class an array. Labels may be -1."""
+    return [np.sort(1.0 - probabilities[labels == k, k]) for k in range(probabilities.shape[1])]
+
+
+def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
+    """Return the largest score with which each class is in a set, shape (n_classes,), float64.
+
+    A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
+    held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
+    If new documents of a class are exchangeable with those, their sets have it with the probability `coverage` at
+    least, whatever the model. That takes c / (1 - c) documents of a class, nine for 0.9. Classes that have fewer, or
+    fewer than `FEW_OF_CLASS`, share a threshold, of their documents together; of too few it is infinite: in every set.
+
+    Raises ValueError: `coverage` is not between 0 and 1.
+    """
+    if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
+        raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
+
+    def threshold(of_class: np.ndarray) -> float:
+        return float(np.append(of_class, np.inf)[int(np.ceil((len(of_class) + 1) * coverage - 1e-9)) - 1])
+
+    own = np.array(list(map(threshold, scores)))
+    few = np.isinf(own) | (np.array(list(map(len, scores))) < FEW_OF_CLASS)
+    if few.any():
+        own[few] = threshold(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])))
+    return own

@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sdem_dist.calibration import bin_sums, brier_scores, reliability
 from sdem_dist.counted import counted, one_line
-from sdem_dist.evaluation import COUNTS, Decisions, label_metrics, label_sums, macro_f1, probabilities
+from sdem_dist.evaluation import (
+    COUNTS,
+    Decisions,
+    bin_sums,
+    brier_scores,
+    label_metrics,
+    label_sums,
+    macro_f1,
+    probabilities,
+    reliability,
+)  # fmt: skip
 from sdem_dist.reports.report import NAME_WIDTH, Columns, ErrorReport
 from sdem_dist.table import Table
 

@@ -21,7 +21,7 @@ from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
 from sdem_dist import MultinomialNB
-from sdem_dist.calibration import N_BINS
+from sdem_dist.evaluation import N_BINS
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 
 import sdem_dist as sd
-from sdem_dist.calibration import FEW_OF_CLASS, conformal_scores, conformal_thresholds
+from sdem_dist.estimators.predictions import FEW_OF_CLASS, conformal_scores, conformal_thresholds
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
