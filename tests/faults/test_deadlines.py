@@ -49,7 +49,9 @@ def cluster_of_processes(tmp_path, n_workers: int = 1) -> Iterator[tuple[str, in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "message"), [(signal.SIGSTOP, "has not answered for 3 s"), (signal.SIGKILL, "lost|has not answered")])
+@pytest.mark.parametrize(
+    ("fault", "message"), [(signal.SIGSTOP, "has not answered for 3 s"), (signal.SIGKILL, "lost|has not answered")]
+)
 def test_a_scheduler_that_hangs_or_dies_ends_the_run(fault, message, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_monitor, "SILENCE", SILENCE)
     with cluster_of_processes(tmp_path) as (address, scheduler, _), connected(address) as client:
