@@ -10,7 +10,7 @@ from reference.trained_bits import local_cluster
 from sdem_dist.cluster.client import held_back
 
 # The first call of a kernel compiles it, which no deadline for one example could allow for.
-settings.register_profile("sdem", deadline=None)
+settings.register_profile("sdem", deadline=None, max_examples=50)
 settings.load_profile("sdem")
 
 # dask-jobqueue takes interrupts for itself when it is imported; here it is imported before a test module does so.

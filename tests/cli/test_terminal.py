@@ -168,19 +168,6 @@ def test_docstrings_of_a_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_docstrings_tell_their_packages_apart():
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.model_selection import train_test_split
-    from sklearn.naive_bayes import MultinomialNB
-    from sklearn.pipeline import make_pipeline
-
-    texts, labels = docstrings.collect_docstrings()
-    assert set(labels) == set(docstrings.PACKAGES) and len(texts) == len(set(zip(texts, labels, strict=True))) > 8000
-    train, test, y, y_test = train_test_split(texts, labels, test_size=0.2, random_state=0)
-    assert 0.8 < make_pipeline(CountVectorizer(min_df=2), MultinomialNB()).fit(train, y).score(test, y_test) < 0.95
-
-
-@pytest.mark.slow
 def test_demo_end_to_end(tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", "from sdem_dist.cli import main; main()", "demo", "--epochs", "3"],

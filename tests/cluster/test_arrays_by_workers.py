@@ -166,7 +166,7 @@ def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpora")
-    write_corpora(folder)
+    write_corpora(folder, 900)
     return folder
 
 

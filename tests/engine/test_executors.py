@@ -84,12 +84,12 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
             known.append(len(scheduler.tasks))
 
     def trained(**where):
-        settings = {"n_lanes": 4, "n_blocks": n_blocks, "evaluate_every": 6, "validation_fraction": 0.0}
-        return MultinomialNB(n_epochs=12, rounds_per_epoch=10, **settings).fit(corpus, **where)
+        settings = {"n_lanes": 4, "n_blocks": n_blocks, "evaluate_every": 3, "validation_fraction": 0.0}
+        return MultinomialNB(n_epochs=6, rounds_per_epoch=10, **settings).fit(corpus, **where)
 
     monkeypatch.setattr(trainer, "MANY_TASKS", 100)
     there = trained(client=client, callbacks=[count])
-    assert len(known) == 120 and max(known[60:]) < 300 and max(known[60:]) <= max(known[:60]) + 100
+    assert len(known) == 60 and max(known[30:]) < 300 and max(known[30:]) <= max(known[:30]) + 100
     for ours, theirs in zip(trained().state_, there.state_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

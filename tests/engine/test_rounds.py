@@ -61,7 +61,7 @@ def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds:
     return "".join(state), executor.submitted
 
 
-@given(st.integers(1, 400), st.integers(1, 800), st.integers(0, 9).map(lambda k: 2**k))
+@given(st.integers(1, 200), st.integers(1, 400), st.integers(0, 9).map(lambda k: 2**k))
 def test_bundles_and_lanes_without_documents_do_not_change_the_tree(n_lanes, n_documents, bundle):
     shape, _ = trained(n_lanes, bundle, n_documents, n_rounds=3)
     assert shape == trained(n_lanes, 1, n_documents, n_rounds=3)[0]
@@ -185,7 +185,7 @@ def test_rounds_that_grow_count_as_full_ones_and_those_of_a_single_lane_go_toget
     assert sizes.lanes_and_rounds() == (1, 2)
 
 
-@given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))
+@given(st.integers(1, 40), st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_rounds_that_go_together_are_the_same(n_lanes, together):
     n_rounds, bundle = sum(together), 1 << (n_lanes - 1).bit_length()
     plan = Plan(n_documents=n_lanes * n_rounds, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)

@@ -21,7 +21,7 @@ TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
 def test_nll_finds_the_topics(inference):
     X, y, topic = topic_counts()
-    model = LDAClassifier(loss="nll", inference=inference, n_epochs=60, topic_word_prior=0.1, init_noise=0.5).fit(X, y)
+    model = LDAClassifier(loss="nll", inference=inference, n_epochs=30, topic_word_prior=0.1, init_noise=0.5).fit(X, y)
     shares = model.transform(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     found = shares.argmax(axis=1)
@@ -250,7 +250,8 @@ def exact(counts, beta, alpha):
 def fitted(alpha, **settings):
     """Return a fitted classifier, documents of ten words, their labels, and the exact ln p(y, d)."""
     X, y, _ = topic_counts(200)
-    model = LDAClassifier(loss="nll", doc_topic_prior=alpha, n_epochs=3, random_state=0, **settings).fit(X, y)
+    how = {"loss": "nll", "n_epochs": 3, "evaluate_every": 0, "random_state": 0, **settings}
+    model = LDAClassifier(doc_topic_prior=alpha, **how).fit(X, y)
     rows = np.array([np.bincount(np.repeat(np.arange(40), row)[:10], minlength=40) for row in X.toarray()[:12]])
     beta = model.components_.reshape(2, model.n_components, -1)
     joint = [[exact(row, beta[k].T, alpha) + model.class_log_prior_[k] for k in range(2)] for row in rows]
@@ -272,8 +273,8 @@ def test_nll_and_perplexity_are_bounds_and_close(inference, alpha):
 
 def test_particles_estimate_it():
     model, rows, y, joint = fitted(1.0, inference="gibbs", occurrences="each", n_particles=2_000)
-    np.testing.assert_allclose(model.predict_joint_log_proba(rows), joint, atol=0.1)
-    assert model.evaluate(rows, y)["nll"] == pytest.approx(-joint[np.arange(12), y].mean(), abs=0.05)
+    np.testing.assert_allclose(model.predict_joint_log_proba(rows[:4]), joint[:4], atol=0.1)
+    assert model.evaluate(rows[:4], y[:4])["nll"] == pytest.approx(-joint[np.arange(4), y[:4]].mean(), abs=0.05)
 
 
 def test_sweeps_raise_the_bound():

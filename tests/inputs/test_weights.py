@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import AdaBoostClassifier
 
 import sdem_dist as sd
 
@@ -95,9 +94,3 @@ def test_weights_of_a_corpus_on_disk_are_relative_too(name, tmp_path):
     np.testing.assert_array_equal(models[0], models[1])
     np.testing.assert_array_equal(models[2], models[3])
     assert (models[0] != models[2]).any()
-
-
-def test_boosting_which_weighs_documents_by_shares_is_no_worse_than_one_model():
-    one = sd.MultinomialNB(random_state=0)
-    boosted = AdaBoostClassifier(one, n_estimators=3, random_state=0).fit(COUNTS[:80], Y[:80])
-    assert boosted.score(COUNTS[80:], Y[80:]) >= one.fit(COUNTS[:80], Y[:80]).score(COUNTS[80:], Y[80:]) - 0.05

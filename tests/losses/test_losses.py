@@ -91,20 +91,6 @@ def test_kernel_and_batch_of_components_agree(loss, scores, label):
     assert 0 <= largest <= 1 + 1e-12
 
 
-@each_loss
-@given(scores=hnp.arrays(np.float64, len(OWNERS), elements=st.floats(-5, 5)), label=st.integers(0, 2))
-def test_weights_of_components_are_minus_the_gradient(loss, scores, label):
-    of_class, posterior = by_class(scores[None], OWNERS)
-    assume(not near_a_kink(loss, of_class[0], label, 1e-3))
-    weights = (loss.weights(of_class, np.array([label]))[:, OWNERS] * posterior)[0]
-
-    def value(at):
-        return loss.value(by_class(at[None], OWNERS)[0], np.array([label]))[0]
-
-    for unit, weight in zip(np.eye(len(OWNERS)) * 1e-6, weights, strict=True):
-        assert (value(scores + unit) - value(scores - unit)) / 2e-6 == pytest.approx(-weight, abs=1e-5)
-
-
 def test_scores_of_classes_of_one_component_and_of_impossible_ones():
     scores = np.random.default_rng(0).normal(size=(5, 4))
     of_class, posterior = by_class(scores, (0, 1, 2, 3))

@@ -85,25 +85,6 @@ def test_classes_without_documents_are_counted():
     assert "never predicted" not in ClassificationReport(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
 
 
-KINDS = [sd.MultinomialNB, sd.GaussianNB, sd.EMMixtureClassifier, sd.MultiplicativeMixtureClassifier]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_classifier_measures_what_its_report_does(kind, tmp_path):
-    y = RNG.integers(0, 3, 90)
-    counts = kind is sd.MultinomialNB
-    X = RNG.poisson(0.5 + (y[:, None] == np.arange(4))) if counts else RNG.random((90, 4)) + np.eye(3, 4)[y]
-    model = kind().fit(X, y, (np.arange(90) % 3 != 1).astype(float))
-    metrics, report = model.evaluate(X, y), model.report(X, y)
-    for name, own in {"accuracy": "accuracy", "macro_f1": "macro_f1", "brier": "brier", "ece": "ece"}.items():
-        assert metrics[name] == pytest.approx(report.figures[own], rel=1e-10, abs=1e-12)
-    assert metrics["ncll"] == pytest.approx(report.log_loss, rel=1e-10)
-    assert metrics["macro_f1"] == pytest.approx(f1_score(y, model.predict(X), average="macro"))
-    assert ("temperature" in metrics) == (kind is not sd.GaussianNB)
-    of_corpus = model.report(sd.write_corpus(tmp_path / "c", X, y, dense=not counts))
-    assert of_corpus.figures == pytest.approx(report.figures)
-
-
 def test_tables_of_errors_have_texts_and_words_where_they_are_known():
     texts, y = ["goal match", "bank share"] * 6, ["sport", "money"] * 6
     model, wrong = sd.MultinomialNB(loss="nll").fit(texts, y), ["money", *y[1:]]

@@ -1,11 +1,9 @@
 """Folds of several labels per document: scores are those of fits without the fold, anywhere; what is suspected."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cli.commands import ok, refused
+from cli.commands import ok
 from selection.conftest import same, searched
 from sklearn.metrics import average_precision_score
 
@@ -149,12 +147,3 @@ def test_the_command_tunes_a_source(posts, tmp_path):
     ok("tune", str(posts), str(tmp_path / "t"), *more, "SupervisedLDAClassifier", "--space", "n_components=2,4",
        "--set", "n_epochs=2", "--metric", "Hamming-loss", "--checkpoint", str(tmp_path / "run"))  # fmt: skip
     assert (tmp_path / "run").exists()
-    said = refused("tune", str(posts), str(tmp_path / "n"), *more, "MultinomialNB", code=2)
-    assert "MultinomialNB learns one: add --estimator MultiLabelNB" in said
-
-
-def test_the_command_lists_suspects(posts):
-    said = ok("suspects", str(posts), "--label-separator", ",", "-n", "4")
-    assert "labels would be added or taken away" in said and "p(label)" in said
-    rows = [json.loads(line) for line in ok("suspects", str(posts), "--label-separator", ",", "--json").splitlines()]
-    assert len(rows) == 20 and {type(row["present"]) for row in rows} == {bool}

@@ -81,7 +81,7 @@ def check(texts, **chosen):
     assert words == terms and same(found, counts) and found.dtype == np.int64
 
 
-@hypothesis_settings(deadline=None, max_examples=200)
+@hypothesis_settings(deadline=None, max_examples=100)
 @given(TEXTS, options())
 @example(["a\x01 b", "a b", "a"], {"token_pattern": r"\S+", "ngram_range": (1, 2), "analyzer": "word"})
 @example(["ΑΣ ΑΣΑ", "ΟΔΟΣ"], {"analyzer": "word", "lowercase": True, "ngram_range": (1, 1)})
@@ -93,18 +93,19 @@ def test_counts_and_terms_are_count_vectorizers(texts, chosen):
 @pytest.mark.parametrize("strip_accents", [None, "ascii", "unicode"])
 @pytest.mark.parametrize("analyzer", ["word", "char"])
 def test_every_code_point(analyzer, strip_accents):
-    everything = "".join(map(chr, range(sys.maxunicode + 1)))
-    texts = [everything[i : i + 4096] for i in range(0, sys.maxunicode + 1, 4096)]
+    codes = [c for c in range(sys.maxunicode) if c < 0x40000 or c % 17 == 0 or c >> 16 == 14]  # other planes are empty
+    everything = "".join(map(chr, [*codes, sys.maxunicode]))
+    texts = [everything[i : i + 4096] for i in range(0, len(everything), 4096)]
     texts += [" ".join(f"x{c}y {c}" for c in text) for text in texts[:48]]
     check(texts, analyzer=analyzer, strip_accents=strip_accents)
 
 
-def test_many_words_that_begin_alike_and_a_text_of_ten_megabytes():
+def test_many_words_that_begin_alike_and_a_text_of_megabytes():
     rng = np.random.default_rng(0)
     stems = ["", "a", "ab" * 4, "ab" * 8, "ab" * 9, "x" * 70, "é" * 30]
     words = [f"{stems[i % 7]}{'y' * int(rng.integers(9))}{rng.integers(2000)}" for i in range(30_000)]
     check([" ".join(words[i : i + 100]) for i in range(0, len(words), 100)], ngram_range=(1, 2))
-    long = "one two 東京 " * 700_000 + "x" * 1_000_000
+    long = "one two 東京 " * 200_000 + "x" * 1_000_000
     for analyzer in ("word", "char"):
         check([long, "two"], analyzer=analyzer)
 
@@ -119,7 +120,7 @@ def test_real_corpora(name, analyzer, n):
         check([line.rstrip("\n").rsplit("\t", 1)[-1] for line in file], analyzer=analyzer, ngram_range=n)
 
 
-@hypothesis_settings(deadline=None, max_examples=100)
+@hypothesis_settings(deadline=None, max_examples=60)
 @given(TEXTS, TEXTS, options(), st.randoms(use_true_random=False))
 @pytest.mark.filterwarnings("ignore")
 def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
@@ -132,7 +133,7 @@ def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
     assert same(found, expected if expected.shape[1] else sp.csr_matrix((len(texts), len(terms)), dtype=np.int64))
 
 
-@hypothesis_settings(deadline=None, max_examples=100)
+@hypothesis_settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(ENCODED, max_size=20), max_size=4), options(), st.integers(1, 99))
 @example(["0\U000134400"], {"analyzer": "word", "token_pattern": r"\w+-\w+|\w+", "ngram_range": (1, 1)}, 7)
 @pytest.mark.filterwarnings("ignore")
@@ -170,7 +171,7 @@ def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():
     texts = [" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)]
     settings = VectorizerSettings(ngram_range=(1, 2))
     expected, terms = count_texts(texts, settings)
-    blocks = [texts[i : i + 4] for i in range(0, 40, 4)] * 10
+    blocks = [texts[i : i + 4] for i in range(0, 40, 4)] * 4
     with ThreadPoolExecutor(2) as pool:
         for row, (counts, _) in enumerate(pool.map(lambda block: count_texts(block, settings, terms), blocks)):
             assert (counts != expected[4 * (row % 10) : 4 * (row % 10) + 4]).nnz == 0
