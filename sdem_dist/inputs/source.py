@@ -88,7 +88,8 @@ def source_of(
                 problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
                 advice = "the model learns nothing about them: their probabilities and words mean nothing"
                 warnings.warn(f"{problem}: {advice}", stacklevel=3)
-        if estimator.spec.target == "labels" and classes is None and use == "train":
+        fresh = use == "train" and not source.corpus.header.made_by  # ingest has warned of its labels
+        if fresh and estimator.spec.target == "labels" and classes is None:
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
     n_targets, own = source.corpus.header.n_targets, estimator._n_targets
     if use == "score" and own and n_targets != own:
