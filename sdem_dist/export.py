@@ -17,7 +17,7 @@ from sdem_dist.errors import ModelError, SdemError
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.patterns import SURROGATES, WORDS, WORDS_AND_SIGNS, expression_of, is_of_kernels, matching, ranges
-from sdem_dist.text.vectorizer import VectorizerSettings, stopped_words
+from sdem_dist.text.vectorizer import MARK, VectorizerSettings, stopped_words
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -39,10 +39,10 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression
-    from sklearn.pipeline import Pipeline
+    from sklearn.pipeline import FeatureUnion, Pipeline
     from sklearn.preprocessing import Binarizer, FunctionTransformer
 
-    name, n_features, steps = type(model).__name__, model.n_features_in_, list[tuple[str, Any]]()
+    name, n_features = type(model).__name__, model.n_features_in_
     if name not in EXPRESSIBLE:
         can = ", ".join(EXPRESSIBLE)
         raise ModelError(f"a {name} cannot be exported to scikit-learn yet; {can} can. save(path) keeps it")
@@ -52,24 +52,47 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     if name != "MultinomialNB":
         return Pipeline([("classes", _naive_bayes_of_table(name, model))])
     weighting, idf = model.weighting_ or Weighting(), dict[str, np.ndarray]()
-    if weighting.form == "tfidf" or weighting.chooses:
-        idf["idf_"] = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+    if model.weighting_ is not None:
+        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+        if (factors != 1.0).any():  # hashed columns that no training document has are left out whatever the form
+            idf["idf_"] = factors
     # p(class | d) is the softmax of ``coef @ weights(d) + intercept``. Means over classes are 0: numbers stay small.
-    scale = (weighting.norm or weighting.scale) / model.temperature_
+    scale = (weighting.norm_of_a_kind or weighting.scale) / model.temperature_
     coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
     coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+    settings, kinds = None, [slice(0, n_features)]
     if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
-        steps.append(("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
-    if weighting.form == "log":
-        steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
-    elif weighting.form == "binary":
-        steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
-    if idf or weighting.norm > 0:
-        norm, sublinear = "l2" if weighting.norm > 0 else None, weighting.form == "tfidf"
-        weigh = TfidfTransformer(norm=norm, sublinear_tf=sublinear, use_idf=bool(idf))
-        steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
+        settings = VectorizerSettings.from_json(model.vectorizer_)
+        if boundary := settings.boundary(model.vocabulary_):
+            kinds = [slice(0, boundary), slice(boundary, n_features)]
+    elif weighting.boundary and weighting.norm > 0:
+        raise ModelError(
+            "words and n-grams of characters are weighed apart, which counts do not tell: export from text"
+        )
+    of_kinds = list[list[tuple[str, Any]]]()
+    for kind, columns in enumerate(kinds):
+        of_kind, n_columns = list[tuple[str, Any]](), columns.stop - columns.start
+        if settings is not None:
+            words = (
+                None if model.vocabulary_ is None else [word[len(MARK) * kind :] for word in model.vocabulary_[columns]]
+            )
+            of_kind.append(("text", vectorizer_of(settings.parts[kind], words)))
+        if weighting.form == "log":
+            of_kind.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
+        elif weighting.form == "binary":
+            of_kind.append(("ones", _with(Binarizer(), n_features_in_=n_columns)))
+        if idf or weighting.norm > 0:
+            norm, sublinear = "l2" if weighting.norm > 0 else None, weighting.form == "tfidf"
+            weigh = TfidfTransformer(norm=norm, sublinear_tf=sublinear, use_idf=bool(idf))
+            own = {name: values[columns] for name, values in idf.items()}
+            of_kind.append(("weights", _with(weigh, n_features_in_=n_columns, **own)))
+        of_kinds.append(of_kind)
+    steps = of_kinds[0]
+    if len(kinds) > 1:
+        names = ("words", "characters")
+        steps = [("features", FeatureUnion([(n, Pipeline(own)) for n, own in zip(names, of_kinds, strict=True)]))]
     if len(coef) == 2:  # scikit-learn has one row: that of the second class against the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     fitted = {"classes_": model.classes_, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
@@ -138,7 +161,7 @@ def why_from_counts(model: Any) -> str:
     obstacles = {
         "no operator hashes words as the model does": settings.kind == "hashing",
         "no operator stems words": settings.stem is not None,
-        "no operator cuts texts into n-grams of characters as the model does": settings.analyzer != "word",
+        "no operator cuts texts into n-grams of characters as the model does": settings.parts[-1].analyzer != "word",
         "no operator strips accents": settings.strip_accents is not None,
         "the token pattern has no name, and operators know those that have one": cut_by_operators(settings) is None,
         "no operator leaves stop words out before it makes n-grams": stopped,

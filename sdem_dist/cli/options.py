@@ -136,14 +136,17 @@ _READING = (
     *HOW_READ,
 )
 _WORDS = (
+    _hidden(
+        "--features", ["words", "words+characters"], "What texts become: words, or n-grams of characters, too.", "words"
+    ),
     _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, character n-grams, or such within words.", "word"),
     _hidden("--token-pattern", "NAME|REGEX", "What a token is: words+signs, words, or an expression.  [words+signs]"),
-    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.", "1,1", metavar="MIN,MAX"),
+    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; beside characters 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Words to leave out: a list of English, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
     _hidden("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
-    _hidden("--min-df", _share, "Leave out words in fewer documents.", "1", metavar="NUMBER"),
+    _hidden("--min-df", _share, "Leave out words in fewer documents.  [1; beside characters 2]", metavar="NUMBER"),
     _hidden("--max-df", _share, "Leave out words in more documents.", "1.0", metavar="NUMBER"),
     _hidden("--max-features", 1, "Keep the N most frequent words."),
     _hidden("--hashing n_features", 1, "Hash words to N columns; keeps no vocabulary."),

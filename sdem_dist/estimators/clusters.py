@@ -248,8 +248,9 @@ class KMeans(Clustering, Transforming):
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
             raise ValueError(f"weighting={form!r} is for whole counts, which {source.name} lacks: leave it at 'auto'")
-        source = super()._weighed(source)
-        return source if form == "counts" else plans.with_frequencies(source, Weighting(form, 1.0))
+        if form == "counts":
+            return super()._weighed(source)
+        return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""

@@ -58,7 +58,8 @@ def source_of(
         if fits and np.any(sample_weight) and not np.all(sample_weight):
             X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
         if settings.kind == "count":
-            X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings)
+            n = np.count_nonzero(sample_weight) if fits else len(X)
+            X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings, n_documents=int(n))
         else:
             X = count_texts(X, settings)[0]
         if X.shape[1] == 0:

@@ -21,13 +21,13 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 from sdem_dist.models.heads import trained_part
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.models.weighting import Weighting
     from sdem_dist.text.transform import TextTransformer
-    from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
 OF_THE_MACHINE = ("n_jobs", "verbose")  # parameters that change nothing about a model: files of models leave them out
@@ -161,6 +161,12 @@ class Source:
         return self.corpus.header.n_features
 
     @property
+    def boundary(self) -> int:
+        """The first column of n-grams of characters beside words; 0 where columns are of one kind."""
+        settings = self.vectorizer or {}
+        return VectorizerSettings.from_json(settings).boundary(self.vocabulary) if "features" in settings else 0
+
+    @property
     def n_documents(self) -> int:
         return self.corpus.header.n_documents
 
@@ -246,6 +252,9 @@ class Estimator(BaseEstimator, ABC):
         """Raise ValueError where parameters do not go together."""
 
     def _weighed(self, source: Source) -> Source:
+        if source.boundary:
+            problem = f"{type(self).__name__} does not weigh words and n-grams of characters, which {source.name} has"
+            raise ValueError(f"{problem}: take features='words' (MultinomialNB, MultiLabelNB and KMeans take both)")
         return source
 
     @property
@@ -280,7 +289,8 @@ class Estimator(BaseEstimator, ABC):
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
             problem = f"the vocabulary of {source.name} does not match the model's"
         elif settings is not None and trained is not None:
-            odd = ", ".join(n for n in trained if n not in ONLY_CHOOSING and settings.get(n) != trained[n])
+            compared = dict.fromkeys([*trained, "features"])
+            odd = ", ".join(n for n in compared if n not in ONLY_CHOOSING and settings.get(n) != trained.get(n))
             # numbers that others made from text do not tell how
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
                 problem = f"the numbers of {source.name} were made from text in another way than the model's ({odd})"

@@ -91,32 +91,38 @@ def _weight(count, form):
 
 
 @jit
-def weigh(data, indices, indptr, factors, form, norm, scale, out):
+def weigh(data, indices, indptr, factors, form, norm, scale, boundary, out):
     """Turn the entries of documents into weights.
 
     `factors`: float32 of shape (n_features,), of each column; 0 leaves it out.
     `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x, at least 0.
     `norm`: Euclidean length of each document; 0: every entry is multiplied by `scale` instead.
+    `boundary`: columns before it, and the others, have that length each. 0: all columns together.
     `out`: ndarray of float32, overwritten, as long as `data`.
     """
     small = np.empty(SMALL)
     for whole in range(SMALL):
         small[whole] = _weight(float(whole), form)
-    for d in range(indptr.size - 1):
-        square = 0.0
-        for j in range(indptr[d], indptr[d + 1]):
+    d, j = 0, indptr[0]
+    while d < indptr.size - 1:
+        start, square = j, 0.0
+        before = j < indptr[d + 1] and indices[j] < boundary
+        while j < indptr[d + 1] and (not before or indices[j] < boundary):
             count = np.float64(data[j])
             whole = int(count)
             x = small[whole] if whole < SMALL and whole == count else _weight(count, form)
             x *= factors[indices[j]]
             out[j] = x
             square += x * x
+            j += 1
         factor = scale
         if norm > 0.0:
             factor = norm / np.sqrt(square) if square > 0.0 else 0.0
         if factor != 1.0:
-            for j in range(indptr[d], indptr[d + 1]):
-                out[j] *= factor
+            for entry in range(start, j):
+                out[entry] *= factor
+        if j == indptr[d + 1]:
+            d += 1
 
 
 @jit_inline

@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import load64, store64
+from sdem_dist.kernels.code_points import load64, low_zeros, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
 MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
+FEW_BITS = 64  # columns for each entry, from which on few entries are sorted: bits would take longer to clear
 NONE = -1  # number of no node
 WORDS_AHEAD = 12  # words
 
@@ -75,20 +76,60 @@ def murmur(data, bounds, hashes):
 
 
 @jit
-def arrange(indptr, nodes, counts, columns, rows):
-    """Write `rows`: node ``j`` in column ``columns[j]``, ascending, equal ones added up, negative ones left out."""
+def arrange(indptr, nodes, counts, columns, width, rows):
+    """Write `rows`: node ``j`` in column ``columns[j]``, ascending, equal ones added up, negative ones left out.
+
+    `width`: the first column beyond all.
+    """
+    if nodes.size < width // FEW_BITS:
+        return _sorted(indptr, nodes, counts, columns, rows)
+    # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
     new_indptr, new_indices, new_counts = rows
-    longest = 0
+    sums, one, low_bits = np.empty(width, np.int32), np.uint64(1), np.int64(63)
+    bits, groups = np.zeros((width >> 6) + 1, np.uint64), np.zeros((width >> 12) + 1, np.uint64)
+    n, far, last = 0, columns.size > MANY, nodes.size - 1
+    new_indptr[0] = 0
+    for d in range(indptr.size - 1):
+        first_group, last_group = np.int64(groups.size), np.int64(-1)
+        for entry in range(indptr[d], indptr[d + 1]):
+            if far:
+                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
+            column = np.int64(columns[nodes[entry]])
+            if column < 0:
+                continue
+            place, group, bit = column >> 6, column >> 12, one << np.uint64(column & low_bits)
+            if bits[place] & bit:
+                sums[column] += np.int32(counts[entry])
+                continue
+            sums[column] = np.int32(counts[entry])
+            bits[place] |= bit
+            groups[group] |= one << np.uint64(place & low_bits)
+            first_group, last_group = min(first_group, group), max(last_group, group)
+        for some in range(first_group, last_group + 1):
+            while groups[some]:
+                place = (some << 6) + low_zeros(groups[some])
+                groups[some] &= groups[some] - one
+                while bits[place]:
+                    column = (place << 6) + low_zeros(bits[place])
+                    bits[place] &= bits[place] - one
+                    new_indices[n], new_counts[n] = column, sums[column]
+                    n += 1
+        new_indptr[d + 1] = n
+    return n
+
+
+@jit
+def _sorted(indptr, nodes, counts, columns, rows):
+    """Do what `arrange` does of few entries among very many columns."""
+    new_indptr, new_indices, new_counts = rows
+    longest, n = 0, 0
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
     keys, low, half = np.empty(longest, np.uint64), np.uint64(0xFFFFFFFF), np.uint64(32)
-    n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
         size = 0
         for entry in range(indptr[d], indptr[d + 1]):
-            if far:
-                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
             column = np.int64(columns[nodes[entry]])
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
@@ -254,6 +295,51 @@ def count(segments, tallied, form, tree, done, level, entries):
         indptr[d + 1] = n
     done[0], done[1], done[2] = n_nodes, n, documents.size - 1
     return 0
+
+
+class KnownWords(NamedTuple):
+    """N-grams of characters of every word, in CSR."""
+
+    indptr: np.ndarray
+    nodes: np.ndarray
+    counts: np.ndarray
+
+
+@jit
+def count_by_words(words, known, tallied, tally, scratch, entries):
+    """Count the n-grams of characters of documents by those of their words; return how many entries there are.
+
+    `words`: numbers of words, and where each document begins. `tallied`, `tally`: as of `count`.
+    `scratch`: int32, zeros, for each word and for each node. `entries`: has room for the n-grams of all words and one.
+    """
+    ids, documents = words
+    times, sums = scratch
+    indptr, indices, counts = entries
+    n, distinct = 0, np.empty(ids.size, np.int32)
+    for d in range(documents.size - 1):
+        first_entry, n_distinct = n, 0
+        for t in range(documents[d], documents[d + 1]):
+            word = ids[t]
+            if times[word] == 0:
+                distinct[n_distinct] = word
+                n_distinct += 1
+            times[word] += 1
+        for word in distinct[:n_distinct]:
+            for i in range(known.indptr[word], known.indptr[word + 1]):
+                node = known.nodes[i]
+                indices[n] = node  # the next overwrites one that is there; branches would be guessed wrong
+                n += int(sums[node] == 0)
+                sums[node] += times[word] * known.counts[i]
+            times[word] = 0
+        for entry in range(first_entry, n):
+            node = indices[entry]
+            counts[entry] = sums[node]
+            sums[node] = 0
+            if tallied[d]:
+                tally[node, 1] += 1
+                tally[node, 2] += counts[entry]
+        indptr[d + 1] = n
+    return n
 
 
 @jit

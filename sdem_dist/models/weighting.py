@@ -22,18 +22,26 @@ class Weighting:
     orders: tuple[int, int] | None = None  # shortest and longest n-grams; None: all that the corpus has
     of_characters: bool = False  # n-grams are of characters, not of words
     n_documents: int = 0  # n of the training corpus
+    boundary: int = (
+        0  # columns before it are words, the others n-grams of characters: both are equally long; 0: one kind
+    )
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(f"the weighting {self.form!r} is unknown")
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
             raise ValueError(f"the weighting makes lengths {self.norm} and multiplies by {self.scale}")
-        if not 0 <= self.n_documents < 1 << 62:
+        if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
             raise ValueError(f"the weighting was made of {self.n_documents} documents")
 
     @property
     def chooses(self) -> bool:
         return self.min_df > 1 or self.orders is not None
+
+    @property
+    def norm_of_a_kind(self) -> float:
+        """The length of a document in the columns of each kind, so that all have `norm` together."""
+        return self.norm / 2**0.5 if self.boundary else self.norm
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
         """Return what multiplies each column, float32, from its documents; `vocabulary` where `orders` chooses."""
@@ -44,7 +52,9 @@ class Weighting:
         if self.orders is not None:
             assert vocabulary is not None
             lengths = [len(term) if self.of_characters else term.count(" ") + 1 for term in vocabulary]
-            idf[(np.array(lengths) < self.orders[0]) | (np.array(lengths) > self.orders[1])] = 0.0
+            others = (np.array(lengths) < self.orders[0]) | (np.array(lengths) > self.orders[1])
+            others[self.boundary or len(others) :] = False
+            idf[others] = 0.0
         return idf.astype(np.float32)
 
     def apply(self, documents: Documents, factors: np.ndarray) -> Documents:
@@ -54,5 +64,6 @@ class Weighting:
             data, indices = data[chosen], indices[chosen]
             indptr = offsets_of(chosen)[indptr]
         weights = np.empty(len(data), np.float32)
-        weigh(data, indices, indptr, factors, FORMS[self.form], self.norm, self.scale, weights)
+        how = FORMS[self.form], self.norm_of_a_kind, self.scale, self.boundary
+        weigh(data, indices, indptr, factors, *how, weights)
         return replace(documents, data=weights, indices=indices, indptr=indptr)

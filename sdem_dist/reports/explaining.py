@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.counted import counted
 from sdem_dist.inputs.validation import are_texts, some, text_column
 from sdem_dist.reports.explanation import Explanation, Explanations, NumberExplanation, WordPart
+from sdem_dist.reports.occurrences import Occurrence, marked, parts_of_words, terms
 from sdem_dist.reports.parts import Parts, parts_of_classes, parts_of_numbers
-from sdem_dist.text.vectorizer import VectorizerSettings, marked, terms
+from sdem_dist.text.vectorizer import MARK, VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
@@ -100,39 +101,66 @@ def _in_words(
     vocabulary, settings, single = estimator.vocabulary_, None, False
     names: Any = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
     names = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
-    if texts is not None and estimator.vectorizer_ is not None:
+    if texts is not None and estimator.vectorizer_ is not None and estimator.vectorizer_["kind"] != "matrix":
         settings = VectorizerSettings.from_json(estimator.vectorizer_)
         single = settings.analyzer == "word" and settings.ngram_range[0] == 1
     in_vocabulary = frozenset(vocabulary or ())
-    if settings is not None and vocabulary is None:
-        from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
-
-        hasher = FeatureHasher(len(names), input_type="string", alternate_sign=False)
+    hashed = None if settings is None or vocabulary is not None else _hashing(settings)
     for i, (parts, total) in enumerate(zip(all_parts, totals.tolist(), strict=True)):
         words, sizes = [str(names[w]) for w in parts.columns.tolist()], parts.parts.tolist()
         left = total - parts.prior - float(parts.parts.sum())
         # A model whose sum is exact names no offset: what is left is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
+        values, of_words, found = dict[str, float](), dict[str, float](), set[str]()
         if texts is not None:
             fields["text"] = text = texts[i]
         if texts is not None and settings is not None:
             spelled = list(terms(text, settings))
-            if vocabulary is not None:
+            if hashed is None:
                 values = dict(zip(words, sizes, strict=True))
-                places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in in_vocabulary]
-                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
-            else:  # columns are named by what the text has for them, and share their part out to these terms
-                values, times, terms_of = {}, Counter(term for term, _ in spelled), dict[int, list[str]]()
-                hashed = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times] or [[]])
-                for term, column in zip(times, hashed.indices.tolist(), strict=True):
-                    terms_of.setdefault(column, []).append(term)
-                for k, part in enumerate(sizes if spelled else ()):
-                    own = terms_of[int(parts.columns[k])]
-                    words[k] = " | ".join(own)
-                    values |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
+            elif spelled:
+                words, values = hashed(spelled, parts.columns.tolist(), sizes)
             fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
+            if settings.features != "words":
+                of_words, found = parts_of_words(text, settings, values), {term for term, _ in spelled}
+                found.update(words if hashed is not None else ())
+            if hashed is None:
+                of_one_word = ((term, at[0]) for term, at in spelled if len(at) == 1 and not term.startswith(MARK))
+                others = (at for term, at in of_one_word if term not in in_vocabulary and term not in of_words)
+                places = list(others) if single else []
+                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
         columns = np.broadcast_arrays(parts.weights, parts.parts, parts.log_p, parts.log_p_against)
-        order = np.argsort(-np.abs(parts.parts), kind="stable")
-        rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
-        fields["words"] = tuple(WordPart(words[k], *row) for k, row in zip(order.tolist(), rows, strict=True))
+        rows = zip(words, *(np.asarray(column, np.float64).tolist() for column in columns), strict=True)
+        # n-grams of characters add to the words that hold them
+        own = [WordPart(*row) for row in rows if not (row[0].startswith(MARK) and row[0] in found)]
+        own = [word._replace(part=word.part + of_words.pop(word.word, 0.0)) for word in own]
+        own += [WordPart(word, 0.0, part) for word, part in of_words.items()]
+        order = np.argsort([-abs(word.part) for word in own], kind="stable").tolist()
+        fields["words"] = tuple(own[k] for k in order)
         yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
+
+
+def _hashing(settings: VectorizerSettings) -> Callable[..., tuple[list[str], dict[str, float]]]:
+    """Return what names hashed columns by the terms of a text, which share the columns' values."""
+    from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
+
+    def hasher(part: VectorizerSettings) -> Any:
+        return FeatureHasher(part.n_features or 1, input_type="string", alternate_sign=False)
+
+    kinds = [(hasher(part), first) for part, first in zip(settings.parts, (0, settings.boundary(None)), strict=False)]
+
+    def named(
+        spelled: Sequence[Occurrence], columns: Sequence[int], sizes: Sequence[float]
+    ) -> tuple[list[str], dict[str, float]]:
+        times, terms_of, values = Counter(term for term, _ in spelled), dict[int, list[str]](), dict[str, float]()
+        for kind, (of_kind, first) in enumerate(kinds):
+            own = [term for term in times if len(kinds) == 1 or term.startswith(MARK) == bool(kind)]
+            bare = [[term[len(MARK) * kind :].encode("utf-8", "surrogatepass")] for term in own] or [[]]
+            for term, column in zip(own, of_kind.transform(bare).indices.tolist(), strict=True):
+                terms_of.setdefault(first + column, []).append(term)
+        for column, size in zip(columns, sizes, strict=True):
+            own = terms_of.get(column, [])  # none: Python lowers a letter by its neighbours
+            values |= {term: size * times[term] / sum(times[one] for one in own) for term in own}
+        return [" | ".join(terms_of.get(column, [f"#{column}"])) for column in columns], values
+
+    return named

@@ -28,7 +28,7 @@ from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
 from sdem_dist.text.texts import NONE, Records, RowValidator, Texts, pieces
 from sdem_dist.text.tokens import CsrCounts
-from sdem_dist.text.transform import TextTransformer, arranged, joined, matrix_of
+from sdem_dist.text.transform import TextTransformer, arranged, beside, joined, matrix_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
 Block = dict[str, np.ndarray]
-"""Counted documents: `CsrCounts`, of terms of a run or of columns of the corpus, "numbers" (columns; run or -1),
-and of each document its "labels" (codes in the order in which the part has them), whether it is "held_out", and
-"weights", "groups" (hashes) and "ids" where they are."""
+"""Counted documents: `CsrCounts`, of columns of the corpus or, for each kind of columns, of terms of a run, with the
+number of the kind behind their names; "numbers" (columns, and the runs); and of each document its "labels" (codes in
+the order in which the part has them), whether it is "held_out", and "weights", "groups" (hashes) and "ids" where they
+are."""
 _SPLIT_BITS = 40  # documents of a split are fewer than 2**40
 MAX_RUNS = 3  # runs whose columns are in memory at a time
-Columns = Callable[[int], np.ndarray] | None
-"""For a run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
+Columns = Sequence[Callable[[int], np.ndarray]]
+"""For each kind of columns: from a run to the column of every node, -1 for those left out, int32; empty: the counts
+have columns already."""
 
 
 def save_block(path: Path, block: Block) -> None:
@@ -86,8 +88,8 @@ class Part:
     folder: Path
     tally: Tally
     start: int = 0  # position of its first document in the sources
-    first_run: int = 0  # place of its first run among all
-    runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
+    first_runs: Sequence[int] = (0, 0)  # place of its first run of each kind of columns among all
+    runs: Sequence[Sequence[Sequence[int]]] = ()  # of each kind, in files; see `Runs.write_all`
 
 
 @dataclass(frozen=True)
@@ -128,17 +130,18 @@ def _transformer(path: str, uid: str | None) -> TextTransformer:
 
 def count_documents(
     counting: Counting, splits: Iterable[InputSplit], folder: Path, gate: RowValidator, progress: Progress
-) -> tuple[Tally, Runs | None, Texts | None]:
+) -> tuple[Tally, list[Runs], Texts | None]:
     """Count the documents of splits into blocks in `folder`, in threads; return new terms, and texts that are kept."""
     settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
     n_jobs, spool, sizes = counting.n_jobs or n_cores(), folder / "texts", [np.zeros(0, np.int64)]
-    runs = Runs(folder, settings, n_jobs, tallies=counting.tallies) if counting.learns else None
+    how: dict[str, Any] = {"n_jobs": n_jobs, "tallies": counting.tallies}
+    runs = [Runs(folder, part, kind, **how) for kind, part in enumerate(settings.parts) if counting.learns]
     if settings.kind == "hashing":
         transformer = TextTransformer(settings)
     elif counting.reference is not None and settings.kind == "count":
         transformer = _transformer(counting.reference, counting.reference_uid)
     # what a block can add to the terms is bounded
-    most_bytes = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
+    most_bytes = BLOCK_BYTES // sum(part.ngram_range[1] - part.ngram_range[0] + 1 for part in settings.parts)
     seed = mixed(np.array([counting.random_state % 2**64], np.uint64))
 
     def jobs() -> Iterator[tuple[Path, Records, Block, np.ndarray]]:
@@ -164,16 +167,20 @@ def count_documents(
 
     def count(job: tuple[Path, Records, Block, np.ndarray]) -> int:
         path, some, block, trains = job
-        numbers = [0, -1]
-        if runs is not None:
-            numbers[1], counter = runs.counter()
-            counts = joined(counter.parts(some.texts, trains))
-        else:
+        numbers, kinds = [0], list[CsrCounts]()
+        for of_kind in runs:
+            number, counter = of_kind.counter()
+            numbers.append(number)
+            kinds.append(joined(counter.parts(some.texts, trains)))
+        if not runs:
             matrix: Any = some.matrix if transformer is None else transformer.counts(some.texts)
-            counts, numbers[0] = CsrCounts(matrix.indptr, matrix.indices, matrix.data), matrix.shape[1]
-        if counts.counts.dtype.kind != "f" and len(counts.counts):  # the smallest dtype halves the files or better
-            counts = counts._replace(counts=counts.counts.astype(np.min_scalar_type(int(counts.counts.max()))))
-        block |= {**counts._asdict(), "numbers": np.array(numbers)}
+            kinds, numbers = [CsrCounts(matrix.indptr, matrix.indices, matrix.data)], [matrix.shape[1], -1]
+        for kind, counts in enumerate(kinds):
+            if counts.counts.dtype.kind != "f":  # the smallest dtype halves the files or better
+                smallest = np.min_scalar_type(int(counts.counts.max(initial=0)))
+                counts = counts._replace(counts=counts.counts.astype(smallest))
+            block |= {f"{name}{kind}": values for name, values in counts._asdict().items()}
+        block["numbers"] = np.array(numbers)
         if some.weights is not None:
             block["weights"] = some.weights
         if some.groups is not None:
@@ -209,7 +216,7 @@ def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObj
             "of_text": {} if counting.targets else {name: gate.texts.get(name, True) for name in tally.classes},
             "skipped": gate.skipped,
             "examples": gate.examples,
-            "runs": [] if runs is None else runs.write_all(),
+            "runs": [of_kind.write_all() for of_kind in runs],
         }
 
     try:
@@ -242,23 +249,27 @@ def placed_documents(
         named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(placing.classes)}
         classes = column_of([named[label] for label in part.tally.classes])
     width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
-    columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns)
+    columns_of = [lru_cache(MAX_RUNS)(of_kind) for of_kind in columns]
 
     def place(number: int) -> tuple[Block, np.ndarray, sp.csr_matrix]:
         block = load((part.folder / f"block-{number:06d}").read_bytes())
-        counts, (n_columns, run) = CsrCounts(*(block[name] for name in CsrCounts._fields)), block["numbers"].tolist()
+        kinds, (n_columns, *of_kinds) = list[CsrCounts](), block["numbers"].tolist()
         chosen = block["held_out"] == placing.held_out
         rows = np.flatnonzero(chosen)
-        if len(rows) < len(chosen):
-            sizes = np.diff(counts.indptr)
-            entries = np.repeat(chosen, sizes)
-            counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
-        if columns_of is not None:
-            counts = arranged([counts], columns_of(run), counts.counts.dtype)
-        elif placing.offset or n_columns > width:
-            moved = counts.nodes.astype(np.int64) - placing.offset
-            inside = (moved >= 0) & (moved < width)
-            counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
+        for kind, run in enumerate(of_kinds):
+            counts = CsrCounts(*(block[f"{name}{kind}"] for name in CsrCounts._fields))
+            if len(rows) < len(chosen):
+                sizes = np.diff(counts.indptr)
+                entries = np.repeat(chosen, sizes)
+                counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
+            if columns_of:
+                counts = arranged([counts], columns_of[kind](run), width, counts.counts.dtype)
+            elif placing.offset or n_columns > width:
+                moved = counts.nodes.astype(np.int64) - placing.offset
+                inside = (moved >= 0) & (moved < width)
+                counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
+            kinds.append(counts)
+        counts = beside(kinds)
         if not placing.integral:
             counts = counts._replace(counts=counts.counts.astype(np.float32))
         return block, rows, matrix_of(counts, width)
@@ -287,10 +298,10 @@ def placed_documents(
     return documents, np.concatenate(positions), n_empty
 
 
-def place_split(part: Part, folder: Path, placing: Placing, terms: TermColumns | None, start: int) -> JsonObject:
+def place_split(part: Part, folder: Path, placing: Placing, terms: Sequence[TermColumns], start: int) -> JsonObject:
     def placed(partial_folder: Path) -> JsonObject:
         with driver_folder(part.folder) as here:
-            columns, file = None if terms is None else replace(terms, folder=here), partial_folder / "unsorted"
+            columns, file = [replace(of_kind, folder=here) for of_kind in terms], partial_folder / "unsorted"
             own = replace(part, folder=here)
             documents, _, n_empty = placed_documents(own, placing, columns, start, file, lambda n: None)
             written = documents.write_rows(partial_folder)

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
+from operator import add
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +44,9 @@ from sdem_dist.text.counting import (
 )
 from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes
+from sdem_dist.text.vectorizer import MARK
 
-FORMAT = 10  # of what is kept beside a corpus meanwhile
+FORMAT = 11  # of what is kept beside a corpus meanwhile
 
 
 @dataclass
@@ -107,7 +110,7 @@ class IngestRun:
                 zero_based = has_column_0 if zero_based == "auto" else zero_based
                 offset = int(not zero_based)
             n_features = tally.n_columns - offset
-            self._columns: Callable[[Part], Columns] = lambda part: None
+            self._columns: Callable[[Part], Columns] = lambda part: ()
             self._words: Encoded | None = None
             if reference is not None:
                 vocabulary, n_features = reference.vocabulary(), reference.header.n_features
@@ -171,9 +174,10 @@ class IngestRun:
             reason = f"{error.strerror or error}{free_space(folder)}"
             raise IngestError(f"{problem}: {reason}; nothing was written") from error
 
-    def _count(self, gate: RowValidator) -> terms.Runs | None:
+    def _count(self, gate: RowValidator) -> list[terms.Runs]:
         """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
-        counting, tally, executor, scratch, runs = self.counting, self._tally, self.executor, self._scratch, None
+        counting, tally, executor, scratch = self.counting, self._tally, self.executor, self._scratch
+        runs, n_runs = list[terms.Runs](), (0, 0)
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
         cut = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
         splits = (replace(split, number=number) for number, split in cut)
@@ -184,11 +188,11 @@ class IngestRun:
             self._parts = [Part(folder, of_part)]
             tally.merge(of_part)
         else:
-            of_text, n_runs = dict[str, bool](), 0
+            of_text = dict[str, bool]()
             for summary in in_order(executor, count_split, [(counting, scratch, split) for split in splits]):
                 of_part, written = Tally(**summary["tally"]), summary["runs"]
                 self._parts.append(Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
-                n_runs += len(written)
+                n_runs = tuple(map(add, n_runs, map(len, [*written, (), ()])))
                 tally.merge(of_part)
                 gate.merge(summary["skipped"], summary["examples"])
                 for label, is_text in summary["of_text"].items():
@@ -212,57 +216,67 @@ class IngestRun:
             warn_of_lookalikes(tally.classes, stacklevel=5)
         return runs
 
-    def _merge_terms(self, runs: terms.Runs | None) -> Encoded:
-        """Merge the terms of all parts, and choose those of the corpus; in files range by range of the alphabet."""
+    def _merge_terms(self, runs: Sequence[terms.Runs]) -> Encoded:
+        """Merge the terms of all parts, and choose those of the corpus, of each kind of columns."""
         settings, n_documents = self.counting.settings, self._tally.n_training
-        least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
-        limits = int(np.ceil(max(least, 1))), int(np.floor(most))
-        with_totals, chosen, totals = settings.max_features is not None, None, None
-        folders, bases = list[Path](), list[int]()
-        tries = [] if runs is None else runs.in_memory()
-        if tries:
-            bounds, n_jobs = limits if self.counting.tallies else terms.ALL, self.counting.n_jobs or n_cores()
-            text, offsets, totals, columns = terms.sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
-        else:
-            if runs is not None:
-                self._parts = [replace(self._parts[0], runs=runs.write_all())]
-            all_runs = [(part.folder, run) for part in self._parts for run, *_ in part.runs]
-            n_nodes = sum(n for part in self._parts for _, n, *_ in part.runs)
-            samples = sorted(bucket for part in self._parts for _, _, *some in part.runs for bucket in some)
-            n, root = min(-(-n_nodes // terms.MERGED_NODES), len(samples)), self._root("terms")
-            borders = [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), terms.N_BUCKETS]
-            folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
-            between = zip(folders, pairwise(borders), strict=True)
-            jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
-            merge = terms.merge_runs
-            merged = starmap(merge, jobs) if self.executor is None else in_order(self.executor, merge, jobs)
-            bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
-            text = np.frombuffer(b"".join((folder / "text").read_bytes() for folder in folders), np.uint8)
-            offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
-            if with_totals:
-                totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
-        if len(offsets) == 1:
-            within = f"at least {limits[0]} and at most {limits[1]} of the {n_documents} documents"
+        if not (in_memory := [of_kind.in_memory() for of_kind in runs]) or not all(in_memory):
+            in_memory = [[] for _ in settings.parts]
+            if runs:
+                self._parts = [replace(self._parts[0], runs=[of_kind.write_all() for of_kind in runs])]
+        columns_of, texts, offsets, n_terms = list[Callable[[Part], Any]](), [b""], [np.zeros(1, np.int64)], 0
+        for kind, tries in enumerate(in_memory):
+            text, ends, columns = self._terms_of_kind(kind, tries, n_terms)
+            if kind:  # marked
+                text, ends = np.insert(text, ends[:-1], ord(MARK)), ends + np.arange(len(ends))
+            texts.append(text.tobytes())
+            offsets.append(ends[1:] + offsets[-1][-1])
+            columns_of.append(columns)
+            n_terms += len(ends) - 1
+        if not n_terms:
+            least, most = terms.limits_of(settings, n_documents)
+            within = f"at least {least} and at most {most} of the {n_documents} documents"
             advice = "check the column of the text, and what a word is (--text, --token-pattern, --stop-words)"
             problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
             raise IngestError(f"{problem}: {advice}")
-        if settings.max_features is not None and totals is not None and len(totals) > settings.max_features:
-            # exactly scikit-learn's expression: its sort decides between terms of equal totals
-            best = np.sort((-totals).argsort()[: settings.max_features])
-            chosen = np.full(len(totals), -1, np.int32)
-            chosen[best] = np.arange(len(best), dtype=np.int32)
-            cuts = [text[offsets[i] : offsets[i + 1]] for i in best]
-            text, offsets = np.concatenate(cuts), offsets_of([*map(len, cuts)])
+        self._columns = lambda part: [columns(part) for columns in columns_of]
+        return np.frombuffer(b"".join(texts), np.uint8), np.concatenate(offsets)
+
+    def _terms_of_kind(
+        self, kind: int, tries: Sequence[terms.Trie], first: int
+    ) -> tuple[np.ndarray, np.ndarray, Callable[[Part], Any]]:
+        """Return the bytes and offsets of the terms of a kind, and for a part from runs to their columns.
+
+        `tries`: of all runs; none: they are in files, and are merged range by range of the alphabet.
+        `first`: the first column.
+        """
+        settings, n_documents = self.counting.settings, self._tally.n_training
         if tries:
-            if chosen is not None:
-                columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]
-            self._columns = lambda part: columns.__getitem__
-        else:
-            file = None
-            if chosen is not None:
-                save_array(file := folders[0].with_name("chosen.npy"), chosen)
-            self._columns = lambda part: terms.TermColumns(part.folder, part.first_run, folders, bases, file)
-        return text, offsets
+            limit, n_jobs = n_documents if self.counting.tallies else None, self.counting.n_jobs or n_cores()
+            text, offsets, columns = terms.merged_terms(tries, settings, limit, n_jobs=n_jobs)
+            for of_run in columns:
+                of_run[of_run >= 0] += first
+            return text, offsets, lambda part: lambda run: columns[run // terms.N_KINDS]
+        limits, with_totals = terms.limits_of(settings, n_documents), settings.max_features is not None
+        of_parts = [(part.folder, part.runs[kind]) for part in self._parts if part.runs]
+        all_runs = [(folder, run) for folder, runs in of_parts for run, *_ in runs]
+        n_nodes = sum(n for _, runs in of_parts for _, n, *_ in runs)
+        samples = sorted(bucket for _, runs in of_parts for _, _, *some in runs for bucket in some)
+        n, root = min(-(-n_nodes // terms.MERGED_NODES), len(samples)), self._root(f"terms-{kind}")
+        borders = [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), terms.N_BUCKETS]
+        folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
+        between = zip(folders, pairwise(borders), strict=True)
+        jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
+        merge = terms.merge_runs
+        merged = starmap(merge, jobs) if self.executor is None else in_order(self.executor, merge, jobs)
+        bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
+        text = np.frombuffer(b"".join((folder / "text").read_bytes() for folder in folders), np.uint8)
+        offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
+        totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders]) if with_totals else None
+        if (chosen := terms.most_frequent(totals, settings)) is not None:
+            save_array(file := folders[0].with_name("chosen.npy"), chosen)
+        how = folders, bases, None if chosen is None else file, first
+        of_part = lambda part: terms.TermColumns(part.folder, part.first_runs[kind], *how)  # noqa: E731
+        return *terms.cut(text, offsets, chosen), of_part
 
     def _root(self, name: str) -> Path:
         names = "\n".join(part.folder.name for part in self._parts)

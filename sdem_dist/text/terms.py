@@ -25,6 +25,7 @@ MAX_TERMS = 1 << 21  # terms that the counters of all threads hold together; eac
 MERGED_NODES = 1 << 22  # n-grams of all runs that are merged together, about
 N_SAMPLES = 32  # buckets of a run that tell how its n-grams are spread
 N_BUCKETS = 1 << 16
+N_KINDS = 2  # of columns, words and n-grams of characters: a run's number says its kind
 ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
 WALK_STEPS = 1 << 16  # of the longest walk that are merged together: what they need stays in the cache
 
@@ -111,6 +112,43 @@ def sorted_terms(
     return joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns
 
 
+def limits_of(settings: VectorizerSettings, n_documents: int) -> tuple[int, int]:
+    """Return the least and the most documents of a term."""
+    least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
+    return int(np.ceil(max(least, 1))), int(np.floor(most))
+
+
+def most_frequent(totals: np.ndarray | None, settings: VectorizerSettings) -> np.ndarray | None:
+    """Return the column of each term among those that `max_features` leaves, -1 for others; None: all are left."""
+    n = settings.max_features
+    if totals is None or n is None or len(totals) <= n:
+        return None
+    # exactly scikit-learn's expression: its sort decides between terms of equal totals
+    best, columns = np.sort((-totals).argsort()[:n]), np.full(len(totals), -1, np.int32)
+    columns[best] = np.arange(len(best), dtype=np.int32)
+    return columns
+
+
+def cut(text: np.ndarray, offsets: np.ndarray, columns: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes and offsets of the terms that have a column."""
+    if columns is None:
+        return text, offsets
+    cuts = [text[offsets[i] : offsets[i + 1]] for i in np.flatnonzero(columns >= 0)]
+    return np.concatenate(cuts), offsets_of([*map(len, cuts)])
+
+
+def merged_terms(
+    tries: Sequence[Trie], settings: VectorizerSettings, n_documents: int | None, *, end: int = -1, n_jobs: int = 1
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Return the n-grams that settings choose, see `sorted_terms`: `n_documents` that limits are of; None: all."""
+    limits = ALL if n_documents is None else limits_of(settings, n_documents)
+    with_totals = n_documents is not None and settings.max_features is not None
+    text, offsets, totals, columns = sorted_terms(tries, limits, with_totals=with_totals, end=end, n_jobs=n_jobs)
+    if (chosen := most_frequent(totals, settings)) is not None:
+        columns = [np.where(of_trie < 0, np.int32(-1), chosen[of_trie]) for of_trie in columns]
+    return *cut(text, offsets, chosen), columns
+
+
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
     import pyarrow as pa
@@ -136,9 +174,11 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
 class Runs:
     """The runs of a part of the sources, of which `n_jobs` counters work at a time; with `tallies` terms may go."""
 
-    def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int = 1, *, tallies: bool = True) -> None:
+    def __init__(
+        self, folder: Path, settings: VectorizerSettings, kind: int = 0, *, n_jobs: int = 1, tallies: bool = True
+    ) -> None:
         self._folder, self._settings, self._n_jobs, self._tallies = folder, settings, n_jobs, tallies
-        self._numbers, self._own = count(), local()
+        self._numbers, self._own = count(kind, N_KINDS), local()
         self._open: dict[int, NgramCounter] = {}
         self._written: dict[int, list[int]] = {}
 
@@ -238,11 +278,12 @@ class TermColumns:
     first: int  # place of the first of its runs among all
     merged: Sequence[Path]  # what `merge_runs` filled
     bases: Sequence[int]  # number of the first term of each
-    chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
+    chosen: Path | None  # the place of each term within bounds, where `max_features` left some out
+    first_column: int  # of the kind of columns
 
     def __call__(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""
-        place, parts = self.first + run, []
+        place, parts = self.first + run // N_KINDS, []
         for folder, base in zip(self.merged, self.bases, strict=True):
             start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()
             numbers = read_values(folder / "columns", np.int32, start, stop)
@@ -251,6 +292,7 @@ class TermColumns:
         if self.chosen is not None:
             chosen = load_array(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
             of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
+        of_terms[of_terms >= 0] += self.first_column
         columns = np.empty_like(of_terms)
         columns[read_values(run_path(self.folder, run, "order"), np.int32, 0)] = of_terms
         return columns

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -38,6 +38,7 @@ PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the 
 _SLOTS = 1 << 12
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
+MOST_KNOWN = 1 << 22  # n-grams of characters of the words that a counter remembers
 
 
 @lru_cache(maxsize=6)
@@ -235,6 +236,10 @@ class Tokenizer:
             ids, offsets = ids[chosen], offsets_of(chosen)[offsets]
         return Segments(ids, offsets, np.arange(n_texts + 1))
 
+    def forget(self) -> None:
+        """Begin a new table of words, without stop words and stems."""
+        self.spelling = self._stems = self._unstemmed = TokenInterner()
+
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         if self.settings.analyzer != "word":
@@ -257,12 +262,20 @@ class CsrCounts(NamedTuple):
     counts: np.ndarray
 
 
+NO_COUNTS = CsrCounts(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+
 class NgramCounter:
     """Counts n-grams as nodes of a trie, see `Trie`; `learned`: one whose n-grams are all that count, for a thread."""
 
     def __init__(
         self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
     ) -> None:
+        self._known, self._words = NO_COUNTS, cast("Tokenizer | None", None)
+        if settings.analyzer == "char_wb":
+            # these n-grams lie within words, of which most come again
+            self._words = Tokenizer(replace(settings, analyzer="word", token_pattern=r"\S+", ngram_range=(1, 1)))
+            settings = replace(settings, lowercase=False, strip_accents=None)
         self.tokenizer: Tokenizer = Tokenizer(settings, None if learned is None else learned.tokenizer)
         self.n_words = self.n_unknown = 0  # tokens so far, and those of no term, where terms are given
         self.n_nodes, self._n_entries, self._scratch, self._grows = 0, 0, Scratch(), learned is None
@@ -280,6 +293,8 @@ class NgramCounter:
         return [self.count(texts.take(slice(a, b)), tallied[a:b]) for a, b in pieces(texts.sizes, PIECE)]
 
     def count(self, texts: Texts, tallied: np.ndarray) -> CsrCounts:
+        if self._words is not None:
+            return self._count_by_words(self._words, texts, tallied)
         tokens = self.tokenizer.tokens(texts)
         if not self._grows:
             self.n_words += len(tokens.ids)
@@ -296,6 +311,29 @@ class NgramCounter:
         n = self._fill(lambda tree, done: spelling.count(tokens, tallied, form, tree, done, level, entries))
         self._n_entries += n
         return CsrCounts(indptr, nodes[:n].copy(), counts[:n].copy())  # the next call overwrites these
+
+    def _count_by_words(self, tokenizer: Tokenizer, texts: Texts, tallied: np.ndarray) -> CsrCounts:
+        """Count n-grams of characters, which lie within words, by those of each distinct word."""
+        if len(self._known.nodes) > MOST_KNOWN:
+            tokenizer.forget()
+            self._known = NO_COUNTS
+        ids, offsets, _ = tokenizer.tokens(texts)
+        known, words, self._words = self._known, tokenizer.spelling, None
+        if (n_known := len(known.indptr) - 1) < words.n_words:
+            new = self.parts(words.words.take(slice(n_known, None)))
+            ends = np.cumsum([len(known.nodes), *(len(part.nodes) for part in new)])
+            indptr = [known.indptr, *(part.indptr[1:] + end for part, end in zip(new, ends, strict=False))]
+            nodes, counts = (np.concatenate([known[i], *(part[i] for part in new)]) for i in (1, 2))
+            self._known = known = CsrCounts(np.concatenate(indptr), nodes, counts)
+        self._words = tokenizer
+        sizes = np.diff(known.indptr)
+        most = int(sizes[ids].sum()) + 1
+        nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))
+        tallied = tallied & (self.tally.shape[1] > 1)
+        entries = spelling.Entries(np.zeros(len(texts) + 1, np.int64), nodes, counts)
+        arguments = tallied, self.tally, (np.zeros(len(sizes), np.int32), np.zeros(self.n_nodes, np.int32))
+        n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
+        return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
 
     def insert(self, terms: list[str]) -> np.ndarray:
         """Add given n-grams; return the node of each, int32, -1 for one without words."""

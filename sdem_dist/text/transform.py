@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.documents import offsets_of
+from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import arrange, murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.patterns import PatternError
-from sdem_dist.text.terms import Trie, sorted_terms
+from sdem_dist.text.terms import Trie, merged_terms
 from sdem_dist.text.texts import (
     Texts,
     listed,
@@ -21,7 +22,7 @@ from sdem_dist.text.texts import (
     texts_of_strings,
 )
 from sdem_dist.text.tokens import CsrCounts, NgramCounter
-from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.vectorizer import MARK, VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -41,17 +42,31 @@ def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
     return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
 
 
-def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, dtype: type | np.dtype) -> CsrCounts:
-    """Return consecutive documents with nodes in their columns, ascending; nodes of a negative one drop out."""
+def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
+    """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
     n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
     indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
     row = entry = 0
     for part in parts:
         rows = slice(row, row + len(part.indptr))
-        n_entries = arrange(*part, columns, (indptr[rows], indices[entry:], counts[entry:]))
+        n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
     return CsrCounts(indptr, indices[:entry], counts[:entry])
+
+
+def beside(kinds: Sequence[CsrCounts]) -> CsrCounts:
+    """Return the same documents with the entries of one kind of columns after those of the other, in each document."""
+    if len(kinds) == 1:
+        return kinds[0]
+    ends = np.cumsum([np.diff(kind.indptr) for kind in kinds], axis=0)
+    indptr = offsets_of(ends[-1])
+    nodes, counts = (np.empty(indptr[-1], part[0].dtype) for part in list(zip(*kinds, strict=True))[1:])
+    for kind, end in zip(kinds, ends, strict=True):
+        places = indptr[:-1] + end - np.diff(kind.indptr)
+        gather(kind.nodes, kind.indptr[:-1], kind.indptr[1:], places, nodes)
+        gather(kind.counts, kind.indptr[:-1], kind.indptr[1:], places, counts)
+    return CsrCounts(indptr, nodes, counts)
 
 
 def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
@@ -88,26 +103,43 @@ def count_texts(
 
 
 def learned_texts(
-    texts: TextColumn | Texts, settings: VectorizerSettings, dtype: np.dtype | None = None
+    texts: TextColumn | Texts,
+    settings: VectorizerSettings,
+    dtype: np.dtype | None = None,
+    n_documents: int | None = None,
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
-    """Return counts, terms, and what counts other texts by these; `dtype` of counts: None: the smallest unsigned."""
-    counter, parts = NgramCounter(settings, tallies=False), list[CsrCounts]()
+    """Return counts, terms, and what counts other texts by these; `dtype` of counts: None: the smallest unsigned.
+
+    `n_documents`: that limits of the vocabulary are of, which empty texts may stand beside; None: limits do not apply.
+    """
+    limited = n_documents is not None and settings.chooses_terms
+    counters = [NgramCounter(part, tallies=limited) for part in settings.parts]
+    counted: list[list[CsrCounts]] = [[] for _ in counters]
     for some in [texts] if isinstance(texts, Texts) else parts_of_strings(texts):
-        parts += counter.parts(some)
-    data, offsets, _, (columns,) = sorted_terms([Trie.of(counter)], end=ord("\n"))
-    n_terms, words = len(offsets) - 1, list[str]()
+        for counter, parts in zip(counters, counted, strict=True):
+            parts += counter.parts(some, np.full(len(some), limited))
     if dtype is None:
-        dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
-    matrix = matrix_of(arranged(parts, columns, dtype), n_terms)
-    for first in range(0, n_terms, SPELLED_AT_A_TIME):
-        bounds = offsets[first : first + SPELLED_AT_A_TIME + 1]
-        spelled = data[bounds[0] : bounds[-1]].tobytes()
-        if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
-            words += spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
-        else:
-            words += listed(Texts(data, bounds[:-1], bounds[1:] - 1))
-    counter.tally = counter.tally[:0].copy()  # each thread that counts has its own
-    return matrix, words, TextTransformer(settings, words, (counter, columns))
+        largest = (int(part.counts.max(initial=0)) for parts in counted for part in parts)
+        dtype = np.min_scalar_type(max(largest, default=0))
+    words, kinds, learned = list[str](), list[CsrCounts](), list[tuple[NgramCounter, np.ndarray]]()
+    for counter, parts in zip(counters, counted, strict=True):
+        data, offsets, (columns,) = merged_terms(
+            [Trie.of(counter)], settings, n_documents if limited else None, end=ord("\n")
+        )
+        columns[columns >= 0] += len(words)
+        mark = MARK * bool(learned)
+        for first in range(0, len(offsets) - 1, SPELLED_AT_A_TIME):
+            bounds = offsets[first : first + SPELLED_AT_A_TIME + 1]
+            spelled = data[bounds[0] : bounds[-1]].tobytes()
+            if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
+                some_words = spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
+            else:
+                some_words = listed(Texts(data, bounds[:-1], bounds[1:] - 1))
+            words += [mark + word for word in some_words] if mark else some_words
+        kinds.append(arranged(parts, columns, len(words), dtype))
+        counter.tally = counter.tally[:0].copy()  # each thread that counts has its own
+        learned.append((counter, columns))
+    return matrix_of(beside(kinds), len(words)), words, TextTransformer(settings, words, learned)
 
 
 class TextTransformer:
@@ -115,7 +147,7 @@ class TextTransformer:
         self,
         settings: VectorizerSettings,
         vocabulary: Sequence[str] | None = None,
-        learned: tuple[NgramCounter, np.ndarray] | None = None,  # of all terms, with their columns: slow to prepare
+        learned: Sequence[tuple[NgramCounter, np.ndarray]] = (),  # of all terms, with their columns: slow to prepare
         owner: str = "",  # what the settings are of, such as the path of a model, for messages
     ) -> None:
         if settings.kind == "matrix":
@@ -123,50 +155,54 @@ class TextTransformer:
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings, self._terms, self._learned, self._owner = settings, vocabulary, learned, owner
+        self._parts, self._boundary = settings.parts, settings.boundary(vocabulary)
         self._counters: list[NgramCounter] = []  # of words, where terms are given
         self._making, self._of_thread = Lock(), local()
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
-        return TextTransformer, (self._settings, self._terms, None, self._owner)  # stemmers cannot be sent
+        return TextTransformer, (self._settings, self._terms, (), self._owner)  # stemmers cannot be sent
 
-    def _counter(self) -> tuple[NgramCounter, np.ndarray]:
+    def _new_counters(self) -> list[tuple[NgramCounter, np.ndarray]]:
         if self._settings.kind == "hashing":
-            return NgramCounter(self._settings, tallies=False), np.zeros(0, np.int32)
+            return [(NgramCounter(part, tallies=False), np.zeros(0, np.int32)) for part in self._parts]
         with self._making:  # made when it is first needed: a driver of workers does not count
-            if self._learned is None:
-                counter = NgramCounter(self._settings, tallies=False)
-                nodes = counter.insert(list(self._terms or ()))
-                columns = np.full(counter.n_nodes, -1, np.int32)
-                columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
-                self._learned = counter, columns
-        counter = NgramCounter(self._settings, learned=self._learned[0])
-        self._counters += [counter] if self._settings.analyzer == "word" else []
-        return counter, self._learned[1]
+            if not self._learned:
+                self._learned = list(map(_learned_terms, self._parts, *self._terms_of_parts()))
+        counters = [NgramCounter(part, learned=one) for part, (one, _) in zip(self._parts, self._learned, strict=True)]
+        self._counters += counters[: int(self._settings.analyzer == "word")]
+        return [(counter, columns) for counter, (_, columns) in zip(counters, self._learned, strict=True)]
+
+    def _terms_of_parts(self) -> tuple[list[Sequence[str]], list[int]]:
+        """Return the terms of each kind of columns, and the first of these columns."""
+        terms, first = self._terms or (), self._boundary
+        if len(self._parts) == 1:
+            return [terms], [0]
+        return [terms[:first], [term[len(MARK) :] for term in terms[first:]]], [0, first]
 
     def counts(self, texts: Texts) -> sp.csr_matrix:
         """Return int32 counts, indices sorted."""
         hashes, of_thread, parts = self._settings.kind == "hashing", self._of_thread, list[CsrCounts]()
         n_features = self._settings.n_features or 1 if hashes else len(self._terms or ())
         for first, stop in pieces(texts.sizes, tokens.PIECE):
-            counter, columns = getattr(of_thread, "counter", None) or self._counter()
-            if hashes and counter.n_nodes > MOST_HASHED:
-                counter, columns = self._counter()
-            try:
-                part = counter.count(texts.take(slice(first, stop)), np.zeros(stop - first, bool))
-            except PatternError as error:
-                error.path = self._owner or None
-                raise
-            if hashes:  # the columns of scikit-learn's FeatureHasher without signs, of terms that are new
-                nodes = counter.parents[: counter.n_nodes], counter.lasts[: counter.n_nodes]
-                data, bounds = counter.tokenizer.spelling.texts(*nodes, len(columns))
-                hashed = np.empty(len(bounds) - 1, np.int32)
-                murmur(data, bounds, hashed)
-                new = np.abs(hashed.astype(np.int64))
-                # the one number without a positive counterpart, as FeatureHasher takes it
-                new[hashed == np.iinfo(np.int32).min] = 2**31 - 1 - (n_features - 1)
-                columns = np.concatenate([columns, (new % n_features).astype(np.int32)])
-            of_thread.counter = counter, columns  # it keeps memory, since allocating it anew is slow
-            parts.append(arranged([part], columns, np.int32))
+            counters, some = (
+                getattr(of_thread, "counters", None) or self._new_counters(),
+                texts.take(slice(first, stop)),
+            )
+            if hashes and max(counter.n_nodes for counter, _ in counters) > MOST_HASHED:
+                counters = self._new_counters()
+            kinds = []
+            for i, (counter, columns) in enumerate(counters):
+                try:
+                    part = counter.count(some, np.zeros(len(some), bool))
+                except PatternError as error:
+                    error.path = self._owner or None
+                    raise
+                if hashes:
+                    columns = _hashed(counter, columns, self._parts[i].n_features or 1, self._boundary * i)
+                    counters[i] = counter, columns
+                kinds.append(arranged([part], columns, n_features, np.int32))
+            of_thread.counters = counters  # they keep memory, since allocating it anew is slow
+            parts.append(beside(kinds))
         return matrix_of(joined(parts), n_features)
 
     @property
@@ -174,3 +210,24 @@ class TextTransformer:
         """Share of the words in texts counted so far that no term has; None if words are hashed, or there were none."""
         n_words = sum(counter.n_words for counter in self._counters)
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None
+
+
+def _learned_terms(settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
+    """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
+    counter = NgramCounter(settings, tallies=False)
+    nodes = counter.insert(list(terms))
+    columns = np.full(counter.n_nodes, -1, np.int32)
+    columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0) + first
+    return counter, columns
+
+
+def _hashed(counter: NgramCounter, columns: np.ndarray, n_features: int, first: int) -> np.ndarray:
+    """Return the columns of all terms of a counter: those of FeatureHasher without signs for those that are new."""
+    nodes = counter.parents[: counter.n_nodes], counter.lasts[: counter.n_nodes]
+    data, bounds = counter.tokenizer.spelling.texts(*nodes, len(columns))
+    hashed = np.empty(len(bounds) - 1, np.int32)
+    murmur(data, bounds, hashed)
+    new = np.abs(hashed.astype(np.int64))
+    # the one number without a positive counterpart, as FeatureHasher takes it
+    new[hashed == np.iinfo(np.int32).min] = 2**31 - 1 - (n_features - 1)
+    return np.concatenate([columns, (new % n_features + first).astype(np.int32)])

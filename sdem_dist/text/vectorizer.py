@@ -1,15 +1,14 @@
-"""What words are: settings that travel with a corpus, scikit-learn's analyzer from them, and where terms stand."""
+"""What words are: settings that travel with a corpus, and scikit-learn's analyzer from them."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 import numpy as np
@@ -17,9 +16,6 @@ import numpy as np
 from sdem_dist.records import record
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.text.patterns import PATTERN_OF_WORDS, WORDS, WORDS_AND_SIGNS, is_of_kernels, token_spans
-
-if TYPE_CHECKING:
-    pass
 
 Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -35,6 +31,8 @@ _MEANINGS |= {
     "str": "a text",
 }
 MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
+CHARACTERS = 2, 4  # lengths of the n-grams of characters beside words
+MARK = " "  # before these n-grams, in a vocabulary: no word begins with it
 
 
 @lru_cache(maxsize=1)
@@ -51,13 +49,17 @@ class VectorizerSettings:
     kind : {"count", "hashing", "matrix"}
         "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
         "matrix" stands for sources that are numbers already: no other setting applies.
+    features : {"words", "words+characters"}
+        What the columns are. "words+characters": words, and beside them n-grams of 2 to 4 characters within words (as
+        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits are of each kind by itself; hashing
+        takes half of the columns for each.
     token_pattern : {"words+signs", "words"} or str
         What a token is. "words+signs": words of any length, numbers with their decimal point, and every other sign,
         such as ``!`` or an emoji; each letter of Chinese, Japanese and Thai; combining marks belong to the letter
         before. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
         ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``.
+        As in ``CountVectorizer``. None: (1, 1) and 1; with characters beside words (1, 2), of words, and 2.
     stop_words : "english", tuple of str, or None
         Words left out, compared before stemming.
     stem : str, or None
@@ -68,12 +70,13 @@ class VectorizerSettings:
     """
 
     kind: Literal["count", "hashing", "matrix"] = "count"
+    features: Literal["words", "words+characters"] = "words"
     lowercase: bool = True
     token_pattern: Pattern = WORDS_AND_SIGNS
     stop_words: Literal["english"] | tuple[str, ...] | None = None
     analyzer: Literal["word", "char", "char_wb"] = "word"
-    ngram_range: tuple[Length, Length] = (1, 1)
-    min_df: Count | Fraction = 1
+    ngram_range: tuple[Length, Length] = None  # type: ignore[assignment]  # its value depends on `features`
+    min_df: Count | Fraction = None  # type: ignore[assignment]
     max_df: Count | Fraction = 1.0
     max_features: Count | None = None
     n_features: Count | None = None
@@ -81,6 +84,14 @@ class VectorizerSettings:
     strip_accents: Literal["ascii", "unicode"] | None = None
 
     def __post_init__(self) -> None:
+        both = self.features == "words+characters"
+        usual: dict[str, Any] = {
+            "ngram_range": (1, 2) if both else (1, 1),
+            "min_df": 2 if both and self.kind != "hashing" else 1,
+        }
+        for name, value in usual.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         for name, kind in _types().items():
             value = getattr(self, name)
             value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
@@ -108,14 +119,20 @@ class VectorizerSettings:
             if groups > 1:
                 raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
         stemming(self.stem)
-        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default and f.name != "kind"]
+        others = (f for f in dataclasses.fields(self) if f.name not in ("kind", *usual))
+        usual |= {f.name: f.default for f in others}
+        changed = [name for name, value in usual.items() if getattr(self, name) != value]
         of_kind = {"matrix": changed, "hashing": ["min_df", "max_df", "max_features"], "count": ["n_features"]}
-        of_analyzer = ["token_pattern", "stop_words", "stem"] if self.analyzer != "word" else []
+        of_analyzer = ["token_pattern", "stop_words", "stem", "features"] if self.analyzer != "word" else []
         for what, names in (("kind", of_kind[self.kind]), ("analyzer", of_analyzer)):
             if useless := [name for name in changed if name in names]:
                 raise ValueError(f"{', '.join(useless)} does not apply to {what} {getattr(self, what)!r}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
+        if both and not is_of_kernels(pattern):
+            raise ValueError(f"features='words+characters' takes words+signs, words, or a run of \\w, not {pattern!r}")
+        if both and self.n_features == 1:
+            raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
 
     @property
     def chooses_terms(self) -> bool:
@@ -123,9 +140,30 @@ class VectorizerSettings:
         least = self.min_df > 1 if isinstance(self.min_df, int) else self.min_df > 0
         return least or isinstance(self.max_df, int) or self.max_df < 1 or self.max_features is not None
 
+    @property
+    def parts(self) -> tuple[VectorizerSettings, ...]:
+        """The settings of each kind of columns, in the order of columns, as if there were no other."""
+        if self.features == "words":
+            return (self,)
+        n, of_words = self.n_features, {"token_pattern": WORDS_AND_SIGNS, "stop_words": None, "stem": None}
+        words = dataclasses.replace(self, features="words", n_features=n and n // 2)
+        how: dict[str, Any] = {"ngram_range": CHARACTERS, "n_features": n and n - n // 2, **of_words}
+        return words, dataclasses.replace(words, analyzer="char_wb", **how)
+
+    def boundary(self, vocabulary: Sequence[str] | None) -> int:
+        """Return the first column of n-grams of characters beside words; 0 where all columns are of one kind."""
+        if self.features == "words":
+            return 0
+        if self.kind == "hashing":
+            return (self.n_features or 0) // 2
+        return bisect_left(vocabulary or (), True, key=lambda term: term.startswith(MARK))
+
     def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
-        return dict(msgspec.json.decode(msgspec.json.encode(self)))  # pairs are lists, as in a file
+        values = dict(msgspec.json.decode(msgspec.json.encode(self)))  # pairs are lists, as in a file
+        if self.features == "words":
+            del values["features"]  # as files have them that were written before there were others
+        return values
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
@@ -177,57 +215,3 @@ def tokens_in(text: str, settings: VectorizerSettings) -> tuple[list[str], list[
     spans = [(a, b) for a, b in token_spans(settings.token_pattern, text) if text[a:b] not in stopped]
     words = [text[a:b] for a, b in spans]
     return words if stem is None else stem(words), spans
-
-
-Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
-
-
-class Mark(NamedTuple):
-    """A part of a text, ``text[start:stop]``, with its share of a sum."""
-
-    start: int
-    stop: int
-    value: float
-
-
-def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
-    """Return, of what `terms` yields, the tokens or characters in order; they share the values of terms found."""
-    of_values = [(term, places) for term, places in occurrences if term in values]
-    times = Counter(term for term, _ in of_values)
-    shares: dict[tuple[int, int], float] = {}
-    for term, places in of_values:
-        for place in places:
-            shares[place] = shares.get(place, 0.0) + values[term] / times[term] / len(places)
-    return [Mark(start, stop, value) for (start, stop), value in sorted(shares.items())]
-
-
-def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
-    """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
-    rewritten = text.lower() if settings.lowercase else text
-    origins = [(i, i + 1) for i in range(len(text))]  # where each character came from
-    if len(rewritten) != len(text) or settings.strip_accents is not None:
-        from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
-
-        strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
-        letters = [strip(character.lower() if settings.lowercase else character) for character in text]
-        rewritten = "".join(letters)
-        origins = [origin for origin, new in zip(origins, letters, strict=True) for _ in new]
-    if settings.analyzer == "word":
-        tokens, spans = tokens_in(rewritten, settings)
-    else:  # runs of white space are one blank
-        spans = [match.span() for match in re.finditer(r"\s\s+|.", rewritten, re.DOTALL)]
-        tokens = [" " if b - a > 1 else rewritten[a] for a, b in spans]
-    units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True) if a < b]
-    sequences, of_words = [units], settings.analyzer == "char_wb"
-    if of_words:
-        words = [list(word) for is_blank, word in groupby(units, lambda unit: unit[0].isspace()) if not is_blank]
-        sequences = [[(" ", w[0][1], w[0][1]), *w, (" ", w[-1][2], w[-1][2])] for w in words]
-    between, (shortest, longest) = " " if settings.analyzer == "word" else "", settings.ngram_range
-    for sequence in sequences:
-        for n in range(shortest, longest + 1):
-            size = min(n, len(sequence)) if of_words else n
-            for i in range(len(sequence) - size + 1):
-                run = sequence[i : i + size]
-                yield between.join(token for token, _, _ in run), [(a, b) for _, a, b in run if a < b]
-            if of_words and n >= len(sequence):  # a short word counts once
-                break

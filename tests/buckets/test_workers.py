@@ -35,7 +35,7 @@ def source(bucket, tmp_path, monkeypatch):
 
 @everywhere
 def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path):
-    settings = VectorizerSettings(min_df=2, max_features=250)
+    settings = VectorizerSettings(features="words+characters", max_features=250)
     options = {"held_out": 0.2, "shard_documents": 100}
     sd.ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
     sd.ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)

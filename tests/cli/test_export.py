@@ -102,6 +102,19 @@ def test_onnx_says_why_it_takes_counts(settings, reason, tmp_path):
         np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
 
 
+@pytest.mark.parametrize("weighting", ["auto", "log"])
+@pytest.mark.parametrize("kind", [{}, {"kind": "hashing", "n_features": 512}])
+def test_words_and_characters_are_a_feature_union(kind, weighting, tmp_path):
+    settings = VectorizerSettings(features="words+characters", **kind)
+    model, new = (
+        MultinomialNB(n_epochs=1, vectorizer=settings, weighting=weighting).fit(TEXTS, LABELS),
+        [*NEW, "", "odd?"],
+    )
+    np.testing.assert_allclose(model.to_sklearn().predict_proba(new), model.predict_proba(new), atol=1e-6)
+    for export in (lambda: model.to_sklearn(from_counts=True), lambda: save_onnx(model, tmp_path / "m.onnx")):
+        np.testing.assert_raises_regex(ModelError, "weighed apart", export)
+
+
 def test_it_works_where_this_package_is_not(tmp_path):
     pytest.importorskip("skops")
     model = MultinomialNB().fit(TEXTS, LABELS)

@@ -50,7 +50,8 @@ def test_ingest_and_inspect(folder):
         "--hashing 64 --analyzer char --ngrams 2",
         {"kind": "hashing", "n_features": 64, "analyzer": "char", "ngram_range": (2, 2)},
     ),
-], ids=["words", "limits", "hashing"])  # fmt: skip
+    ("--features words+characters --min-df 3", {"features": "words+characters", "ngram_range": (1, 2), "min_df": 3}),
+], ids=["words", "limits", "hashing", "both"])  # fmt: skip
 def test_every_option_reaches_the_settings(folder, options, settings):
     (folder / "stop").write_text("was off")
     ok(f"ingest docs.tsv c {options} --shard-documents 10")

@@ -77,7 +77,7 @@ def test_counts_give_the_same_model_and_predictions_in_every_dtype_and_layout(na
 
 def weighed(x, form):
     out = np.empty(x.size, np.float32)
-    weigh(x, np.zeros(x.size, np.uint32), np.array([0, x.size]), np.ones(1, np.float32), FORMS[form], 0.0, 1.0, out)
+    weigh(x, np.zeros(x.size, np.uint32), np.array([0, x.size]), np.ones(1, np.float32), FORMS[form], 0.0, 1.0, 0, out)
     return out
 
 

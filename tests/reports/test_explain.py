@@ -14,9 +14,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 import sdem_dist as sd
 from sdem_dist.reports.explanation import Explanation, NumberExplanation, WordPart
+from sdem_dist.reports.occurrences import terms
 from sdem_dist.text import VectorizerSettings
 from sdem_dist.text.patterns import expression_of
-from sdem_dist.text.vectorizer import terms
 
 RNG = np.random.default_rng(0)
 TOPICS = {"sport": "goal match team score", "money": "bank share profit market", "food": "salt bread oven taste"}
@@ -41,6 +41,8 @@ SETTINGS = {
     "in words": VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3)),
     "stems": VectorizerSettings(stem="english", stop_words=("the",), ngram_range=(1, 2)),
     "accents": VectorizerSettings(strip_accents="unicode"),
+    "both": VectorizerSettings(features="words+characters"),
+    "both hashed": VectorizerSettings(kind="hashing", n_features=99, features="words+characters", stop_words=("the",)),
 }
 
 
@@ -106,6 +108,7 @@ def test_marks_lie_on_the_text(name):
     for text, one in zip(NEW, model.explain(NEW), strict=True):
         spans = [m[:2] for m in one.marks]
         assert spans == sorted(spans) and all(0 <= a < b <= len(text) for a, b in spans)
+        check_sum(one, one.log_odds)
         assert sum(m[2] for m in one.marks) == pytest.approx(sum(w.part for w in one.words), abs=1e-9)
         assert "".join(stretch for stretch, *_ in one.stretches()) == text
         assert "\x1b" not in str(one) + one._repr_html_() and "<script>" not in one._repr_html_()
@@ -113,6 +116,10 @@ def test_marks_lie_on_the_text(name):
     if name == "stems":
         (one,) = model.explain(["The goals, the Markets"])
         assert {one.text[start:stop] for start, stop, _ in one.marks} == {"goals", "Markets"}
+    if name == "both":  # a word that training did not have speaks by its characters
+        (one,) = model.explain(["Markets' goalkeeper"])
+        assert {word.word for word in one.words} == {"markets", "goalkeeper"} and one.label in ("money", "sport")
+        assert {one.text[start:stop] for start, stop, _ in one.marks} == {"Markets", "goalkeeper"}
 
 
 @settings(max_examples=60)

@@ -59,7 +59,8 @@ def test_vocabulary_and_counts_are_count_vectorizers(documents, block, min_df, m
     VectorizerSettings(ngram_range=(1, 2)),
     VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2),
     VectorizerSettings(kind="hashing", n_features=32),
-], ids=["n-grams", "stems", "hashing"])  # fmt: skip
+    VectorizerSettings(features="words+characters"),
+], ids=["n-grams", "stems", "hashing", "both"])  # fmt: skip
 def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, settings):
     texts, path = [text for _, text in DOCUMENTS], tmp_path / "c"
     ingest([written(tmp_path / "docs.txt", DOCUMENTS)], path, settings, block_documents=2)
@@ -71,7 +72,9 @@ def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, settings):
     assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize("limits", [{}, {"min_df": 2}, {"max_df": 0.3}, {"max_features": 9}])
+@pytest.mark.parametrize("limits", [
+    {}, {"min_df": 2}, {"max_df": 0.3}, {"max_features": 9}, {"min_df": 3, "max_features": 30, "features": "words+characters"},
+])  # fmt: skip
 @pytest.mark.parametrize("most", [1, 40, 300])
 def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monkeypatch, limits, most):
     rng = np.random.default_rng(0)
@@ -88,8 +91,11 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
         for part in ("", "-held-out"):
             assert len({open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}) == 1
     training = [many[i][1] for i in open_corpus(tmp_path / "c1").ids(0)]
-    reference = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit(training)
-    assert open_corpus(tmp_path / "c1").vocabulary() == reference.get_feature_names_out().tolist()
+    both = limits.pop("features", None) is not None
+    words = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit(training).get_feature_names_out()
+    characters = CountVectorizer(analyzer="char_wb", ngram_range=(2, 4), **limits).fit(training).get_feature_names_out()
+    expected = [*words, *(f" {term}" for term in characters if both)]
+    assert open_corpus(tmp_path / "c1").vocabulary() == expected
 
 
 def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path):

@@ -74,6 +74,7 @@ def test_patterns_that_people_use(pattern, words):
     {"stop_words": ("the", "a"), "min_df": 3, "max_df": 1.0, "max_features": 9},
     {"kind": "hashing", "n_features": 99},
     {"kind": "matrix"},
+    {"features": "words+characters", "min_df": 1},
 ])  # fmt: skip
 def test_settings_survive_json(settings):
     made = VectorizerSettings(**settings)
@@ -89,6 +90,9 @@ NONSENSE = [
     ({"n_features": 8}, "n_features does not apply"),
     ({"analyzer": "char", "stem": "english"}, "stem does not apply"),
     ({"analyzer": "char", "token_pattern": "x"}, "token_pattern does not apply"),
+    ({"analyzer": "char", "features": "words+characters"}, "features does not apply"),
+    ({"token_pattern": "[a-z]+", "features": "words+characters"}, "takes words"),
+    ({"kind": "hashing", "n_features": 1, "features": "words+characters"}, "n_features of 2 or more"),
     ({"token_pattern": "("}, "not a regular expression"),
     ({"stem": "klingon"}, r"stem is one of .*english"),
     *(({name: value}, name) for name, values in {
