@@ -46,11 +46,14 @@ class Clustering(ClusterMixin, EngineEstimator):
     _number = "n_components"  # the parameter of how many clusters there are
 
     def _weighed(self, source: Source) -> Source:
+        self._check_numbers(source)
+        return super()._weighed(source)
+
+    def _check_numbers(self, source: Source) -> None:
         if source.n_documents < (n_clusters := getattr(self, self._number)):
             raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
         if self.init_documents < n_clusters:
             raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
-        return source
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
@@ -250,6 +253,7 @@ class KMeans(Clustering, Transforming):
             raise ValueError(f"weighting={form!r} is for whole counts, which {source.name} lacks: leave it at 'auto'")
         if form == "counts":
             return super()._weighed(source)
+        self._check_numbers(source)
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
