@@ -68,9 +68,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         if boundary := settings.boundary(model.vocabulary_):
             kinds = [slice(0, boundary), slice(boundary, n_features)]
     elif weighting.boundary and weighting.norm > 0:
-        raise ModelError(
-            "words and n-grams of characters are weighed apart, which counts do not tell: export from text"
-        )
+        raise ModelError("words and n-grams of characters are weighed apart: export to scikit-learn, from text")
     of_kinds = list[list[tuple[str, Any]]]()
     for kind, columns in enumerate(kinds):
         of_kind, n_columns = list[tuple[str, Any]](), columns.stop - columns.start

@@ -13,6 +13,7 @@ from sdem_dist.fitting.running import AnyCorpus
 from sdem_dist.models.em import KMeansState
 from sdem_dist.models.topics import outputs
 from sdem_dist.table import Table
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
@@ -30,7 +31,7 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
     """
     if estimator.spec.words is None or estimator._layout == "dense":
         return {}
-    p = np.exp(getattr(estimator, estimator.spec.words))
+    p, settings = np.exp(getattr(estimator, estimator.spec.words)), estimator.vectorizer_ or {}
     classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
     if len(p) < 2:
         return {}
@@ -42,6 +43,9 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
         say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / others), 0 where p is
         order = np.argsort(-say, axis=1, kind="stable")
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
+    if "features" in settings:  # n-grams of characters beside words tell people little
+        boundary = VectorizerSettings.from_json(settings).boundary(estimator.vocabulary_)
+        order = np.array([row[row < boundary] for row in order])
     tops = order[:, :n_words].tolist()
     return {c: {names[w]: float(s[w]) for w in top} for c, s, top in zip(classes, say, tops, strict=True)}
 
