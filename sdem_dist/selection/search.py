@@ -163,7 +163,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             settings: Any = source.vectorizer or {}
             by_words = source.vocabulary is not None and settings.get("analyzer") == "word"
             orders = int(settings.get("ngram_range", (1, 1))[1]) if by_words else 1
-            space = default_space(self.estimator, weighted=source.weighted, orders=orders)
+            raw = source.transformer is not None and not self.nested  # documents of nested searches are counted once
+            space = default_space(self.estimator, weighted=source.weighted, orders=orders, raw=raw)
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
             checkpoints.documents = fits.name

@@ -13,6 +13,7 @@ from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.selection.trials import Metric, Trial
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import optuna
@@ -26,11 +27,15 @@ _DISCRIMINATIVE: list[Grid] = [
     {"loss": ["ncll"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.5, 1.0, 2.0]},
 ]
 _RARE: Grid = {"min_df": [1, 2]}
+_BOTH: Grid = {
+    "vectorizer": [VectorizerSettings(features="words+characters")],
+    "norm": [7.0, 10.0, 14.0],
+}  # of raw text
 _COUNTING: Grid = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[Grid]] = {
-    "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
+    "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _BOTH, _COUNTING],
     "ManyClassNB": [{"step": [0.1, 0.2, 0.4]}, _COUNTING],
-    "MultiLabelNB": _DISCRIMINATIVE,
+    "MultiLabelNB": [*_DISCRIMINATIVE, _BOTH],
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
     "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],
     "CategoricalNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0, 10.0]}],
@@ -56,8 +61,13 @@ MAX_DRAWS = 64  # draws for each setting that is wanted, after which spaces coun
 EDGE = 1e-6  # share of a distribution at either end that Optuna leaves out
 
 
-def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
-    """Return the default space without what was set; `weighted`: no counts; `orders`: the corpus's longest n-grams."""
+def default_space(
+    estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1, raw: bool = False
+) -> list[Grid]:
+    """Return the default space without what was set.
+
+    `weighted`: documents are no counts. `orders`: the corpus's longest n-grams. `raw`: documents are texts.
+    """
     name = type(estimator).__name__
     if name not in DEFAULTS:
         raise ValueError(
@@ -66,7 +76,8 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
         )
     values, defaults = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
     usable = values.keys() - (("weighting", "norm", "min_df") if weighted else ())
-    spaces = [{key: tried for key, tried in space.items() if key in usable} for space in DEFAULTS[name]]
+    known = [space for space in DEFAULTS[name] if raw or "vectorizer" not in space]
+    spaces = [{key: tried for key, tried in space.items() if key in usable} for space in known]
     if orders > 1 and "ngram_range" in values:
         spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
     changed = {key for space in spaces for key in space if values[key] != defaults[key]}
@@ -76,6 +87,7 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
         of_loss = [space for space in spaces if values["loss"] in space.get("loss", [defaults["loss"]])]
         # Steps are of one loss; no space is of a loss that is an object.
         spaces = of_loss or [{key: tried for key, tried in spaces[0].items() if key != "step"}]
+    spaces = [space for space in spaces if not ("vectorizer" in space and "vectorizer" in changed)]
     return [{key: tried for key, tried in space.items() if key not in changed} for space in spaces]
 
 

@@ -134,6 +134,14 @@ class VectorizerSettings:
         if both and self.n_features == 1:
             raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
 
+    def __repr__(self) -> str:
+        usual = type(self)(kind=self.kind, features=self.features, n_features=self.n_features)
+        fields = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
+        set_ = [f"{name}={value!r}" for name, value in fields if value != getattr(usual, name)]
+        first = [f"{name}={value!r}" for name, value in fields[:2] if value != getattr(type(self), name)]
+        columns = [] if self.n_features is None else [f"n_features={self.n_features}"]
+        return f"{type(self).__name__}({', '.join([*first, *columns, *set_])})"
+
     @property
     def chooses_terms(self) -> bool:
         """Whether a term may be left out of the vocabulary because of its documents or occurrences."""
