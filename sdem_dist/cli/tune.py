@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import documents_of, is_source, refuse_far_sources, training_documents
-from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, word_options
+from sdem_dist.cli.options import WORDS, LocalPath, Place, Source, SourceCommand, option, typed_flags, word_options
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
 from sdem_dist.storage.buckets import place
@@ -82,6 +83,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     from numpy import ma
 
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
+    from sdem_dist.selection.spaces import default_space
     from sdem_dist.selection.trials import described
 
     console.check_output(model, (), overwrite, kind="model")
@@ -102,8 +104,15 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     search.check()  # before a source is read
     if folder is not None:
         search.checkpoints(folder, resume=resume)
-    with both as (documents, validation), cluster.client() as client:
+    with both as (documents, validation), ExitStack() as others, cluster.client() as client:
         take_documents(estimator, documents, options)
+        text, by_default = documents.header.vectorizer or {}, search.space is None and not options["nested"]
+        if by_default and validation is None and text.get("kind") == "count" and not typed_flags(WORDS):
+            tried = {repr(v): v for part in default_space(estimator, raw=True) for v in part.get("vectorizer", ())}
+            how = {"beside": model, "quiet": True}
+            for settings in tried.values() if is_source(corpora[0]) else ():
+                corpus = others.enter_context(documents_of(corpora, source, estimator, words=settings, **how))
+                search._counted = {**search._counted, settings: corpus}
         if validation is not None:
             search.set_params(cv=validation)
         search.fit(documents, client=client, checkpoint=folder, resume=resume)
@@ -125,6 +134,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             from sdem_dist import plots
 
             best = clone(search.estimator).set_params(**search.best_params_)
+            documents = search._counted.get(search.best_params_.get("vectorizer"), documents)
             scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
             name = "accuracy" if scored.micro_f1 is None else "micro_f1"
             scores = {"held-out folds": getattr(scored, name)}

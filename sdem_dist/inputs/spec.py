@@ -168,7 +168,7 @@ class Source:
 
     @property
     def least_documents(self) -> int:
-        """The documents that a word of a part of a corpus has to have, as the settings of text say; 1 of a whole one."""
+        """The documents that a word of a part of a corpus has to have, as settings of text say; 1 of a whole one."""
         least: Any = (self.vectorizer or {}).get("min_df", 1)
         return least if self.corpus.mask is not None and isinstance(least, int) else 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -58,6 +58,7 @@ class FoldFits:
     folds: Folds[Any] | None = None  # of `source`; None: settings are scored on `held_out`
     held_out: Source | None = None
     others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents, by values of `READING`
+    counted: Mapping[object, Corpus] = field(default_factory=dict)  # the same documents by other settings of text
 
     def __post_init__(self) -> None:
         """Read the documents, unless they were read; raises as `source_of` and `Folds`."""
@@ -112,7 +113,7 @@ class FoldFits:
         fits, client = self._as_read_for(params), self.client
         model: EngineEstimator = copy.copy(fits.template).set_params(**params)
         if fold is None:
-            return model.fit(self.X, self.y, client=client, callbacks=callbacks)
+            return model.fit(fits.X, self.y, client=client, callbacks=callbacks)
         if client is None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=1)  # settings are fitted side by side
         return model.fit(fits.training(fold), client=client, callbacks=callbacks)
@@ -126,7 +127,8 @@ class FoldFits:
             if isinstance(self.X, Source):
                 raise ValueError(f"a nested search cannot try {', '.join(chosen)}: documents are counted once")
             template = clone(self.template).set_params(**chosen)
-            self.others[key] = replace(self, template=template, folds=None, held_out=None, others={})
+            X = self.counted.get(chosen.get("vectorizer"), self.X)
+            self.others[key] = replace(self, X=X, template=template, folds=None, held_out=None, others={})
         return self.others[key]
 
     def fold_scores(self, params: dict[str, Any], fold: int, callbacks: Sequence[Callback] = ()) -> FoldScores:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,6 +130,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs: int | None = None
     callbacks: Sequence[Callable[[SearchEvent], None]] = ()
 
+    _counted = cast("Mapping[object, Corpus]", {})  # the documents by other settings of text, where `X` is a corpus
+
     def fit(
         self,
         X: object,
@@ -155,7 +157,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         self.check()
         started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
-        fits = FoldFits(model, X, y, cv=self.cv, seed=seed, groups=groups, client=client, n_jobs=self.n_jobs)
+        how: dict[str, Any] = {"cv": self.cv, "seed": seed, "groups": groups, "counted": self._counted}
+        fits = FoldFits(model, X, y, client=client, n_jobs=self.n_jobs, **how)
         source, several = fits.source, fits.source.members is not None
         self.metric_ = trials.metric_of(self.estimator, self.metric, several)
         space = self.space
@@ -163,7 +166,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             settings: Any = source.vectorizer or {}
             by_words = source.vocabulary is not None and settings.get("analyzer") == "word"
             orders = int(settings.get("ngram_range", (1, 1))[1]) if by_words else 1
-            raw = source.transformer is not None and not self.nested  # documents of nested searches are counted once
+            raw = bool(self._counted) or source.transformer is not None
+            raw = raw and not self.nested  # whose documents are counted once
             space = default_space(self.estimator, weighted=source.weighted, orders=orders, raw=raw)
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:

@@ -105,3 +105,14 @@ def test_models_of_plain_counts_refuse_characters():
         sd.MultinomialMixture(2, vectorizer=BOTH).fit(TEXTS)
     with pytest.raises(ValueError, match="features='words'"):
         sd.LatentDirichletAllocation(2, vectorizer=BOTH).fit(TEXTS)
+
+
+def test_searches_of_texts_try_both_kinds_and_parts_of_documents_have_their_own_limits(tmp_path):
+    search = sd.CorpusSearchCV(sd.MultinomialNB(n_epochs=1), cv=2, n_trials=5, halving=False).fit(TEXTS, LABELS)
+    tried = [params["vectorizer"] for params in search.cv_results_["params"] if "vectorizer" in params]
+    assert tried and set(tried) == {BOTH} and "vectorizer" not in search.cv_results_["params"][0]
+    (tmp_path / "s.tsv").write_text("".join(f"{y}\t{text}\n" for y, text in zip(LABELS, TEXTS, strict=True)), "utf-8")
+    sd.ingest(tmp_path / "s.tsv", tmp_path / "c", BOTH)
+    corpus = sd.open_corpus(tmp_path / "c")
+    part, whole = (sd.MultinomialNB(n_epochs=1).fit(some) for some in (corpus.folds(3).train(0), corpus))
+    assert (whole.weighting_.min_df, part.weighting_.min_df) == (1, 2)
