@@ -24,7 +24,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     names = {k.lower(): k for k in candidates}
     holding = sorted((k for k in names if name.lower() in k), key=lambda k: k.index(name.lower()))
     matches = get_close_matches(name.lower(), names, n=1) or holding[:3]
-    return f"did you mean {' or '.join(names[k] for k in matches)}? " if matches and name else ""
+    return f"Did you mean {' or '.join(repr(names[k]) for k in matches)}? " if matches and name else ""
 
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -57,14 +57,14 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "ncll": Metric("log-loss (NCLL)", "nats per document"),
     "log_loss": Metric("log-loss (NCLL)", "nats per document"),
     "micro_f1": Metric("micro-F1", "F1 of all labels together"),
-    "tempered_log_loss": Metric("log-loss at the best temperature", "nats per document"),
-    "held_out_log_loss": Metric("log-loss at the best temperature", "nats per document"),
+    "tempered_log_loss": Metric("calibrated log-loss", "nats per document"),
+    "held_out_log_loss": Metric("calibrated log-loss", "nats per document"),
     "with_unlabelled_log_loss": Metric("held-out log-loss with unlabelled documents", "nats per document"),
     "with_unlabelled_accuracy": Metric("held-out accuracy with unlabelled documents", "share of documents"),
-    "with_unlabelled_gain": Metric("fall of held-out log-loss by unlabelled documents", "nats per document"),
-    "with_unlabelled_gain_error": Metric("its standard error", "nats per document"),
-    "without_unlabelled_log_loss": Metric("held-out log-loss without them", "nats per document"),
-    "without_unlabelled_accuracy": Metric("held-out accuracy without them", "share of documents"),
+    "with_unlabelled_gain": Metric("reduction of held-out log-loss by unlabelled documents", "nats per document"),
+    "with_unlabelled_gain_error": Metric("standard error of the reduction", "nats per document"),
+    "without_unlabelled_log_loss": Metric("held-out log-loss without unlabelled documents", "nats per document"),
+    "without_unlabelled_accuracy": Metric("held-out accuracy without unlabelled documents", "share of documents"),
     "macro_f1": Metric("macro-F1", "mean F1 of classes"),
     "precision_at_1": Metric("precision at 1", "share of the most probable label"),
     "precision_at_3": Metric("precision at 3", "share of the 3 most probable labels"),
@@ -77,8 +77,8 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "hinge": Metric("hinge loss", "per document"),
     "nll": Metric("NLL", "nats per document"),
     "perplexity": Metric("perplexity", "per word"),
-    "word_nll": Metric("minus log-likelihood of the words", "nats per word"),
-    "plug_in_nll": Metric("plug-in minus log-likelihood of the words", "nats per word"),
+    "word_nll": Metric("NLL of words", "nats per word"),
+    "plug_in_nll": Metric("plug-in NLL of words", "nats per word"),
     "distance": Metric("squared distance", "to the nearest centre"),
     "purity": Metric("purity", "share of documents"),
     "nmi": Metric("NMI"),
@@ -86,14 +86,14 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "r2": Metric("R2", "share of the variance"),
     "mse": Metric("mean squared error", "squared units of the target"),
     "poisson_deviance": Metric("Poisson deviance", "units of the target"),
-    "rmse": Metric("its root", "units of the target"),
+    "rmse": Metric("root mean squared error", "units of the target"),
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),
 }
 PREFIXES = {  # what a metric of a history is of, by what its name begins with
     "": "training documents",
-    "validation_": "held-out documents",
-    "held_out_": "a held-out part of the training documents",
+    "validation_": "validation documents",
+    "held_out_": "held-out training documents",
 }
 
 

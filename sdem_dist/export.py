@@ -45,7 +45,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     name, n_features = type(model).__name__, model.n_features_in_
     if name not in EXPRESSIBLE:
         can = ", ".join(EXPRESSIBLE)
-        raise ModelError(f"a {name} cannot be exported to scikit-learn yet; {can} can. save(path) keeps it")
+        raise ModelError(f"a {name} cannot be exported to scikit-learn; {can} can. Use save(path) instead")
     if name == "GaussianRegressor":
         coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": n_features}
         return Pipeline([("target", _with(LinearRegression(), **coefficients))])
@@ -60,7 +60,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     scale = (weighting.norm_of_a_kind or weighting.scale) / model.temperature_
     coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
+        raise ModelError("a class had no training document, so its coefficients are not finite")
     coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
     settings, kinds = None, [slice(0, n_features)]
     if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":

@@ -9,9 +9,9 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sdem_dist.kernels.losses import HINGE, NCLL, NLL, LossForm
 from sdem_dist.records import record
 
-SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
+SUM_HINT = 'use merge="sum", whose statistics are computed over batches'
 Arrays: TypeAlias = tuple[np.ndarray, ...]
-PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
+PACKAGE_LOSSES_ONLY = "this estimator supports only the losses of sdem_dist.losses"
 
 
 class Loss(Protocol):
@@ -126,7 +126,7 @@ class CostSensitiveHinge:
 
     def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if len(self.costs) != scores.shape[1]:
-            raise ValueError(f"costs are of {len(self.costs)} classes, and there are {scores.shape[1]}")
+            raise ValueError(f"costs have {len(self.costs)} classes, but there are {scores.shape[1]}")
         return np.asarray(scores + np.asarray(self.costs)[labels])
 
 
@@ -146,9 +146,9 @@ class Blend:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:
-            raise ValueError(f"share is the weight of NLL, from 0 to 1, and not {self.share}")
+            raise ValueError(f"share must be from 0 to 1, got {self.share}")
         if not callable(getattr(self.other, "weights", None)):
-            raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
+            raise TypeError(f"other must be a loss, such as Hinge(), got {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return ``share`` of the NLL and the rest of the other loss."""
@@ -182,10 +182,10 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
     if isinstance(loss, CostSensitiveHinge):
         costs = np.array(loss.costs, np.float64)
         if len(costs) != n_classes:
-            raise ValueError(f"costs are of {len(costs)} classes, and there are {n_classes}")
+            raise ValueError(f"costs have {len(costs)} classes, but there are {n_classes}")
     kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
     if type(loss) not in kinds:
-        raise ValueError(f"{loss!r} is a loss of your own, which the compiled steps do not know: {hint}")
+        raise ValueError(f"{loss!r} is a custom loss, which compiled steps do not support: {hint}")
     margin = loss.margin if isinstance(loss, Hinge) else 1.0
     return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 

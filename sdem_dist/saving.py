@@ -52,7 +52,7 @@ def check_destination(path: str | Path) -> None:
     try:
         if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
             what = "is a folder" if path.is_dir() else "exists"
-            raise ModelError(f"{path} {what} and is not a model: it is left alone; choose another name, or remove it")
+            raise ModelError(f"{path} {what} and is not a model; choose another name, or remove it")
         check_writable(path, error=ModelError)
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from error
@@ -121,9 +121,9 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     path = place(path)
     try:
         if path.is_dir():
-            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file written by sdem train or save")
         if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
-            raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
+            raise ModelError(f"{path} is a source, not a model: pass the model first, then the documents")
         arrays, metadata = read_archive(path, KIND)
         estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:
@@ -137,7 +137,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
 
 
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> Any:
-    _require(metadata.estimator in ESTIMATORS, f"it holds a {metadata.estimator!r}, which this version does not know")
+    _require(metadata.estimator in ESTIMATORS, f"this version does not support {metadata.estimator!r}")
     kind: Any = getattr(sdem_dist, metadata.estimator)  # imports the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
     check(estimator)

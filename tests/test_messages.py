@@ -16,7 +16,7 @@ ERRORS = [
     (SdemError("something is wrong"), "something is wrong"),
     (IngestError("it is empty", path="a.csv"), "a.csv: it is empty"),
     (at(IngestError("no TAB", path="-"), 3), "standard input, line 3: no TAB"),
-    (CorpusError("a.zarr exists already", hint="replace it"), "a.zarr exists already (replace it)"),
+    (CorpusError("a.zarr already exists", hint="replace it"), "a.zarr already exists (replace it)"),
     (at(IngestError("no text", path="d", hint="skip it"), 2, "file"), "d, file 2: no text (skip it)"),
 ]  # fmt: skip
 

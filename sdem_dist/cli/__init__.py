@@ -19,23 +19,23 @@ from sdem_dist.errors import SdemError, reraise_interrupt
 
 DISK_ERRORS = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO
 _COMMANDS = {
-    "demo": ("demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
-    "ingest": ("ingest", "ingest", "Turn text, tables or matrices into a corpus."),
-    "inspect": ("inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
+    "demo": ("demo", "demo", "Run a demo on docstrings of installed packages."),
+    "ingest": ("ingest", "ingest", "Convert text files to a corpus on disk."),
+    "inspect": ("inspect", "inspect_command", "Describe and verify a corpus or a model."),
     "train": ("train", "train", "Train a model on a corpus."),
-    "tune": ("tune", "tune", "Try settings by cross-validation and train the best."),
-    "suspects": ("tune", "suspects", "List documents whose label is probably wrong."),
-    "log": ("inspect", "log", "Say where the time of a training run went."),
-    "evaluate": ("evaluate", "evaluate", "Measure a model on a corpus, by labels, targets or likelihood."),
-    "predict": ("predict", "predict", "Predict labels, numbers or clusters of documents."),
-    "transform": ("predict", "transform", "Find the topics of documents."),
-    "calibrate": ("evaluate", "calibrate", "Prepare a model for sets of classes (predict --coverage)."),
-    "explain": ("evaluate", "explain", "Say which words spoke for the class of a text."),
-    "report": ("evaluate", "report", "Write a page about a model and how it does on a corpus."),
-    "export": ("inspect", "export", "Write a model for scikit-learn or ONNX."),
-    "cluster": ("cluster", "cluster", "Prepare a cluster: certificates, environment."),
-    "help": ("options", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
-    "doctor": ("doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
+    "tune": ("tune", "tune", "Tune hyperparameters by cross-validation, and train the best."),
+    "suspects": ("tune", "suspects", "List documents that are probably mislabeled."),
+    "log": ("inspect", "log", "Show a timing breakdown of a training run."),
+    "evaluate": ("evaluate", "evaluate", "Evaluate a model on labeled documents."),
+    "predict": ("predict", "predict", "Predict labels, numbers or clusters."),
+    "transform": ("predict", "transform", "Infer topic proportions of documents."),
+    "calibrate": ("evaluate", "calibrate", "Calibrate prediction sets (predict --coverage)."),
+    "explain": ("evaluate", "explain", "Explain a prediction, word by word."),
+    "report": ("evaluate", "report", "Write an HTML report of a model's performance."),
+    "export": ("inspect", "export", "Export a model to scikit-learn or ONNX."),
+    "cluster": ("cluster", "cluster", "Create certificates, and show worker settings."),
+    "help": ("options", "help_command", "Explain a command, or reader options (sdem help reading)."),
+    "doctor": ("doctor", "doctor", "Check this machine or a cluster."),
 }
 """The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
 
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in _COMMANDS:
-            ctx.fail(f"No such command {name!r}: {nearest(name, _COMMANDS)}".rstrip(": "))
+            ctx.fail(f"No such command {name!r}. {nearest(name, _COMMANDS)}".rstrip(". "))
         module, attribute, _ = _COMMANDS[name]
         return cast(click.Command, getattr(import_module(f"sdem_dist.cli.{module}"), attribute))
 
@@ -89,9 +89,7 @@ class LazyGroup(click.Group):
             except (SdemError, ValueError, ImportError) as error:  # also settings that do not fit, absent packages
                 raise click.ClickException(visible(error)) from error
             except MemoryError as error:
-                raise click.ClickException(
-                    f"there is not enough memory for that ({str(error) or 'MemoryError'})"
-                ) from error
+                raise click.ClickException(f"not enough memory ({str(error) or 'MemoryError'})") from error
             except OSError as error:
                 if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
@@ -112,14 +110,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="sdem_dist")
 def main() -> None:
-    """Train generative models of documents discriminatively, over corpora of any size, on Dask.
+    """Train, tune, evaluate and explain classifiers of documents, on one machine or on Dask.
 
     \b
-    A first look, with nothing to download:   sdem demo
-    Your own, lines of label TAB text:        sdem train posts.tsv posts.model
+    Demo, without data of your own:           sdem demo
+    Lines of label TAB text:                  sdem train posts.tsv posts.model
                                               sdem evaluate posts.model test.tsv
                                               sdem predict posts.model new.txt
-    More than memory holds:                   sdem ingest posts.tsv posts.zarr --held-out 0.1
+    Larger than memory:                       sdem ingest posts.tsv posts.zarr --held-out 0.1
                                               sdem train posts.zarr posts.model
                                               sdem evaluate posts.model posts.zarr-held-out
     """  # noqa: D301  click reads the backspace as: leave these lines alone

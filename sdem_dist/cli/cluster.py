@@ -62,8 +62,8 @@ _SCHEDULER = """Run on the Dask cluster of this scheduler (tcp://host:port, or i
 Dask Gateway (https://host, with --workers)."""
 _OPTIONS = (
     option("--scheduler", "ADDRESS", _SCHEDULER),
-    option("--workers", 1, "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"),
-    option("--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) of this file, or as --scheduler."),
+    option("--workers", 1, "Run on N Dask workers of this machine, or of a gateway.  [default: threads]"),
+    option("--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) described by this file."),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
 
@@ -73,9 +73,9 @@ def cluster() -> None:
     """Prepare a cluster."""
 
 
-@cluster.command(no_args_is_help=True, short_help="Make certificates and keys in a folder.")
+@cluster.command(no_args_is_help=True, short_help="Create certificates and keys in a folder.")
 @click.argument("folder", type=LocalPath())
-@option("--days", click.IntRange(1), "How long they are valid.", default=365)
+@option("--days", click.IntRange(1), "Days of validity.", default=365)
 def certificates(folder: Path, days: int) -> None:
     """Make certificates and keys in FOLDER, so that a cluster's connections are encrypted and strangers refused.
 

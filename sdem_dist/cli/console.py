@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
+overwrite_option = option("--overwrite", None, "Replace an existing FILE.")
 
 
 def check_output(
@@ -31,7 +31,7 @@ def check_output(
     from sdem_dist.storage.publish import check_writable
 
     if suffixes and output.suffix.lower() not in suffixes:
-        raise click.UsageError(f"{output}: the suffix says the format, one of {', '.join(suffixes)}")
+        raise click.UsageError(f"{output}: unknown suffix; use one of {', '.join(suffixes)}")
     for path in inputs:
         same = str(path) == str(output)
         with suppress(OSError):  # one of them does not exist, or is not a file
@@ -45,11 +45,11 @@ def check_output(
     elif output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
     elif output.is_file() and is_archive(output, KIND):
-        raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
+        raise click.UsageError(f"{output} is a model and is not replaced; choose another name, or remove it")
     elif corpora := [folder for folder in output.absolute().parents if (folder / "zarr.json").exists()]:
         raise click.UsageError(f"{output} is within the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
-        raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
+        raise click.ClickException(f"{output} already exists: choose another name, or pass --overwrite")
     if kind == "file":  # the folder of a log is made later
         check_writable(output)
 

@@ -19,9 +19,9 @@ METRICS = ("accuracy", "ncll", "hinge", "perplexity")
 
 
 @click.command()
-@option("--folder", LocalPath(file_okay=False), "Where corpus, models and picture go.", default=Path("sdem-demo"))
+@option("--folder", LocalPath(file_okay=False), "Output folder.", default=Path("sdem-demo"))
 @option("--workers", click.IntRange(1), "Dask worker processes.", default=2)
-@option("--epochs", click.IntRange(1), "Passes over the documents.", default=15)
+@option("--epochs", click.IntRange(1), "Number of epochs.", default=15)
 def demo(folder: Path, workers: int, epochs: int) -> None:
     """Learn from which of eight installed Python packages a docstring comes.
 
@@ -71,7 +71,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     click.echo("Perplexity of losses with tf-idf weights cannot be compared with that of words.\n")
     best = max(models, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     words = [(str(name), " ".join(words)) for name, words in word_weights(models[best]).items()]
-    click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
+    click.echo(table(f"Most indicative words of each class ({best.upper()})", words))
     histories = {loss.upper(): model.history_ for loss, model in models.items()}
     figure = Figure(figsize=(11, 7), layout="constrained")
     for name, axes in zip(METRICS, figure.subplots(2, 2).flat, strict=True):
@@ -79,4 +79,4 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     figure.savefig(folder / "curves.png", dpi=110)
     say(f"models: {folder}/*.model; curves on the held-out documents: {folder / 'curves.png'}")
     example = "echo 'Return a lazy array chunked along every axis.'"
-    click.echo(f"\nNow yours: {example} | sdem predict {folder / f'{best}.model'} -")
+    click.echo(f"\nNow try it: {example} | sdem predict {folder / f'{best}.model'} -")

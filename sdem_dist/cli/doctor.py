@@ -161,10 +161,10 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 
 
 @click.command()
-@option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
-@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
-@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora; workers have to see it.", Path())
-@option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
+@option("--scheduler", "ADDRESS", "Check the Dask cluster of this scheduler.")
+@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and check them.")
+@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must see.", Path())
+@option("--corpus", "CORPUS", "Compare the workers' memory with the needs of its model.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
 

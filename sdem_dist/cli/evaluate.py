@@ -22,10 +22,10 @@ from sdem_dist.storage.encoding import to_json
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@option("--report full", None, "Show figures by class and the most frequent confusions, too.")
-@option("--errors", Place(), "Write the wrong predictions: .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
+@option("--report full", None, "Also show metrics by class and frequent confusions.")
+@option("--errors", Place(), "Write wrong predictions to .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
 @console.overwrite_option
-@option("--particles", click.IntRange(1, 10_000), "Particles of the left-to-right likelihood of topics.", metavar="N")
+@option("--particles", click.IntRange(1, 10_000), "Number of particles of the left-to-right estimate.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
 @cluster_options
@@ -67,9 +67,9 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         console.check_output(errors, (model, corpus), options["overwrite"], SUFFIXES)
     estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
-        raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
+        raise click.UsageError(f"--errors needs a classifier or regressor; {model} is neither")
     if options["particles"] is not None and "word_nll" not in estimator.spec.shown:
-        raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
+        raise click.UsageError("--particles applies to LatentDirichletAllocation only")
     if options["particles"] is not None:
         estimator.set_params(n_particles=options["particles"])
     beside, with_texts = None if cluster.is_local else model, errors is not None and cluster.is_local
@@ -84,7 +84,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
             write_table(errors, (part_of(errors.suffix.lower(), block) for block in blocks))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
-            click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
+            click.echo(f"{model} was trained on {corpus}: expect worse results on new documents", err=True)
     if full:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if options["as_json"]:
@@ -92,10 +92,10 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     else:
         hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
-            click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
+            click.echo(f"{counted(hidden, 'document')} without a label skipped", err=True)
         unshown, header = console.unshown_metrics(estimator), documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
-        note = "per word, as the model weighs words" if weighted else "per word"
+        note = "per weighted word" if weighted else "per word"
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
         rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
         title = f"{counted(documents.n_documents - hidden, 'document')} of {corpus}"
@@ -103,8 +103,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         if full:
             console.say(f"\n{report.details()}")
     if errors is not None:
-        places = "; their ids count the documents from 0" if by_place else ""
-        click.echo(f"wrote the errors to {errors}{places}", err=True)
+        places = "; ids are document numbers, from 0" if by_place else ""
+        click.echo(f"wrote errors to {errors}{places}", err=True)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -133,7 +133,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@option("-o --output", Place(), "Where the model goes.  [default: MODEL]", metavar="FILE")
+@option("-o --output", Place(), "Output model.  [default: MODEL]", metavar="FILE")
 @console.overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
@@ -149,7 +149,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     console.check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")
     estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
-        raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
+        raise click.ClickException(f"{model} is a {type(estimator).__name__}: prediction sets need a classifier")
     with documents_of([corpus], source, estimator) as held_out:
         estimator.calibrate_sets(held_out)
     estimator.save(target)
@@ -166,12 +166,12 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@option("--against", "CLASS", "Compare the prediction with this class.  [default: the runner-up]")
-@option("--json as_json", None, "Print one JSON object per text: all words, and where they stand.")
-@option("--html", LocalPath(), "Write a page with the words marked instead.", metavar="FILE")
+@option("--against", "CLASS", "Compare the prediction with this class.  [default: the second most probable]")
+@option("--json as_json", None, "Print one JSON object per text, with all words and their positions.")
+@option("--html", LocalPath(), "Write an HTML page with highlighted words.", metavar="FILE")
 @console.overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
-@option("--text --text-column", "COLUMN", "Column of the text in a pipe.  [default: text]")
+@option("--text --text-column", "COLUMN", "Text column of standard input.  [default: text]")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
     """Say why MODEL gives each TEXT its class or number. Without a TEXT, or with -, lines of standard input are read.
 
@@ -188,31 +188,29 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
 
     piped = {name: options[name] for name in ("format", "text")}
     if html is not None and options["as_json"]:
-        raise click.UsageError("--html and --json are two forms of the same: choose one")
+        raise click.UsageError("choose either --html or --json")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
-            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
+            raise click.UsageError("pass a text in quotes, or pipe texts into standard input, one per line")
         splits = predict_splits(Path("-"), Reading(**piped), 1 << 12, keep=False)
         texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
     elif any(value is not None for value in piped.values()):
-        raise click.UsageError("--format and --text are for standard input, and texts are given")
+        raise click.UsageError("--format and --text apply to standard input only")
     if not texts:
-        raise click.ClickException("there is no text to explain")
+        raise click.ClickException("no text to explain")
     if html is not None:
         console.check_output(html, (model,), options["overwrite"])
     estimator: Any = sdem_dist.load_model(model)
     predicts, rival = estimator.spec.predicts, list[object]()
     if predicts not in ("class", "number"):
-        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
+        raise ModelError(f"{model} is a {type(estimator).__name__}, but explain needs a classifier or regressor")
     if against is not None and predicts == "number":
-        raise click.UsageError(f"--against names a class, and {model} predicts numbers")
+        raise click.UsageError(f"--against needs a classifier; {model} predicts numbers")
     if against is not None:
         classes = {str(c): c for c in estimator.classes_.tolist()}
         if against not in classes:
-            names = (
-                f"{', '.join(list(classes)[:10])}{', ...' if len(classes) > 10 else ''}; {nearest(against, classes)}"
-            )
-            raise click.ClickException(f"{against!r} is not among the model's classes: {names}".rstrip("; "))
+            valid = f"{', '.join(list(classes)[:10])}{', ...' if len(classes) > 10 else ''}"
+            raise click.ClickException(f"Unknown class {against!r}. {nearest(against, classes)}Valid: {valid}")
         rival.append(classes[against])
     explanations = estimator.explain(list(texts), *rival)
     if html is not None:

@@ -42,7 +42,7 @@ def is_source(path: str) -> bool:
 
 def refuse_for_a_corpus(names: Sequence[str]) -> None:
     if typed := typed_flags(names):
-        raise click.UsageError(f"{typed}: only for a source; a corpus has been read and counted already")
+        raise click.UsageError(f"{typed}: applies to sources only, not to a corpus")
 
 
 def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None:
@@ -111,11 +111,11 @@ def documents_of(
     if len(sources) < len(paths):
         command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
         advice = f"make a corpus of it with their vocabulary ({command}), and give that"
-        raise click.UsageError(f"{sources[0]} is a source, and others are corpora: {advice}")
+        raise click.UsageError(f"{sources[0]} is a source, but others are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
     if not reading.labelled and learns != "nothing":
-        raise click.UsageError("--no-labels and --format lines are for clusters and topics, which learn from no labels")
+        raise click.UsageError("--no-labels and --format lines apply only to estimators without labels")
     examined = estimator if words is None and follows is None else None
     if examined is not None:
         _check_examined(examined, paths[0], reading)
@@ -152,12 +152,12 @@ def documents_of(
                 report = ingest(list(paths), target, overwrite=True, progress=progress, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
-                click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
+                click.echo(f"{counted(report.n_empty, 'document')} without a known word", err=True)
             console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
         except SdemError as error:
             if isinstance(error, NoLabelError) and error.first and examined is not None:
-                error.hint += f"; documents without labels are for sdem predict MODEL {paths[0]}"
+                error.hint += f"; for documents without labels, use sdem predict MODEL {paths[0]}"
                 error.hint += " (of clusters and topics: --no-labels)"
             elif isinstance(error, PatternError):
                 error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
@@ -171,14 +171,14 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     from sdem_dist.text.sources import numeric_format
 
     if reading.weight is not None:
-        raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
+        raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
         corpus = f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training)"
         raise click.UsageError(f"{path} holds numbers: {corpus}, and give that")
     if not model.several_labels and reading.label_separator is not None:
-        raise click.UsageError("--label-separator is for models of several labels, and this one learned one each")
+        raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:
-        raise click.UsageError("--unlabelled is for documents of one label each, and this model learned several")
+        raise click.UsageError("--unlabelled needs a model with one label per document")
     model.vectorize([])  # says what is wrong with a model of numbers
 
 
@@ -218,15 +218,15 @@ Examples:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True))
 @click.argument("corpus", metavar="CORPUS")
 @word_options
-@option("--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus, in their order.")
-@option("--targets", None, "The labels are numbers to be predicted, such as ratings.")
-@option("--held-out", float, "Put this share of the documents into CORPUS-held-out.", default=0.0, metavar="FRACTION")
-@option("--shard-documents", 1, "Documents in a shard.")
-@option("--seed random_state", int, "Decides the order and what is held out.", default=0)
-@option("--jobs n_jobs", 1, "Threads that count words.  [default: all cores]")
-@option("--keep-text", None, "Store the texts, too, compressed.")
+@option("--vocabulary-from", "CORPUS", "Use the settings, vocabulary and classes of this corpus (for test sets).")
+@option("--targets", None, "Labels are numeric targets, such as ratings.")
+@option("--held-out", float, "Write this share of the documents to CORPUS-held-out.", default=0.0, metavar="FRACTION")
+@option("--shard-documents", 1, "Documents per shard.")
+@option("--seed random_state", int, "Random seed of the order and of held-out documents.", default=0)
+@option("--jobs n_jobs", 1, "Number of threads.  [default: all cores]")
+@option("--keep-text", None, "Also store the texts, compressed.")
 @option("--quiet", None, "No progress.")
-@option("--overwrite", None, "Replace a corpus that exists.")
+@option("--overwrite", None, "Replace an existing corpus.")
 @cluster_options
 def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
@@ -236,17 +236,17 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
     if not cluster.is_local and (typed := typed_flags(("keep_text", "n_jobs"))):
-        raise click.UsageError(f"{typed}: for threads of this process, not for workers")
+        raise click.UsageError(f"{typed} applies to threads of this process, not to workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
-        earlier = f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one"
-        advice = "remove it, hold documents out anew with --held-out, or choose another name"
+        earlier = f"{beside} was held out from an earlier {corpus}; its documents may be in the new one"
+        advice = "remove it, use --held-out again, or choose another name"
         raise click.ClickException(f"{earlier}: {advice}")
     follows, words = options["vocabulary_from"] is not None, options.pop("words")
     if follows and (typed := typed_flags(("held_out", *WORDS))):
-        raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
+        raise click.UsageError(f"--vocabulary-from uses the settings of that corpus: remove {typed}")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
-    context, resume_hint = click.get_current_context(), "; the same command goes on with what was counted"
+    context, resume_hint = click.get_current_context(), "; run the same command to continue"
     context.meta["remains"] = f"; nothing was written{'' if cluster.is_local else resume_hint}"
     with cluster.client() as client, console.ingest_progress(quiet=options.pop("quiet")) as progress:
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
@@ -265,11 +265,11 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        advice = "check the column of the text, and that --vocabulary-from names the right corpus"
-        unusable = "no document has a known word, so nothing can be learned or predicted from this corpus"
+        advice = "check the text column and --vocabulary-from"
+        unusable = "no document contains a known word, so this corpus cannot be used"
         click.echo(f"Warning: {unusable}; {advice}", err=True)
     elif report.n_empty:
-        click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
+        click.echo(f"{counted(report.n_empty, 'document')} without words, kept")
     if report.first_column is not None:
         other = ", since none is 0; if 0 is an empty column, --first-column 0" if report.first_column else ""
         click.echo(f"columns counted from {report.first_column}{other}")

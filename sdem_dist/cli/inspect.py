@@ -32,9 +32,9 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@option("--no-check", None, "Only read the manifest: check no shard, count no missing values.")
-@option("--card", None, "Print the card of a model as Markdown: data, settings, quality, limits.")
-@option("--on measured", "CORPUS", "With --card: measure the model on this corpus or source, too.")
+@option("--no-check", None, "Read the manifest only: do not verify shards.")
+@option("--card", None, "Print a model card as Markdown.")
+@option("--on measured", "CORPUS", "With --card: also evaluate the model on this corpus or source.")
 @source_options
 def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: Source) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is, and its words for each class.
@@ -65,10 +65,10 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
             if model.spec.topics:
                 what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
             if spoken := [(name, " ".join(of_name)) for name, of_name in words.items()]:
-                click.echo(table(f"The words that speak most for each {what}", spoken))
+                click.echo(table(f"Most indicative words of each {what}", spoken))
         return
     if card:
-        raise click.UsageError(f"--card is for a model, and {corpus} is not one")
+        raise click.UsageError(f"--card needs a model; {corpus} is not one")
     opened = open_corpus(corpus)
     header, n_shards = opened.header, len(opened.header.shards)
     click.echo(_facts(opened, values=not no_check))
@@ -87,8 +87,8 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         click.echo(f"damaged: {visible(problem.message)}", err=True)
     if problems:
         n_problems = counted(len(problems), "problem")
-        raise click.ClickException(f"{corpus} is damaged ({n_problems}); make it again from its sources")
-    click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
+        raise click.ClickException(f"{corpus} is damaged ({n_problems}); ingest its sources again")
+    click.echo("The shard is intact." if n_shards == 1 else f"All {n_shards} shards are intact.")
 
 
 def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
@@ -147,7 +147,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
         "missing": _missing(corpus) if is_table and values else "",
-        "on disk": f"{decimal(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
+        "on disk": f"{decimal(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes per {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
         "categories": _categories(corpus),
         "text to words": "" if is_table else listed(text),
@@ -181,7 +181,7 @@ def log(log: Path) -> None:
     events = read_events(log)
     rows, times = epochs(events), Counter(event["event"] for event in events)
     if not rows:
-        raise click.ClickException(f"{log} has no finished epoch yet")
+        raise click.ClickException(f"{log} has no completed epoch yet")
     cells = []
     for row in rows:
         name = f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else "")
@@ -201,7 +201,7 @@ def read_events(path: Path) -> list[JsonObject]:
     events = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):
-            raise click.ClickException(f"{path}, line {number}: not an event; is it a log of sdem train --log?")
+            raise click.ClickException(f"{path}, line {number}: not an event (expected a log of sdem train --log)")
         with suppress(ValueError):  # it was cut short, and a resumed run may follow
             events.append(json.loads(line))
     return events
@@ -239,9 +239,9 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("file", type=LocalPath())
-@click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime: from text if it can.")
-@click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")
-@click.option("--from-counts", is_flag=True, help="Leave out the step from text to counts.")
+@click.option("--onnx", "form", flag_value=".onnx", help="Write an ONNX file, with text input if possible.")
+@click.option("--sklearn", "form", flag_value=".skops", help="Write a scikit-learn pipeline as a skops file.")
+@click.option("--from-counts", is_flag=True, help="Take counts instead of text as input.")
 @overwrite_option
 def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
     """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
@@ -254,7 +254,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
-        raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
+        raise click.UsageError(f"pass --onnx or --sklearn: the suffix of {file} is unknown")
     check_output(file, (model,), overwrite)
     estimator = sdem_dist.load_model(model)
     if form == ".onnx":

@@ -17,13 +17,13 @@ from sdem_dist.storage.buckets import is_url, place, refuse_url
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
 
-HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
+HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
 A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
 (svmlight); text also as .gz, .xz or .zst. A column of .csv, .jsonl and .parquet is a name, of .tsv a number from 0.
 
-Options of labels are for commands that read labels, options of words for those that count words: ingest, train, tune
-and suspects. Other commands count words as the model does."""
+Label options apply to commands that read labels; word options to ingest, train, tune and suspects. Other commands use
+the tokenization of the model."""
 
 
 class Option(click.Option):
@@ -79,7 +79,7 @@ class Place(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             if self.local:
-                refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
+                refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} needs a path")
             elif is_url(str(value)):
                 return place(str(value))
         except SdemError as error:
@@ -107,7 +107,7 @@ _number = "is neither a whole number of documents nor a fraction such as .01"
 _share = parsed(lambda text: float(text) if "." in text else int(text), _number)
 _pair = "is not a pair of lengths such as 1,2"
 _lengths = parsed(lambda text: tuple(map(int, text.split(",", 1))) if "," in text else (int(text),) * 2, _pair)
-_words_file = "is neither english nor a file of words in UTF-8 that can be read"
+_words_file = "is neither english nor a readable UTF-8 file of words"
 _stopped = parsed(lambda text: text if text == "english" else tuple(Path(text).read_text("utf-8").split()), _words_file)
 
 
@@ -116,40 +116,40 @@ def format_option(*names: str) -> Option:
 
 
 HOW_READ = (
-    _hidden("--delimiter", "TEXT", r"Between columns of .csv, or .tsv with header; \t is TAB.  [default: by header]"),
-    _hidden("--header/--no-header", None, "Whether line 1 names columns; else numbers from 0.  [default: .csv alone]"),
-    _hidden("--encoding", "TEXT", "Encoding of text.", "utf-8"),
-    _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or leave it out and count it.", "raise"),
+    _hidden("--delimiter", "TEXT", r"Column delimiter of .csv, or .tsv with a header; \t is TAB.  [default: detected]"),
+    _hidden("--header/--no-header", None, "Whether line 1 has column names; otherwise use numbers.  [default: .csv]"),
+    _hidden("--encoding", "TEXT", "Text encoding.", "utf-8"),
+    _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or skip and count it.", "raise"),
 )
 """Options of every command that reads sources."""
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
-    _hidden("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
-    _hidden("--label-separator", "TEXT", "What stands between the labels of a document that may have several or none."),
-    _hidden("--unlabelled", "LABEL", "The label that means none ('': an empty one); empty and null ones then do, too."),
-    _hidden("--no-labels labelled", None, "Documents have no labels, as lines have none.", True, flag_value=False),
-    _hidden("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
-    _hidden("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),
-    _hidden("--group", "COLUMN", "Column of what folds keep together, such as an author."),
-    _hidden("--weight", "COLUMN", "Column of the documents' weights in training."),
-    _hidden("--first-column zero_based", ["auto", "0", "1"], "Number of the first column of svmlight.", "auto"),
+    _hidden("--label", "COLUMN", "Label column.  [default: label, or 0]"),
+    _hidden("--label-separator", "TEXT", "Separator between labels, for documents with several labels."),
+    _hidden("--unlabelled", "LABEL", "Treat this label, empty and null labels as missing ('': empty and null only)."),
+    _hidden("--no-labels labelled", None, "The documents have no labels.", True, flag_value=False),
+    _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text, or 1]"),
+    _hidden("--id", "COLUMN", "ID column.  [default: document positions]"),
+    _hidden("--group", "COLUMN", "Group column, such as the author; folds keep groups together."),
+    _hidden("--weight", "COLUMN", "Column of document weights."),
+    _hidden("--first-column zero_based", ["auto", "0", "1"], "Number of the first column in svmlight files.", "auto"),
     *HOW_READ,
 )
 _WORDS = (
     _hidden(
-        "--features", ["words", "words+characters"], "What texts become: words, or n-grams of characters, too.", "words"
+        "--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"
     ),
-    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, character n-grams, or such within words.", "word"),
-    _hidden("--token-pattern", "NAME|REGEX", "What a token is: words+signs, words, or an expression.  [words+signs]"),
-    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; beside characters 1,2]", metavar="MIN,MAX"),
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, or character n-grams (_wb: within words).", "word"),
+    _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
+    _hidden("--ngrams ngram_range", _lengths, "Shortest and longest n-grams.  [1,1; beside characters 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
-    _hidden("--stop-words", _stopped, "Words to leave out: a list of English, or a file.", metavar="english|FILE"),
+    _hidden("--stop-words", _stopped, "Stop words: the English list, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
-    _hidden("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
-    _hidden("--min-df", _share, "Leave out words in fewer documents.  [1; beside characters 2]", metavar="NUMBER"),
-    _hidden("--max-df", _share, "Leave out words in more documents.", "1.0", metavar="NUMBER"),
+    _hidden("--keep-case lowercase", None, "Keep upper case.", True, flag_value=False),
+    _hidden("--min-df", _share, "Ignore words in fewer documents (number or fraction).  [1; beside characters 2]", metavar="NUMBER"),
+    _hidden("--max-df", _share, "Ignore words in more documents (number or fraction).", "1.0", metavar="NUMBER"),
     _hidden("--max-features", 1, "Keep the N most frequent words."),
-    _hidden("--hashing n_features", 1, "Hash words to N columns; keeps no vocabulary."),
+    _hidden("--hashing n_features", 1, "Hash words to N columns, without a vocabulary."),
 )
 READING, WORDS = ([str(o.name) for o in options] for options in (_READING, _WORDS))
 """Names of options: fields of `sdem_dist.text.Reading`, and ``on_error``; fields of `VectorizerSettings`."""
@@ -183,11 +183,11 @@ word_options = with_options(source_options, filling("words", _words, _WORDS))
 
 
 class SourceCommand(click.Command):
-    """A command whose help names the options of sources; `sdem help reading` explains them."""
+    """A command whose help lists reader options; `sdem help reading` explains them."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        with formatter.section("How sources are read (sdem help reading)"):
+        with formatter.section("Reader options (see sdem help reading)"):
             flags = [p.opts[0] for p in self.params if isinstance(p, click.Option) and p.hidden]
             formatter.write_text(", ".join(flags))
 
@@ -203,7 +203,7 @@ def typed_flags(names: Iterable[str]) -> str:
 @click.argument("topic", required=False)
 @click.pass_context
 def help_command(ctx: click.Context, topic: str | None) -> None:
-    """Explain TOPIC: a command, or reading, the options of sources."""
+    """Explain TOPIC: a command, or "reading" for reader options."""
     parent: Any = ctx.parent
     if topic is None:
         click.echo(parent.get_help())

@@ -35,26 +35,22 @@ class PredictionFormatter:
         kind, spec, best_only = type(estimator).__name__, estimator.spec, options.get("best_only", False)
         names: Any = None
         if best_only and top is not None:
-            raise click.UsageError(
-                "--no-proba gives the best one alone, and --top several with their numbers: choose one"
-            )
+            raise click.UsageError("choose either --no-proba or --top")
         self.rows: Any = getattr(estimator, "predict", None)  # topic models have none
         self.what, self.share = "prediction", "probability"
         self.set_thresholds = self.label_thresholds = None
         if topics:
             if spec.topics is None:
-                raise ModelError(f"{model} is a {kind}, which has no topics: sdem predict is for it")
+                raise ModelError(f"{model} is a {kind}, which has no topics: use sdem predict")
             self.rows, self.what, self.share = estimator.transform, "topic", "share"
             names = range(int(estimator._n_features_out))
             if spec.topics == "classes":
                 n_each = len(names) // len(estimator.classes_)
                 names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
         elif coverage is not None and spec.predicts != "class":
-            raise ModelError(f"--coverage is for classifiers, and this is a {kind}")
+            raise ModelError(f"--coverage needs a classifier, and this is a {kind}")
         elif spec.predicts is None:
-            raise ModelError(
-                f"{model} is a {kind}, which predicts nothing: sdem transform gives the topics of documents"
-            )
+            raise ModelError(f"{model} is a {kind}, which does not predict: use sdem transform")
         elif spec.predicts == "class":
             self.rows, names = estimator.predict_proba, estimator.classes_.tolist()
             if coverage is not None:
@@ -68,9 +64,7 @@ class PredictionFormatter:
             if hasattr(estimator, "predict_proba"):
                 self.rows, names = estimator.predict_proba, range(len(estimator.component_log_prior_))
         if names is None and (best_only or top is not None or threshold is not None):
-            raise click.UsageError(
-                "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
-            )
+            raise click.UsageError("--no-proba, --top and --threshold do not apply to models that predict numbers")
         if threshold and self.label_thresholds is None and UNSURE in map(str, names or ()):
             raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
         self.names: Sequence[Any] | None = names  # in the order of the columns; None: rows are numbers
@@ -165,29 +159,34 @@ def on_a_line(value: object) -> str:
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-    option("--text --text-column", "COLUMN", "Column of the text: a name, or of lines a number.  [default: text]"),
-    option("--id", "COLUMN", "Column of ids, which begin the lines."),
+    option("--text --text-column", "COLUMN", "Text column: a name, or a number for .tsv.  [default: text]"),
+    option("--id", "COLUMN", "ID column, printed first."),
     *HOW_READ,
 )
 stream_options = with_options(
     click.argument("model", type=Place()),
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
-    option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
+    option("-o --output", Place(), "Output table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
     console.overwrite_option,
     reading_options(_READING),
-    option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
-    option("--threshold", _SHARE, 'Below P the label is "unsure"; of several labels, all of at least P.', metavar="P"),
-    option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
-    option("--quiet", None, "Say nothing of what was written."),
-    option("--verbose", None, "Say in the end how much of the text the model knows."),
+    option("--top", 1, "Show the K most probable, best first.", metavar="K"),
+    option("--threshold", _SHARE, 'Below P the label is "unsure"; with several labels: all from P on.', metavar="P"),
+    option("--jobs", 1, "Number of threads.  [default: all cores; for - one]"),
+    option("--quiet", None, "Suppress messages."),
+    option("--verbose", None, "Report how much of the text the model knows."),
     cluster_options,
 )
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-@option("--coverage", _INNER, "Add a set of classes with the right one at probability C (sdem calibrate).", metavar="C")
-@option("--no-proba best_only", None, "Give the label or the cluster only.")
+@option(
+    "--coverage",
+    _INNER,
+    "Add prediction sets that contain the true class with probability C (see sdem calibrate).",
+    metavar="C",
+)
+@option("--no-proba best_only", None, "Print labels or clusters only.")
 def predict(**options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
 
@@ -236,12 +235,12 @@ def run(*, topics: bool = False, **options: Any) -> None:
     output, quiet, verbose, jobs = (options[name] for name in ("output", "quiet", "verbose", "jobs"))
     for path in sources:
         if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
-            raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
+            raise click.UsageError(f"pass the model first: sdem predict {path} {model}")
         if str(path) != "-":
             is_source(str(path))  # raises where there is nothing
     if not cluster.is_local and (verbose or jobs is not None):
         flag = "--verbose" if verbose else "--jobs"
-        raise click.UsageError(f"{flag} is for threads of this process, not for workers")
+        raise click.UsageError(f"{flag} applies to threads of this process, not to workers")
     if output is not None:
         console.check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
@@ -275,13 +274,13 @@ def run(*, topics: bool = False, **options: Any) -> None:
                 if of_stdin:  # somebody may be waiting for the lines of this block
                     sys.stdout.flush()
             if lines is None and not quiet:
-                click.echo("the sources hold no document", err=True)
+                click.echo("the sources contain no documents", err=True)
     console.say_left_out(gate.skipped, gate.examples)
     if output is not None and not quiet:
-        click.echo(f"wrote the predictions to {output}", err=True)
+        click.echo(f"wrote predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
         coverage = f"{share:.1%} of the words are unknown"
         if share is None:
-            coverage = "there is no vocabulary to look words up in"
+            coverage = "the model has no vocabulary"
         click.echo(f"{coverage} to the model", err=True)

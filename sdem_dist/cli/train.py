@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARAMS = ("loss", "alpha", "merge", "batch_size", "patience", "n_epochs", "n_lanes", "rounds_per_epoch", "random_state")
 """Options that are parameters of estimators."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
-_SET = "A parameter of the estimator, as in JSON or Python, or a word.  [may be repeated]"
+_SET = "Set a parameter of the estimator.  [may be repeated]"
 set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
 
 
@@ -74,12 +74,10 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
     """Return the estimator of a name with the parameters that options set."""
     if name not in catalogue.ESTIMATORS:
         hint = nearest(name, catalogue.ESTIMATORS)
-        raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(catalogue.ESTIMATORS)}")
+        raise click.UsageError(f"Unknown estimator {name!r}. {hint}Valid: {', '.join(catalogue.ESTIMATORS)}")
     estimator = getattr(sdem_dist, name)()
     if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
-        raise click.UsageError(
-            f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"
-        )
+        raise click.UsageError("--label-separator is for several labels per document: add --estimator MultiLabelNB")
     params = {name: options[name] for name in PARAMS if options.get(name) is not None}
     for setting in options["settings"]:
         key, equals, value = setting.partition("=")
@@ -90,7 +88,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
         params[key] = parse_setting(key, value)
     defaults = estimator.get_params(deep=False)
     for key in params.keys() - defaults.keys():
-        raise click.UsageError(f"{name} has no {key}; {nearest(key, defaults)}it has {', '.join(defaults)}")
+        raise click.UsageError(f"Unknown parameter {key!r}. {nearest(key, defaults)}Valid: {', '.join(defaults)}")
     return estimator.set_params(**{"verbose": not options.get("quiet", True), **params})
 
 
@@ -102,7 +100,7 @@ def parse_setting(name: str, text: str) -> object:
         except (ValueError, SyntaxError):
             continue
         except (RecursionError, MemoryError):
-            raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
+            raise click.UsageError(f"--set {name}={text[:20]}...: too many nested brackets") from None
     return parse_loss(text) if name == "loss" else text
 
 
@@ -146,27 +144,27 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 @option("--loss", parse_loss, _LOSS, metavar="LOSS")
 @option("--costs", LocalPath(exists=True, dir_okay=False), _COSTS, metavar="FILE.csv")
 @option("--alpha", _alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
-@option("--epochs n_epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
-@option("--merge", ["mean", "sum"], "Average models of lanes, or add statistics for a step a round.  [default: mean]")
-@option("--lanes n_lanes", 1, "Lanes of a round.  [default: by the number of documents]")
-@option("--rounds rounds_per_epoch", 1, "Merges per epoch, of several lanes.  [default: 4]")
-@option("--batch-size", 1, "Documents of a step, with --merge sum.  [default: 128]")
-@option("--validation", "CORPUS", "Held-out corpus, or source, to evaluate after each epoch.")
-@option("--patience", 1, "Stop when the held-out loss has not fallen for N epochs; keep the best.")
-@option("--checkpoint", Place(), "Keep checkpoints here.", metavar="FOLDER")
-@option("--checkpoint-rounds", 1, "Write one after every N rounds.  [default: every epoch]")
-@option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write one every S seconds instead.", metavar="S")
-@option("--resume", None, "Go on from the newest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace MODEL and FILEs that exist; so does --resume, which continues the log.")
-@option("--skip-damaged", None, "Leave out damaged shards of CORPUS, and say which.")
-@option("--seed random_state", 0, "Decides every random choice.  [default: 0]")
-@option("--estimator", "NAME", "What to train.", default="MultinomialNB")
+@option("--epochs n_epochs", 1, "Number of epochs.  [default for naive Bayes: chosen on held-out documents]")
+@option("--merge", ["mean", "sum"], "Average the lanes' models, or make one step per round.  [default: mean]")
+@option("--lanes n_lanes", 1, "Lanes per round.  [default: by number of documents]")
+@option("--rounds rounds_per_epoch", 1, "Merges per epoch, with several lanes.  [default: 4]")
+@option("--batch-size", 1, "Documents per step, with --merge sum.  [default: 128]")
+@option("--validation", "CORPUS", "Corpus or source to evaluate after each epoch.")
+@option("--patience", 1, "Stop after N epochs without improvement of the validation loss, and keep the best model.")
+@option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
+@option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
+@option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
+@option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
+@option("--overwrite", None, "Replace existing outputs; --resume also does, and appends to the log.")
+@option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
+@option("--seed random_state", 0, "Random seed.  [default: 0]")
+@option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")
 @set_option
-@option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
+@option("--log", Place(), "Write events as JSON Lines, for sdem log.", metavar="FILE")
 @option("--quiet", None, "No progress.")
 @word_options
 @cluster_options
-@option("--dry-run", None, "With --cluster: print the job script and stop.")
+@option("--dry-run", None, "With --cluster: print the job script and exit.")
 @option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime.")
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
@@ -184,7 +182,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
     costs, typed = options["costs"], [setting.partition("=")[0] for setting in options["settings"]]
     if costs is not None and (options["loss"] is not None or "loss" in typed):
-        raise click.UsageError("--costs is a loss of its own: leave --loss out, and --set loss=")
+        raise click.UsageError("--costs replaces --loss and --set loss=: remove these")
     if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
     from sdem_dist import ClusterError
@@ -203,8 +201,8 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
-    goes_on = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
-    nothing = "nothing of the run was kept: --checkpoint FOLDER would have"
+    goes_on = f"run the same command with --resume to continue from the latest checkpoint in {folder}"
+    nothing = "the run was not saved: use --checkpoint FOLDER"
     click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
     how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": options["quiet"]}
     try:
@@ -246,16 +244,16 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     entry, n_epochs, loss = estimator.best_entry_, estimator.n_iter_, getattr(estimator, "loss", None)
     if loss is not None:
         name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"
-    epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
+    epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", keeping epoch {entry['epoch']}")
     metrics = {k: v for k, v in entry.items() if "_unlabelled_" not in k}
     figures = by_documents(metrics, console.unshown_metrics(estimator), ".4f")
     console.say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
     if not hidden:
         return
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
-    use = "the model learned from them, too" + (f", with unlabelled_weight {weight:g}" if weight else "")
+    use = "the model also learned from them" + (f", with unlabelled_weight {weight:g}" if weight else "")
     if weight == 0:
-        use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
+        use = f"the model was trained on the {counted(n_labelled, 'labelled document')} alone"
     console.say(f"{counted(hidden, 'document')} had no label: {use}")
     if gain is None:
         return
@@ -263,6 +261,4 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
         accuracy, log_loss = (entry[f"{how}_unlabelled_{name}"] for name in ("accuracy", "log_loss"))
         console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
     if abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
-        console.say(
-            f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}"
-        )
+        console.say(f"  no clear difference: log-loss reduced by {gain:.4f}, with a standard error of {error:.4f}")

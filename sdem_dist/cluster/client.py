@@ -90,7 +90,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
         hint = f"of one that is there ({CLUSTERS}NAME) leave out their number"
-        raise ClusterError(f"{address}: say how many workers a new cluster has (--workers, n_workers); {hint}")
+        raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
         from dask_gateway import Gateway, GatewayCluster, GatewayClusterError, GatewayServerError
@@ -153,7 +153,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
     how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
-    hint = f"the system's log may say what killed them; each may use {memory / 2**30:.1f} GiB: try fewer"
+    hint = f"see the system log; each may use {memory / 2**30:.1f} GiB: try fewer"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
@@ -259,6 +259,6 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
         return Path(write("tls.yaml", msgspec.yaml.encode({"distributed": {"comm": comm}})))
     except FileExistsError as error:
-        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder") from error
+        raise ClusterError(f"{folder} already exists: a new set of certificates needs a new folder") from error
     except OSError as error:
         raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error

@@ -183,7 +183,7 @@ def batch_jobs(
                         client.wait_for_workers(1, timeout=min(LOOK, wait))
                         break
                     over = [job.state()[1] for job in list(cluster.workers.values())]
-                    why = "no job is left that could bring a worker" if over and all(over) else ""
+                    why = "no job is left to start a worker" if over and all(over) else ""
                     if time.monotonic() >= deadline:
                         why = f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
                         why += f". The scheduler listens at {address}"
@@ -234,9 +234,9 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
                         continue
                     failures += 1
                     again = failures < FAILURES
-                    text += "" if job.refusal else ": it ended before it brought a worker"
+                    text += "" if job.refusal else ": it ended before its worker started"
                 if again or has_failed:
-                    without = f"{FAILURES} failed in a row; going on without it"
+                    without = f"{FAILURES} failed in a row; continuing without it"
                     say(f"{text}: {'submitting another' if again else without}")
                 lost += [name] if again else []
             if cluster.status is Status.running:

@@ -53,7 +53,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
         return
     kind = type(X).__name__
     if not isinstance(X, Iterable):
-        raise CorpusError(f"X is a {kind}: give a matrix or an iterable of batches (X, y)")
+        raise CorpusError(f"X is a {kind}: pass a matrix or an iterable of batches (X, y)")
     first = X[0] if isinstance(X, list | tuple) and X else None
     if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
         raise CorpusError(f"X is a {kind} of rows: pass a matrix, numpy.asarray(X)")

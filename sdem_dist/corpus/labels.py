@@ -233,9 +233,9 @@ def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedS
         labels = list(all_labels(sets) if indicator is None else range(indicator.shape[1]))
     allowed = set(labels)
     if unknown := [label for each in sets for label in each if label not in allowed]:
-        raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
+        raise ValueError(f"y has the label {unknown[0]!r}, which the model does not know")
     if not labels:
-        raise ValueError("y has no label at all: no document has one")
+        raise ValueError("y contains no labels")
     return EncodedSets(sets, positions, list(labels))
 
 

@@ -134,7 +134,7 @@ def write_corpus(
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state is {random_state!r}, not an integer")
     if dense and targets is not None:
-        raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
+        raise CorpusError("targets apply to sparse corpora only; in a dense corpus the target is a column")
     columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
     options: dict[str, Any] = {"classes": classes, "weighted": weighted, "dense": dense, "unlabelled": unlabelled}
@@ -284,10 +284,10 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
         elif is_url(path) and WRITER in attributes:
             continue  # left by a process that died, or in use by one that writes now
         elif is_url(path) or not (overwrite and location.is_dir() and not any(location.iterdir())):
-            raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
+            raise CorpusError(f"{path} exists and is not a corpus; choose another name, or remove it")
     if existing and not overwrite:
-        exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
+        exist = "exists" if len(existing) == 1 else "exist"
         raise CorpusError(
-            f"{' and '.join(existing)} {exist} already",
-            hint=f"choose another name, or replace {them}: --overwrite, in Python overwrite=True",
+            f"{' and '.join(existing)} already {exist}",
+            hint="choose another name, or pass --overwrite (overwrite=True)",
         )

@@ -37,7 +37,7 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
     figures = [f"{metric_of(name).name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
     line = "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
-    return re.sub(r" \([^()]*\)| at the best temperature", "", line)
+    return re.sub(r" \([^()]*\)|calibrated ", "", line)
 
 
 class LogLines:
@@ -51,9 +51,9 @@ class LogLines:
         line = ""
         match event, self._stage:
             case events.WorkerLost(), _:
-                line = f"lost the worker {event.worker}; what it was doing is done again elsewhere"
+                line = f"lost the worker {event.worker}; its tasks are repeated elsewhere"
             case events.TaskRetried(), _:
-                line = f"a task failed and is tried again: {event.error}"
+                line = f"a task failed and is retried: {event.error}"
             case RoundEnded(), StageStarted(monitored=False) as stage:
                 before, self._seconds = self._seconds, self._seconds + event.seconds
                 if before < SHORT <= self._seconds:
@@ -71,7 +71,7 @@ class LogLines:
             case events.CheckpointWritten(), StageStarted(monitored=True):
                 line = f"checkpoint {event.path}"
             case StageEnded(), StageStarted(monitored=True) if event.why:
-                line = f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
+                line = f"{event.stage}: stopped after epoch {event.n_epochs}: {event.why}{event.then}"
         if line:
             print(line, file=sys.stderr, flush=True)
 
@@ -102,7 +102,7 @@ class ProgressBar(ExitStack):
         elif isinstance(event, EpochEnded) and self._stage.monitored:
             self._bars.update(bar.id, description=f"{event.stage}  {brief(event, self._stage.main_metrics)}")
         elif isinstance(event, StageEnded):
-            text = bar.description + (f"  stopped, {event.then}" if event.then else "")
+            text = bar.description + (f"  stopped{event.then}" if event.then else "")
             self._bars.update(bar.id, description=text, total=max(1, bar.completed))
         draws = isinstance(event, RoundEnded) and time.monotonic() - self._drawn > PAUSE
         if in_notebook() and (draws or isinstance(event, StageStarted | StageEnded)):

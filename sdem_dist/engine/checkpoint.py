@@ -27,8 +27,8 @@ CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
 SHARED_FOLDER_HINT = "keep checkpoints where every worker sees the same files, or none"
 _KINDS = {  # of files: what their metadata tell beside the run, and what to do with a damaged one
-    CHECKPOINT: ("progress", "remove a damaged checkpoint, and the run goes on from the one before it"),
-    RESULT: ("result", "remove the damaged result of a stage, and the run does this stage again"),
+    CHECKPOINT: ("progress", "remove the damaged checkpoint to resume from the previous one"),
+    RESULT: ("result", "remove the damaged result to repeat this stage"),
 }
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 
@@ -143,7 +143,7 @@ class Checkpoints:
         best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         progress = Progress(**saved)
         if progress.epoch > n_epochs:
-            done = f"has run {counted(progress.epoch, 'epoch')}, more than the {n_epochs} asked for: ask for as many"
+            done = f"has run {counted(progress.epoch, 'epoch')}, more than the requested {n_epochs}: request at least as many"
             raise ModelError(f"the newest checkpoint in {self.folder} {done}, or choose another checkpoint folder")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 

@@ -137,9 +137,9 @@ class DaskExecutor(Executor):
             return cast(Value, self._client.sync(self._while_alive, gathered))
         except KilledWorker as error:
             raise ClusterError(
-                f"{error.allowed_failures + 1} workers died one after the other while they had the task {error.task!r}, "
+                f"{error.allowed_failures + 1} workers died one after another while running the task {error.task!r}, "
                 f"the last was {error.last_worker.address}. The documents of this task, or of one queued beside it, "
-                "may crash compiled code or need more memory than a worker has; the workers' logs say more"
+                "may crash compiled code or need more memory than a worker has; see the workers' logs"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
             during = f"while the task {cast(Any, handle).key!r} was under way: {error}"
@@ -184,7 +184,9 @@ class DaskExecutor(Executor):
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self.wait_for_workers:
-            what = f"has had no worker for {self.wait_for_workers:g} s; start workers or ask whoever runs the cluster"
+            what = (
+                f"has had no worker for {self.wait_for_workers:g} s; start workers, or ask the cluster's administrator"
+            )
             if present:
                 paused = f"all of its {len(present)} workers paused, which Dask does to workers short of memory"
                 what = f"has had {paused}, for {self.wait_for_workers:g} s; give each more memory"

@@ -190,11 +190,11 @@ class StageRun:
                 self._states, n_before = deque([rounds.blocks_from_driver(executor, n, get)]), executor.n_remembered
         n_epochs = len(self._history)
         best_epoch = n_epochs if self.best is None else self._best_epoch + 1
-        reason, why = ("callback", "a callback asked") if self._stopped else ("epochs", "")
+        reason, why = ("callback", "stopped by a callback") if self._stopped else ("epochs", "")
         if monitoring.is_exhausted(self._history, self._best_epoch):
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"
-        then = f"epoch {best_epoch} is kept" if why else ""
+        then = f"; keeping epoch {best_epoch}" if why and not monitoring.improvement else ""
         trainer.emit(events.StageEnded(name, self.record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(self.best if self.best is not None else self._state(last=True), self._history)
 

@@ -50,12 +50,12 @@ class EngineEstimator(Estimator):
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were
         evaluated. Losses are means per document, or row. Those of validation documents have the prefix ``validation_``.
     n_iter_ : int -- Epochs run.
-    damaged_shards_ : list of str -- What was wrong with each shard that `fit` left out, see its `skip_damaged`.
+    damaged_shards_ : list of str -- Problems of each shard that `fit` skipped, see its `skip_damaged`.
     learner_, state_ : NamedTuple or dataclass -- What was trained: settings, and expectation parameters mu.
     vocabulary_ : list of str or None -- The words, or names of columns, where the training corpus has them.
-    vectorizer_ : dict or None -- How the training corpus turned text into counts: the model predicts on raw text.
-    label_separator_ : str or None -- What stood between the labels of a document in the sources of the corpus.
-    weighting_ : Weighting or None -- What becomes of counts; None: nothing.
+    vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
+    label_separator_ : str or None -- Separator of labels in the sources of the corpus.
+    weighting_ : Weighting or None -- Weighting of counts; None: none.
     document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the training documents, for weighting.
     """
 
@@ -102,7 +102,7 @@ class EngineEstimator(Estimator):
 
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus -- Counts or
             weights; texts in a list, an array, a pandas or an Arrow column; for models of tables a table, NaN where a
-            value is missing. A corpus brings its labels or targets.
+            value is missing. A corpus contains its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets of a
             regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None -- Weights of the documents in memory. With
@@ -112,13 +112,13 @@ class EngineEstimator(Estimator):
             ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``.
         validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
-        checkpoint_rounds, checkpoint_seconds : float, default=None -- Write one after so many. Both None: each epoch.
-        resume : bool, default=False -- Go on from the newest checkpoint, to the bits of an uninterrupted run.
-        skip_damaged : bool, default=False -- Read the corpus once, and leave out shards that do not match their
+        checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. Both None: every epoch.
+        resume : bool, default=False -- Resume from the latest checkpoint, with the bits of an uninterrupted run.
+        skip_damaged : bool, default=False -- Read the corpus once, and skip shards that do not match their
             checksums; a warning and `damaged_shards_` name them. A `validation` corpus must have none.
         callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`; at the
             end their methods `fitted` with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
-        Raises ValueError -- Settings contradict each other, or documents or labels do not suit the model.
+        Raises ValueError -- Settings contradict each other, or documents or labels do not fit the model.
         Raises CorpusError, ClusterError, ModelError -- Of a damaged corpus, a lost cluster, a foreign checkpoint.
         """
         p.check(self)
@@ -172,7 +172,7 @@ class EngineEstimator(Estimator):
         if getattr(self, "loss", "") == "nll" and self.unlabelled is None:
             values = [(f, getattr(self, f.name)) for f in fields(self) if f.name in self._unused_by_nll]  # type: ignore[arg-type]
             if changed := ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default):
-                warnings.warn(f"loss='nll' has no use for {changed}", stacklevel=2)
+                warnings.warn(f"loss='nll' ignores {changed}", stacklevel=2)
         return self
 
     def _look_at(self, X: object) -> None:
@@ -239,7 +239,7 @@ class EngineEstimator(Estimator):
     to_sklearn = export.to_sklearn
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Return raw texts, a sequence of str, as the matrix of shape (n_samples, n_features) that the model takes.
+        """Return raw texts, a sequence of str, as the input matrix of the model, shape (n_samples, n_features).
 
         Raises ModelError -- The model was not trained on text.
         """

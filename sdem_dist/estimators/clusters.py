@@ -1,4 +1,4 @@
-"""Clusters without labels: mixtures of multinomials, Gaussians or exponentials by EM, and k-means."""
+"""Clustering: mixtures of multinomials, Gaussians or exponentials by EM, and k-means."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
     """Base of mixtures without labels.
 
     alpha -- Observations of the column's mean (and variance) that the prior adds.
-    n_components -- Clusters.
+    n_components -- Number of clusters.
     n_init -- Starts, by k-means of some documents (counts in tf-idf), of `n_init_epochs` each; that of the best
         objective goes on.
-    n_init_epochs -- Passes over the documents for each start.
-    n_epochs -- Passes over the documents after that.
+    n_init_epochs -- Epochs of each start.
+    n_epochs -- Epochs after that.
     batch_size : int | None with em=online -- Documents of a step. None: 1,024.
     lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
 
@@ -213,9 +213,9 @@ class ExponentialMixture(ClusterMixture):
 class KMeans(Clustering, Transforming):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
-    n_clusters -- Clusters.
+    n_clusters -- Number of clusters.
     metric -- "cosine": rows and centres have length 1.
-    weighting -- What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
+    weighting -- Weighting of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
         tf-idf of whole numbers, nothing of others.
     n_init -- Starts of k-means on these; the best goes on with all documents.
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
@@ -242,7 +242,7 @@ class KMeans(Clustering, Transforming):
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        rule = "k-means takes no missing values: fill them in"
+        rule = "k-means does not support missing values: impute them"
         variables.refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", rule)
         return X
 

@@ -31,9 +31,9 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class Components(EngineClassifier):
     """How many components each class has.
 
-    n_components : int, sequence of int or dict of class to int -- Components of each class.
-    validation_fraction : float in [0, 0.5] -- Share of the documents, 20,000 at most, that a first training leaves out.
-        They give the temperature and the curve of a report. 0, or under 20 documents: none, and half the time.
+    n_components : int, sequence of int or dict of class to int -- Number of components of each class.
+    validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out in a first training, 20,000 at
+        most. They give the temperature and the curve of a report. 0, or under 20 documents: no temperature.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -133,7 +133,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
 
 
 class EMMixtureClassifier(JointMixture):
-    """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
+    """A classifier with a mixture of components for each class, fitted by EM (mixture discriminant analysis).
 
     n_epochs -- Iterations of EM.
     batch_size : int | None with em=online -- Documents of a step. None: 1,024.
@@ -161,7 +161,7 @@ class SdemMixtureClassifier(JointMixture):
     EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
     ``-ln p(x)``; documents of counts without one do not.
 
-    loss -- What training lowers, as in `MultinomialNB`.
+    loss -- Loss function to minimize, as in `MultinomialNB`.
     n_epochs -- Passes. None: 60; 15 of multinomials.
     n_em_epochs -- Iterations of EM before them.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
@@ -199,14 +199,14 @@ class SdemMixtureClassifier(JointMixture):
         return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)
 
 
-NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
-NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
+NO_GAPS = "multiplicative updates do not support missing values: impute them, or use EMMixtureClassifier"
+NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or split each into two parts"
 
 
 class MultiplicativeMixtureClassifier(Components):
-    """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
+    """A classifier with a mixture of components for each class, whose posterior p(y | x) is trained directly.
 
-    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
+    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They need tables or
     sparse matrices without missing or negative values. There is no p(x).
 
     n_epochs -- Updates, each a pass over the documents.
@@ -275,14 +275,14 @@ class LDAClassifier(Transforming, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
-    With one topic per class this is `MultinomialNB`. For topics that say what a class is about take ``loss="nll"``:
-    other losses give them little reason to differ. `transform` returns p(class, topic | document).
+    With one topic per class this is `MultinomialNB`. For readable topics use ``loss="nll"``:
+    with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | document).
 
     "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of `predict_joint_log_proba`.
     `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
 
     loss -- As in `MultinomialNB`; "nll" adds expected counts.
-    n_components -- Topics of each class.
+    n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
     doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
     inference -- Of topics: most probable, fast; or sampled (equation 18).

@@ -1,4 +1,4 @@
-"""Naive Bayes of words trained by sdEM: of classes, of several labels a document, and of very many classes."""
+"""Naive Bayes of words trained by sdEM: for classes, for several labels per document, and for very many classes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class WordNB(EngineClassifier):
 class LaneNB(WordNB):
     """What naive Bayes of words has whose lanes run through their documents, and that holds documents out.
 
-    n_epochs -- Passes over the documents. "auto": held-out documents choose, 20 at most.
+    n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, 20 at most.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
         ``held_out_log_loss`` (at the best temperature) by the training without held-out documents; of folds, or of
         documents without labels, in the last entry alone. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
@@ -202,13 +202,13 @@ class MultinomialNB(LaneNB):
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
 
-    loss -- What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
+    loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
         ``-ln p(y, d)``: scikit-learn's ``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss.
-        If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is tried, too, and the
+        If it misclassifies over a fifth of the held-out documents of three or more classes, NCLL is also tried, and the
         lower log-loss decides. With fewer than 30 documents per class it is NCLL where three or more classes are of
         about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
         or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
-    n_epochs -- Passes; with hidden classes, iterations of EM. "auto": held-out documents choose up to 20, or it is 6.
+    n_epochs -- Number of passes; with hidden classes, iterations of EM. "auto": chosen on held-out documents, else 6.
     unlabelled_weight -- Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1.
         With another loss training, of 6 epochs by default, starts at the log-odds of naive Bayes of all documents,
         found by EM, times this weight. "auto": that at which the classes of the median document are a fifth of the
@@ -257,7 +257,7 @@ class MultinomialNB(LaneNB):
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not plans.is_unnormalised(source)
         if lanes_matter and of_a_lane < defaults.SHORT_LANE:
             message = f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane or 1, 'document')} to a lane in a round. Fewer than "
-            message += f"{defaults.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer"
+            message += f"{defaults.SHORT_LANE} may lose accuracy: set n_lanes=None, or use fewer"
         if source.n_labelled:
             end, source = holdout.train_with_unlabelled(self, trainer, source)
             self._describe(source)
@@ -266,13 +266,13 @@ class MultinomialNB(LaneNB):
         return end._replace(warnings=(message,) if message else ())
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Go on with one more batch of documents: one pass over it, from where the model stands.
+        """Update the model with one pass over a batch of documents.
 
-        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. Parameters of
-        these and of the model stay as at the first call; others, such as `class_weight`, may be set anew.
+        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. Their
+        parameters cannot change after the first call; others, such as `class_weight`, can.
 
         classes : array-like of shape (n_classes,), default=None -- All classes; needed at the first call.
-        Raises ValueError -- Documents or parameters do not go with the model.
+        Raises ValueError -- Documents or parameters do not fit the model.
         """
         p.check(self)
         self._check()
@@ -283,7 +283,7 @@ class MultinomialNB(LaneNB):
             value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 problem = f"{name} is {value!r}, and was {before!r} when training began"
-                raise ValueError(f"{problem}: partial_fit cannot change it; set it back, or begin again with fit")
+                raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
         all_classes = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
         if first:
@@ -291,7 +291,7 @@ class MultinomialNB(LaneNB):
             source = self._weighed(source)
             self._describe(source)
         if self.loss != "nll" and source.n_labelled:
-            raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
+            raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
         plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         if first:
             begin = self._candidate(source, None)
@@ -308,7 +308,7 @@ class MultinomialNB(LaneNB):
     feature_log_prob_ = p.fitted(
         "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
     )
-    loss_ = p.fitted("learner_.loss", "What training lowered.", "str or Loss")
+    loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class, of 'nll'.")
     class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
 
@@ -320,7 +320,7 @@ class MultinomialNB(LaneNB):
 
 
 class MultiLabelNB(LaneNB):
-    """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
+    """Multinomial naive Bayes for several labels per document, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, trained by stochastic discriminative EM
     (sdEM) as by `MultinomialNB`. With one label for each document the strongest is predicted ("one-vs-rest").
@@ -351,11 +351,11 @@ class MultiLabelNB(LaneNB):
 
 
 class ManyClassNB(WordNB, JointClassifier):
-    """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
+    """Multinomial naive Bayes for thousands of classes, trained by stochastic discriminative EM (sdEM).
 
-    The model is that of `MultinomialNB`, but for its table of all words and classes: kept are the counts that training
-    has moved, and time and memory follow these. All is exact but training with "hinge": where a document's words are
-    known to many classes, its strongest rival is sought among those that share its rarer words.
+    The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
+    are stored. All is exact except training with "hinge": if a document's words are known to many classes, its
+    strongest rival is chosen among those that share its rarer words.
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
     n_epochs -- Passes over the documents; "nll" needs one.

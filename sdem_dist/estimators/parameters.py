@@ -105,49 +105,49 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics after so many epochs each, and at the end; 0: of `validation` alone.
-n_jobs -- Threads where there is no client; None: all cores. No bit depends on it.
-verbose : bool | int in [0, inf) -- Show progress on standard error; a number as scikit-learn has it.
-patience -- Stop after this many evaluations without a new best on `validation`; keep the best.
+evaluate_every : int in [0, inf) -- Record metrics every so many epochs, and at the end; 0: on `validation` only.
+n_jobs -- Number of threads, without a client; None: all cores. It does not change the result.
+verbose : bool | int in [0, inf) -- Show progress on standard error; a number as in scikit-learn.
+patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
 random_state : int, RandomState instance or None -- Seed of every random choice, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
-fit_prior -- Learn the class prior; False takes a uniform one.
-class_weight : dict, "balanced" or None -- Weights of the classes; relative but for loss='nll'.
-vectorizer -- How text becomes counts, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
-unlabelled : label -- That of documents whose class is hidden, such as -1. Once set, None and NaN are such labels, too.
-unlabelled_weight -- Weight of each of them; they count through ``-ln p(x)``.
-n_epochs -- Passes over the documents.
-n_lanes -- Lanes of a round. None: by the number of documents, never by the cluster.
-rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first one. None: 4, with one lane 1.
-merge : Literal["mean", "sum"] -- "mean": lanes run sdEM side by side, and what they learned is merged. "sum": a round
-    is one step, with the statistics of all its documents at one theta.
-batch_size : int | None with merge=sum -- Documents of a round for ``merge="sum"``. None: 128.
+fit_prior -- Learn the class prior; False uses a uniform one.
+class_weight : dict, "balanced" or None -- Weights of the classes; relative, except for loss='nll'.
+vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
+unlabelled : label -- The label of documents without a class, such as -1. None and NaN then also mean no label.
+unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
+n_epochs -- Number of passes over the documents.
+n_lanes -- Lanes per round. None: chosen by the number of documents, never by the cluster.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first epoch. None: 4, or 1 with one lane.
+merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel, and are merged. "sum": a round is one step,
+    with the statistics of all its documents at one theta.
+batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
 steps : Literal["margin", "paper"] -- "margin": rho_0 is such that a first step moves a mean document's label against a
     rival by `step`, by twice that with the hinge loss. "paper": rho_0 = 1, and the prior's running correction (Masegosa
     2014, section 4.1). Both fall with the documents seen, see `step_decay`.
 step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] -- Pseudo-count of a word: 1 (the paper's P1), ln of the
-    vocabulary's size (P2), or a number. With steps of the margin it grows with the documents that hold the word, to the
-    power 1/8, or 3/8 with logarithms and ones. Its size hardly matters: steps are in its unit.
-weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: as they are, ln(1 + x), 1,
-    or sublinear tf-idf with scikit-learn's smooth idf. "auto": whole numbers by tf-idf; others, and all with
-    ``loss="nll"``, as they are.
-norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None leaves it as it is. "auto": 10 with
-    tf-idf, logarithms and ones. Where documents keep their length, one factor makes their mean length 10, but with
+    vocabulary's size (P2), or a number. With ``steps="margin"`` it grows with the document frequency, to the power
+    1/8, or 3/8 with logarithms and ones. Its size hardly matters, since steps are in its unit.
+weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: unchanged, ln(1 + x), 1,
+    or sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for whole numbers; unchanged for other numbers,
+    and with ``loss="nll"``.
+norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
+    tf-idf, logarithms and ones. If documents keep their length, one factor makes their mean length 10, except with
     ``steps="paper"`` and "nll".
-min_df -- Words of fewer training documents are left out.
-ngram_range : orders | None -- Shortest and longest n-grams, of a corpus that has longer ones. None: all it has.
-validation_fraction : float in [0, 0.5] -- Share of the documents that is held out, 20,000 at most, to choose training
-    time and temperature. Then training begins again with all documents, but not where under 2 % were held out. Where
-    under 200 would be held out, `MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give the
-    temperature. 0: nothing is held out.
-calibrate -- Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.
-n_blocks -- Parts of the vocabulary that are merged apart, which changes several lanes a little. None: one a 256 MiB.
+min_df -- Ignore words in fewer training documents.
+ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
+validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number
+    of epochs and the temperature. Then training starts again with all documents, unless less than 2 % were held out. If
+    fewer than 200 would be held out, `MultinomialNB` holds out none: it makes 6 epochs, and three folds give the
+    temperature. 0: hold out nothing.
+calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
+n_blocks -- Parts of the vocabulary that are merged separately, which slightly changes the result. None: one per 256 MiB.
 em : Literal{list(FORMS)} -- How components are assigned. "soft": by their posterior, exact EM. "hard": to the most
-    probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step goes only
-    part of the way. "online": mini-batches, stepwise EM. "variational": parameters have posteriors too.
+    probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step is
+    partial. "online": mini-batches, stepwise EM. "variational": parameters also have posteriors.
 output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
-em_step : float in (0, 1] | None with em=generalised -- Share of the way. None: {defaults.GENERALISED_EM_STEP}.
+em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch, which is multiplied by
     {COOLING} an epoch until it is 1. Posteriors are raised to one over it. 1: no annealing.
 """)
@@ -261,4 +261,4 @@ def check(estimator: object) -> None:
             raise ValueError(f"{name} must be {allowed.words}, got {value!r}")
         other, needed = allowed.only_with or ("", "")
         if other and value != declared.default and getattr(estimator, other) != needed:
-            raise ValueError(f"{name} is for {other}={needed!r}: leave it at {declared.default!r}")
+            raise ValueError(f"{name} needs {other}={needed!r}: otherwise set it to {declared.default!r}")

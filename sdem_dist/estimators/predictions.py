@@ -54,7 +54,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "What scores are divided by.", "float")
+    temperature_ = p.fitted(
+        lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it for probabilities.", "float"
+    )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -89,24 +91,26 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents; they are saved with the model.
 
-        These must have had no part in training, nor in choosing training time or a temperature; a warning says so where
-        a model that weighs words can tell. Another fit forgets the thresholds.
+        These documents must not have been used for training, training time or temperature. `fit` removes the
+        thresholds.
 
-        Raises ValueError, CorpusError, ModelError -- Labels are missing, not those of the model, or several a document.
+        Raises ValueError, CorpusError, ModelError -- Labels are missing, unknown, or several per document.
         """
         if self.several_labels:
-            raise ModelError("sets of classes are for documents of one label; predict gives several where these have")
+            raise ModelError("prediction sets need documents with one label each")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = "the model was trained on these documents: sets of new ones hold the right class less often than"
-            advice = "take documents that had no part in it, such as what sdem ingest --held-out puts aside"
+            problem = (
+                "the model was trained on these documents: sets of new ones contain the true class less often than"
+            )
+            advice = "use other documents, such as those of sdem ingest --held-out"
             warnings.warn(f"{problem} their coverage says; {advice}", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
-        """Return a set of possible classes, maybe none, for each document, bool of shape (n_samples, n_classes).
+        """Return a set of possible classes, perhaps empty, for each document, bool of shape (n_samples, n_classes).
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
         with those of `calibrate_sets`. Classes of few such documents are taken together, see `conformal_thresholds`.
@@ -119,8 +123,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
-            problem = "sets of classes need labelled documents that had no part in the training"
-            raise ModelError(f"{problem}: show them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
+            problem = "prediction sets need labelled documents that were not used for training"
+            raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
         return conformal_thresholds(self.set_scores_, coverage)
 
     def decision_function(self, X: object, client: Client | None = None) -> Any:
@@ -136,12 +140,12 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return scores[:, 0] if two else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
-        """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
+        """Explain predictions: log-odds of the predicted class against another one, as a sum over words.
 
-        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
-        against : class label, or list of one for each document, default=None -- The other class; None: the runner-up.
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
+        against : class label, or list of one for each document, default=None -- The other class; None: the second best.
         Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
-        Raises ValueError, ModelError -- `against` is no class, or the scores are no sum over words.
+        Raises ValueError, ModelError -- `against` is not a class, or the scores are not a sum over words.
         """
         return explanations(self, X, against)
 
@@ -160,7 +164,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         labels = np.asarray(checked_labels(self, y)).ravel()
         labelled = has_label(self, labels)
         if not labelled.any():
-            raise ValueError("none of the documents to be scored has a label: accuracy needs some that have")
+            raise ValueError("none of the documents has a label: accuracy needs labels")
         from sklearn.metrics import accuracy_score
 
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
@@ -197,9 +201,9 @@ class WithDensity(EngineEstimator):
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"
         if counts and (self.weighting_ is not None or without_components):
-            raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
+            raise ModelError("sample needs a model of counts with loss='nll'")
         if not isinstance(n_samples, int | np.integer) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
+            raise ValueError(f"n_samples must be a nonnegative integer, got {n_samples!r}")
         rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
         if counts:
@@ -241,7 +245,7 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
     Raises ValueError: `coverage` is not between 0 and 1.
     """
     if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
-        raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
 
     def threshold(of_class: np.ndarray) -> float:
         return float(np.append(of_class, np.inf)[int(np.ceil((len(of_class) + 1) * coverage - 1e-9)) - 1])

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class FeatureNB(WithDensity, JointClassifier):
     """Naive Bayes over dense features, trained by sdEM.
 
-    Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
+    Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
     loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Passes over the documents after the generative fit.
@@ -104,9 +104,7 @@ class FeatureNB(WithDensity, JointClassifier):
         if self.step == "paper" and self.merge == "sum":
             raise ValueError("step='paper' is a step per document: it needs merge='mean', with n_lanes=1 the paper's")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            raise ValueError(
-                "loss='nll' has a closed form: leave step='safe' and batch_size=None, or take losses.Nll()"
-            )
+            raise ValueError("loss='nll' has a closed form: leave step='safe' and batch_size=None, or use losses.Nll()")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -150,8 +148,8 @@ class FeatureNB(WithDensity, JointClassifier):
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
             problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
-            reasons = "rows are few, a class has next to no spread, or a value lies far from all others"
-            advice = "Give the prior less weight (prior=0 or alpha=0), leave out outliers, or take loss='nll'"
+            reasons = "there are few rows, a class has hardly any variance, or there is an outlier"
+            advice = "Reduce the prior (prior=0 or alpha=0), remove outliers, or use loss='nll'"
             return end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
         return end
 
@@ -252,7 +250,7 @@ class PoissonNB(FeatureNB):
 
 
 class MixedNB(FeatureNB):
-    """Naive Bayes whose columns have families of their own; takes pandas tables.
+    """Naive Bayes with a distribution for each column; accepts pandas tables.
 
     categories_ : dict of int to ndarray -- Of the columns that do not hold numbers, in the order of the numbers that
         stand for them in `sample`. Other categories met in prediction are missing values.
@@ -288,7 +286,7 @@ class MixedNB(FeatureNB):
             theirs = numbering(source.corpus.header.vectorizer) or {}
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
                 advice = "write_corpus(vectorizer=corpus.header.vectorizer), of the one trained on, writes it as needed"
-                raise CorpusError(f"{source.name} numbers its categories in another way than the model: {advice}")
+                raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
         names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
@@ -307,8 +305,8 @@ class MixedNB(FeatureNB):
                 codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
-                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), and {kind!r} is for numbers"
-                    raise ValueError(f"{problem}: leave it out, or turn it into numbers or booleans")
+                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), but {kind!r} needs numbers"
+                    raise ValueError(f"{problem}: drop it, or convert it to numbers or booleans")
             kinds.setdefault(kind, []).extend(map(int, columns))
             all_named += columns
         if len(set(all_named)) < len(all_named):

@@ -196,14 +196,14 @@ class SupervisedTopics(TopicModel):
 
 
 class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
-    """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
+    """Topics that predict classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned by back-propagation through all
     steps.
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
-        (cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.
+        (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
     gamma -- Factor inside the softmax, or of the scores of levels and labels.
     unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
@@ -222,10 +222,10 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
-            raise ValueError("several labels have neither levels nor weights: leave ordered, class_weight, unlabelled")
+            raise ValueError("with several labels per document, do not set ordered, class_weight or unlabelled")
         levels = source.classes.tolist() if self.ordered else []
-        advice = "if the scale has another order, give numbers, or texts of one length, such as 02 and 10"
-        order = f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels[:10]))}; {advice}"
+        advice = "if the order is wrong, use numbers, or strings of equal length, such as 02 and 10"
+        order = f"ordered levels are sorted alphabetically: {', '.join(map(str, levels[:10]))}; {advice}"
         try:
             values = [float(str(level)) for level in levels]
         except ValueError:  # of words nobody can tell
@@ -258,7 +258,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
 
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
-    """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
+    """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
     with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.

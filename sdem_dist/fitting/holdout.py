@@ -179,7 +179,7 @@ class HoldoutPolicy:
         # the words that only they have, once, and all others several times.
         plan, initial = result.candidate.plan, result.candidate.initial
         if not result.known:
-            _log.warning("no held-out document has a weight above 0: they choose nothing, and the temperature is 1")
+            _log.warning("no held-out document has a weight above 0: nothing is tuned, and the temperature is 1")
             plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)

@@ -165,7 +165,7 @@ class PriorStart:
 def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
     """Return the form of an estimator's EM, the plan of one pass, and EM's: a round is such a pass, or a batch."""
     if estimator.annealing > 1 and estimator.em == "hard":
-        raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
+        raise ValueError("annealing has no effect with em='hard': set it to 1")
     step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
     once = one_pass(estimator, source)
     plan = replace(once, n_epochs=estimator.n_epochs)

@@ -97,9 +97,7 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
         event = events.ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
-        what = (
-            f"{event.n_shards} of {n} shards are damaged, and training leaves out their {event.n_documents:,} documents"
-        )
+        what = f"{event.n_shards} of {n} shards are damaged, and training skips their {event.n_documents:,} documents"
         warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
     return undamaged, problems
 

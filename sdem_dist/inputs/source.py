@@ -50,8 +50,8 @@ def source_of(
         settings = estimator.vectorizer or VectorizerSettings()
         of_texts["vectorizer"] = dict(settings.to_json())
         if classes is not None and settings.kind == "count":
-            problem = "partial_fit takes the words of its first batch as the vocabulary, and leaves out later ones"
-            advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words"
+            problem = "partial_fit uses the words of its first batch as the vocabulary, and ignores later ones"
+            advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
         fits = sample_weight is not None and np.shape(sample_weight) == (len(X),)
@@ -63,7 +63,7 @@ def source_of(
         else:
             X = count_texts(X, settings)[0]
         if X.shape[1] == 0:
-            raise ValueError("none of the texts holds a word, as the vectorizer's token_pattern and stop_words say")
+            raise ValueError("no text contains a word (see token_pattern and stop_words of the vectorizer)")
     if isinstance(X, Source):
         source = X
     else:
@@ -77,17 +77,17 @@ def source_of(
         if estimator.spec.target == "labels" and classes is None and source.members is None:
             present = np.flatnonzero(source.class_counts)
             if use == "score" and not len(present):
-                raise ValueError("none of the documents to be scored has a label: accuracy and losses need some")
+                raise ValueError("none of the documents has a label: accuracy and losses need labels")
             if use == "train" and len(present) < 2:
                 problem = (
-                    f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+                    f"has only one class ({some(source.classes[present])}): a classifier needs at least two classes"
                 )
                 on_disk = isinstance(source.corpus, Corpus)
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
                 problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
-                advice = "the model learns nothing about them: their probabilities and words mean nothing"
+                advice = "their probabilities and words are meaningless"
                 warnings.warn(f"{problem}: {advice}", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingest has warned of its labels
         if fresh and estimator.spec.target == "labels" and classes is None:
@@ -109,9 +109,9 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
-        raise CorpusError("no document has a weight above zero: give some of them a weight", path=path)
+        raise CorpusError("no document has a weight above 0", path=path)
     if sample_weight is not None or (y is not None and spec.target != "nothing"):
-        raise ValueError("a corpus brings its labels or targets, and weights: leave y and sample_weight at None")
+        raise ValueError("a corpus contains its labels and weights: do not pass y or sample_weight")
     check_layout(estimator, corpus)
     if problem := _label_problem(estimator, corpus, use):
         raise CorpusError(problem, path=path)
@@ -147,11 +147,11 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
     several, train = header.label_sets is not None, use == "train"
     if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
-        return f"has no targets, which {name} needs: ingest it with --targets, or use write_corpus(targets=)"
+        return f"has no targets, which {name} needs: ingest with --targets, or use write_corpus(targets=)"
     if spec.target != "labels":
         return ""
     if not header.classes:
-        needs = "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
+        needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
             needs = "to train; MultinomialMixture and LatentDirichletAllocation do without, "
             needs += "SupervisedLDARegressor learns targets"
@@ -162,7 +162,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if several and not train and not estimator.several_labels:
         return SEVERAL
     if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
-        advice = f"say it when the corpus is written, by write_corpus(..., unlabelled={unlabelled!r})"
+        advice = f"pass it when writing the corpus: write_corpus(..., unlabelled={unlabelled!r})"
         return f"has a class {unlabelled!r}, which unlabelled names: {advice}"
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
@@ -256,7 +256,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         sample_weight = np.full(n, sample_weight)
     weights = checked_weights(sample_weight, n, "X")
     if not weights.any():
-        raise ValueError("no document has a sample_weight above zero: give some of them a weight")
+        raise ValueError("no document has a sample_weight above 0")
     if use == "score":
         return weights, None
     rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
@@ -285,7 +285,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
             check_classification_targets(given)
     distinct = np.unique(given)
     if first_fit and (odd := of_labels.too_many_classes(len(distinct), len(given), distinct[0])):
-        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=5)
+        warnings.warn(f"{odd}: did you swap X and y? fit(X, y) expects documents first", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
         warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=5)
@@ -295,8 +295,10 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     if len(unknown := np.setdiff1d(distinct, model_classes)):
         both = (np.asarray(values, object) for values in (distinct, model_classes))
         y_kind, kind = ("texts" if all(isinstance(v, str) for v in values) else "numbers" for values in both)
-        advice = f"; these are {y_kind}, and the classes are {kind}: make both alike" if y_kind != kind else ""
-        raise ValueError(f"y has labels that are not among the classes: {some(unknown)}{advice}")
+        advice = (
+            f"; these are {y_kind}, and the classes are {kind}: use the same type for both" if y_kind != kind else ""
+        )
+        raise ValueError(f"y has labels that are not in classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(model_classes, labels[labelled])
     return positions, model_classes

@@ -299,9 +299,9 @@ class Estimator(BaseEstimator, ABC):
             odd = ", ".join(n for n in compared if n not in ONLY_CHOOSING and settings.get(n) != trained.get(n))
             # numbers that others made from text do not tell how
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
-                problem = f"the numbers of {source.name} were made from text in another way than the model's ({odd})"
+                problem = f"the text of {source.name} was counted differently from the model's ({odd})"
         if problem:
-            raise CorpusError(f"{problem}; ingest it as the training corpus was (sdem ingest --vocabulary-from)")
+            raise CorpusError(f"{problem}; ingest it like the training corpus (sdem ingest --vocabulary-from)")
 
     @abstractmethod
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix: ...

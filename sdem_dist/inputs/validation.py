@@ -93,20 +93,20 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
         problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest makes one of documents"
     elif isinstance(X, str):
-        problem = f"X is one text ({brief(X)}): put it in a list"
+        problem = f"X is a single text ({brief(X)}): put it in a list"
     elif X is None or (isinstance(X, list | tuple) and not X):
-        problem = f"X is {X}: it holds no documents"
+        problem = f"X is {X}: it contains no documents"
     elif (isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X)) or hasattr(X, "to_textfiles"):
         kind = type(X).__name__.replace("_", " ")  # some sparse matrices are dicts, and bags of Dask write text files
         problem = f"X is a {kind}, not a list or an array: pass list(...) of the documents"
     elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
-        problem = "X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
+        problem = "X contains bytes, not texts: decode them, for example [text.decode('utf-8') for text in X]"
     elif not counts or is_dask(X):
         pass
     elif isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
         longer = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)
         if isinstance(longer, list | tuple) and any(isinstance(word, str) for word in longer):
-            problem = "documents are lists of words: join them, such as [' '.join(words) for words in X]"
+            problem = "documents are lists of words: join them, for example [' '.join(words) for words in X]"
     if problem:
         raise ValueError(problem)
 
@@ -140,21 +140,21 @@ def validated(
             rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
             problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
-            raise ValueError(f"{problem}: leave such documents out") from None
+            raise ValueError(f"{problem}: drop such documents") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
-            raise ValueError(f"{problem}: {name} takes counts, so put 0 there, or leave the document out") from None
+            raise ValueError(f"{problem}: {name} needs counts: replace NaN by 0, or drop the document") from None
         texts = [v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str)][:1]
         if not (texts or (is_sparse and not takes_counts and hasattr(estimator, "components"))):
             raise
-        advice = "takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
+        advice = "needs numeric tables: convert the text first (MixedNB accepts pandas tables with categories)"
         if takes_counts:
-            advice = "takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
+            advice = "needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         elif hasattr(estimator, "components"):
-            takes = 'takes tables of numbers; components="multinomial" takes texts and sparse matrices'
+            takes = 'need numeric tables; components="multinomial" accepts texts and sparse matrices'
             advice = f"of {estimator.components} components {takes}"
-        problem = f"X holds raw text ({brief(str(texts[0]))})" if texts else "X is a sparse matrix"
+        problem = f"X contains raw text ({brief(str(texts[0]))})" if texts else "X is a sparse matrix"
         raise ValueError(f"{problem}: {name} {advice}") from None
     X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked
     if not takes_counts:
@@ -188,11 +188,11 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     if len(missing):
         of_numbers = not texts.any() and len(missing) < len(values)
         if unlabelled is None or is_missing(unlabelled) or (of_numbers and isinstance(unlabelled, str)):
-            advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones"
+            advice = f"Drop it: {type(estimator).__name__} needs labels"
             if may_be_unlabelled:
                 value = repr("" if texts.any() else -1)
-                advice = f"set unlabelled={value}, and None and NaN count as no label; or leave them out"
-            raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
+                advice = f"Pass unlabelled={value} to train on it anyway, or drop it"
+            raise ValueError(f"Row {missing[0]} (from 0) of y has a missing label ({values[missing[0]]}). {advice}")
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
     if not texts.any():  # columns of pandas hold numbers as objects after some steps
         are_alike = {type(label) for label in values} in ({int}, {bool})
@@ -200,8 +200,8 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     for i in np.flatnonzero(~texts):
         if unlabelled is None or values[i] != unlabelled:
             advice = ", or name what stands for no label with unlabelled" * may_be_unlabelled
-            problem = f"y mixes texts with others, first {values[i]!r} at position {i} (from 0)"
-            raise ValueError(f"{problem}: make all of one kind{advice}")
+            problem = f"y mixes strings with other types, first {values[i]!r} at position {i} (from 0)"
+            raise ValueError(f"{problem}: use one type{advice}")
     return y if texts.all() and not len(missing) else values
 
 

@@ -106,7 +106,7 @@ class ClassificationReport(ByClassReport):
     ) -> None:
         labelled = np.flatnonzero(labels >= 0)
         if not len(labelled):
-            raise ValueError("none of the documents has a label: a report needs some that have")
+            raise ValueError("none of the documents has a label: a report needs labels")
         self.labels, log_p = labels[labelled], log_p[labelled]
         self.probabilities, self.predictions = np.exp(log_p), log_p.argmax(axis=1)
         self.confidence, self.right = self.probabilities.max(axis=1), self.predictions == self.labels
@@ -184,7 +184,7 @@ class ClassificationReport(ByClassReport):
     def confusion_table(self, n: int = 10) -> Table:
         """Return the most frequent confusions."""
         rows = [(c.label, c.prediction, f"{c.documents:,}", f"{c.share:.1%}") for c in self.confusions(n)]
-        heads, widths = ("class", "taken for", "documents", "of the class"), {0: NAME_WIDTH, 1: NAME_WIDTH}
+        heads, widths = ("class", "predicted", "documents", "of the class"), {0: NAME_WIDTH, 1: NAME_WIDTH}
         return Table(heads, rows, "Most frequent confusions", left=(0, 1), widths=widths)
 
 

@@ -34,7 +34,7 @@ def explanations(
     several, n, classes = estimator.several_labels, len(scores), estimator.classes_.tolist()
     if several:
         if against is not None:
-            raise ValueError("of several labels each is against all documents without it: leave against out")
+            raise ValueError("with several labels, each is compared with its absence: do not pass against")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
         pairs, odds = np.stack([best, best], axis=1), scores[np.arange(n), best]
         probabilities = expit(np.stack([odds, -odds], axis=1))
@@ -43,14 +43,14 @@ def explanations(
         log_p = log_softmax(scores, axis=1)
         pairs = np.argsort(-log_p, axis=1, kind="stable")[:, :2]
         if len(classes) < 2:
-            raise ValueError("the model has one class only, and there is nothing to compare it with")
+            raise ValueError("the model has only one class, so there is nothing to compare")
         if against is not None:
             wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
             if len(wanted) != n:
                 both = f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}"
-                raise ValueError(f"{both}: give one class, or one for each document")
+                raise ValueError(f"{both}: pass one class, or one per document")
             if unknown := [label for label in wanted if label not in classes]:
-                raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
+                raise ValueError(f"{unknown[0]!r} is not a class of the model: {some(estimator.classes_)}")
             rivals = np.array([classes.index(label) for label in wanted])
             pairs[:, 1] = np.where(rivals == pairs[:, 0], pairs[:, 1], rivals)
         log_p = np.take_along_axis(log_p, pairs, axis=1)

@@ -109,7 +109,7 @@ class Explained:
     def __repr__(self) -> str:
         if not self.text:
             return self.without_text()
-        key = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
+        key = f"Words with their {self.part_name}:\n" if self.marks else ""
         return f"{self.without_text()}\n\n{key}{self.marked_text()}"
 
     def without_text(self) -> str:
@@ -122,7 +122,7 @@ class Explained:
         if self.unknown:
             unknown = " ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
             notes.append(f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}")
-        nothing = "The model knows nothing that is in this document: its answer does not come from the document."
+        nothing = "The model knows no word of this document: the prediction does not depend on it."
         return notes if self.words else [*notes, nothing]
 
     def _repr_html_(self) -> str:

@@ -63,15 +63,15 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
         side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
-        caption = "Rows are classes, columns predictions; lighter where more of the class."
+        caption = "Rows are classes, columns are predictions; lighter cells have more documents."
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sure = report.confidence >= 0.9
         caption = "Accuracy of predictions by their probability; larger dots are more documents. "
         caption += f"Of {sure.mean():.0%} of the documents the prediction has a probability of .9 or more"
         caption += f"; {report.right[sure].mean():.1%} of these are right." if sure.any() else "."
-        sections["How far to trust probabilities"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
+        sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):
-        sections["On these documents"] = report._repr_html_()
+        sections["Metrics"] = report._repr_html_()
     if isinstance(report, ByClassReport):
         rows = []
         for label, words in word_weights(estimator, WORDS).items():
@@ -81,7 +81,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
             rows.append((label, Html(" ".join(marks))))
         note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
         if rows:
-            note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
+            note = "Stronger colours mean more evidence for the class, on average."
         if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
             table = Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""
             sections[f"Words by {report.kind}"] = f'<p class="soft">{cell(note)}</p>{table}'
@@ -91,7 +91,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Topics"] = _topics(topics, corpus)
     measured = f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}"
     if was_trained_on(estimator, corpus):
-        measured += ", which it was trained on: new documents will do worse"
+        measured += ", which it was trained on: results on new documents will be worse"
     anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}
     links = "".join(f'<a href="#{anchor}">{title}</a>' for title, anchor in anchors.items())
     bodies = (f'<section id="{a}"><h2>{title}</h2>{sections[title]}</section>' for title, a in anchors.items())
@@ -148,7 +148,7 @@ def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     documents = documents_at(corpus, report.positions[errors[chosen]])
     explanations = documents.explained(estimator, report, errors[chosen]) or []
     for i, explanation, id_ in zip(chosen, explanations, documents.ids, strict=False):
-        title = f"{report.names[kinds[i][0]]} taken for {explanation.label}"
+        title = f"{report.names[kinds[i][0]]} predicted as {explanation.label}"
         if of_labels:
             title = f"{explanation.label} is {'wrongly given' if kinds[i][1] else 'missing'}"
         if explanation.text is not None:
@@ -205,14 +205,14 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     kind = ", columns of a table" + (" with names" if has_names else "") if table else ", with a vocabulary" * has_names
     facts["features"] = f"{model.n_features_in_:,}{kind}"
     if not table:
-        facts["raw text"] = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
+        facts["raw text"] = "yes (built-in tokenizer)" if model.vectorizer_ else "no (counts only)"
     if w is not None:
         length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
     if (temperature := float(getattr(learner, "temperature", 1.0))) != 1.0:
-        facts["temperature"] = f"{temperature:.3g}, which scores are divided by for probabilities"
+        facts["temperature"] = f"{temperature:.3g}"
     states = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}
     epoch, state = entry.get("epoch", model.n_iter_), states[getattr(model, "converged_", None)]
     facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
@@ -236,19 +236,19 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         data["text to words"] = ", ".join(used)
     settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
     parts = [f"# {markdown(name)}", "## Model", table((k, v) for k, v in facts.items() if not k.startswith("on "))]
-    parts += ["Settings in full:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
+    parts += ["All settings:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
     prior = getattr(model, "class_log_prior_", None) if predicts == "class" else None
     if prior is not None:
         shares = ((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in np.argsort(-prior, kind="stable"))
-        parts.append("The model's own p(class), which discriminative training moves away from the shares of documents:")
+        parts.append("Class prior of the model, which discriminative training moves away from class frequencies:")
         parts.append(table(shares, ("class", "prior probability")))
-    parts.append("Where the documents come from, who labelled them, and under which licence: to be filled in.")
+    parts.append("To do: describe the source of the documents, who labelled them, and their licence.")
     parts.append("## Quality")
     figures = by_documents(model.best_entry_, UNSHOWN, ".4g")
     parts += [f"On {of}: {markdown(text)}." for of, text in figures.items()]
     if report is None:
         command = "`sdem inspect MODEL --card --on CORPUS`"
-        parts.append(f"Figures by class are not known from training: {command} measures them.")
+        parts.append(f"For metrics by class, run {command}.")
     else:
         parts.append(f"On the {report.n_documents:,} documents of {markdown(documents)}:")
         parts.append(table(report.figure_table().rows, ("figure", "value")))
@@ -256,23 +256,21 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         parts.append(report.table(np.argsort(report.columns["f1"], kind="stable")).markdown())
     if words := word_weights(model):
         rows = ((k, " ".join(of_class)) for k, of_class in words.items())
-        parts += [f"## Words that speak most for each {predicts}", table(rows, (predicts, "words"))]
-    limits = ["What the model is for, and what it must not decide alone: to be filled in."]
+        parts += [f"## Most indicative words of each {predicts}", table(rows, (predicts, "words"))]
+    limits = ["To do: describe the intended use, and decisions that need a person."]
     if model.several_labels:
-        limits.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
+        limits.append("Thresholds and temperatures were fitted to documents like the training documents.")
     elif predicts == "class":
-        limits.append("Every document gets one of the classes above, also one that belongs to none.")
+        limits.append("Every document gets one of the classes above, even if it belongs to none.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
-        limit = "were not calibrated on held-out documents: measure their calibration error before you rely on them"
+        limit = "were not calibrated: measure the calibration error before you rely on them"
         if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:
-            limit = "were fitted by one temperature on held-out documents of the training data; on others they may be too sure"
+            limit = "were calibrated on held-out training documents; on other documents they may be overconfident"
         limits.append(f"Probabilities {limit}.")
         if getattr(model, "loss", "nll") != "nll":
-            limits.append("Training was discriminative: p(document) of this model means little.")
+            limits.append("Training was discriminative: p(document) is not reliable.")
     if model._layout == "sparse":
-        nameless = "Columns have no names, so nobody can read what a weight belongs to."
-        limits.append("Words that are not in the vocabulary count nothing." if model.vocabulary_ else nameless)
-    limits.append(
-        "Words that mark a person, a place or a source can decide as words of the subject do: read them above."
-    )
+        nameless = "Columns have no names, so weights cannot be interpreted."
+        limits.append("Words outside the vocabulary are ignored." if model.vocabulary_ else nameless)
+    limits.append("Words that identify a person, a place or a source can influence predictions: check the list above.")
     return "\n\n".join([*parts, "## Limits", "\n".join(f"- {line}" for line in limits)]) + "\n"

@@ -57,7 +57,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
             names[:] = columns
             yield rows
         if not names:
-            raise ValueError("the sources hold no document, so no table is written")
+            raise ValueError("the sources contain no documents; no table was written")
 
     def write(partial: Path) -> None:
         if suffix != ".parquet":

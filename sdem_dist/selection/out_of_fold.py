@@ -1,4 +1,4 @@
-"""What folds say: how good an estimator is, by how many documents, and which labels they doubt most.
+"""Cross-validation, learning curves, and suspected labels.
 
 Doubts are those of confident learning (Northcutt et al. 2021).
 """
@@ -78,19 +78,19 @@ def learning_curve(
     random_state: int = 0,
     client: Client | None = None,
 ) -> LearningCurve:
-    """Return how good an estimator is by how many documents it is trained on.
+    """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
     shares : sequence of float -- Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer
         in a share, too.
     cv, n_folds : int -- Folds that the documents are cut into, and how many of them are used; None: all.
     random_state -- As of `CorpusSearchCV`.
-    Returns : LearningCurve -- Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
+    Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` draws it.
     Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go
         with it.
     """
     if estimator.spec.target != "labels":
-        raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
+        raise ValueError(f"learning curves need a classifier, and {type(estimator).__name__} is not one")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     fits = FoldFits(clone(estimator), X, y, cv=cv, seed=random_state, client=client)
@@ -121,7 +121,7 @@ def learning_curve(
 
 @dataclass(frozen=True, repr=False)
 class CrossValidated:
-    """Scores of folds, which show themselves as means; ``pandas.DataFrame`` takes them, a row for each fold."""
+    """Scores of folds, displayed as means; ``pandas.DataFrame`` takes them, a row for each fold."""
 
     scores: dict[str, np.ndarray]  #: Each metric of each fold, by name, as it is: a log-loss is positive.
     proba: np.ndarray | None  #: Out of fold, of classes or each of several labels, (n_documents, n_classes), or None.
@@ -152,7 +152,7 @@ def cross_validate(
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> CrossValidated:
-    """Return how good an estimator is on documents that its models have not seen.
+    """Return cross-validated scores of an estimator.
 
     estimator : estimator of this package -- Unfitted. It is trained without each fold as by `fit`.
     metric : str or callable, default=None -- Beside log-loss and accuracy, and micro-F1 of several labels, see
@@ -167,7 +167,7 @@ def cross_validate(
 
 
 class Suspects(NamedTuple):
-    """Documents whose label is doubted, the most doubtful first: arrays of shape (n_suspects,).
+    """Documents that may be mislabelled, the most doubtful first: arrays of shape (n_suspects,).
 
     Where documents may have several labels, these are labels of documents: those present that folds doubt, and those
     absent that they believe. A document may then come several times.
@@ -190,10 +190,10 @@ class Suspects(NamedTuple):
         """Return the columns of the first `n`, under the heads of a table."""
         columns: dict[str, Any] = {"document": self.documents, "label": self.labels}
         if self.present is not None:
-            columns["given"] = np.where(self.present, "is there", "is missing")
+            columns["status"] = np.where(self.present, "present", "missing")
         else:
-            columns["rather"] = self.others
-        numbers = {"doubt": self.doubt, "p(label)": self.label_proba, "p(other)": self.other_proba}
+            columns["suggested label"] = self.others
+        numbers = {"doubt": self.doubt, "p(label)": self.label_proba, "p(suggested)": self.other_proba}
         cells = {head: list(map(str, of[:n].tolist())) for head, of in columns.items()}
         return cells | {head: [f"{p:.3f}" for p in of[:n]] for head, of in numbers.items() if of is not None}
 
@@ -224,7 +224,7 @@ def label_suspects(
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Suspects:
-    """Return the documents whose label is doubted most by models that have not seen them.
+    """Return the documents that are most likely mislabelled, by models that were not trained on them.
 
     Of several labels per document each label is looked at by itself, also one that the document does not have.
 
@@ -233,7 +233,7 @@ def label_suspects(
     n : int or None, default=100 -- Documents, or labels of documents, at most; None: all, of which most are not
         doubtful.
     cv, random_state, n_jobs -- As of `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
-    Returns : Suspects -- Shows itself as a table.
+    Returns : Suspects -- Displays as a table.
     """
     if n is not None and n < 1:
         raise ValueError(f"n must be positive or None, got {n!r}")

@@ -1,4 +1,4 @@
-"""The best settings of an estimator for a corpus, by cross-validation: `CorpusSearchCV`."""
+"""Hyperparameter search by cross-validation: `CorpusSearchCV`."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ class TimeOver(Exception):
 @p.declare
 @p.document
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
+    """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
     Documents are read and counted once. Each setting is fitted without each fold, with its own choice of epochs and its
-    own temperature, and scored on the fold. What a fit adds at the end, the training with the documents that it held
-    out, is left out where settings are compared. Document frequencies, and with them weights and `min_df`, are of the
+    own temperature, and scored on the fold. The final training on
+    held-out documents is skipped. Document frequencies, and with them weights and `min_df`, are of the
     documents that a fit is trained on.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. All
     models know all classes, also one that only one fold has.
 
-    estimator : estimator of this package -- It is tried as it is, too: the default, which the winner is compared with.
+    estimator : estimator of this package -- Its own parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- Of parameters, lists of values to try or objects with ``rvs``. None: the
         estimator's own space, without the parameters whose value in `estimator` is not their default.
     cv : int, Corpus or tuple (X, y) -- Folds, or documents that settings are scored on.
@@ -78,22 +78,21 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         centre; of other clusters and topics "perplexity". None: the first of these. A callable takes labels, as
         positions in ``classes_``, and probabilities; of several labels both have shape (n_documents, n_labels). More is
         better.
-    n_trials -- Settings to try at most, the default among them; of a larger space so many are drawn. None: all of a
+    n_trials -- Maximum number of settings, including the default; drawn from a larger space. None: all settings of a
         grid.
-    sampler -- What draws them. Optuna proposes eight at a time by the scores so far: ``pip install
+    sampler -- How settings are drawn. Optuna proposes eight at a time, based on previous scores: ``pip install
         "sdem_dist[optuna]"``.
-    seconds -- End the search after this many seconds, once there is a first score. Its result may then depend on the
-        machine.
-    halving -- Let the worse half of the settings go after each fold, by the mean over the folds so far. The default
-        always goes on, and so does what is as good as a setting that goes on.
+    seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
+    halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default is
+        kept, and so are ties.
     nested -- Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for
-        an honest score of the whole search.
-    refit -- Train the best settings on all documents.
-    random_state : int, RandomState instance or None -- Decides the folds and what is drawn.
-    n_jobs -- Fits at a time where there is no client; None: one for each core. No bit depends on it.
+        an unbiased score of the whole search.
+    refit -- Train the best setting on all documents.
+    random_state : int, RandomState instance or None -- Seed of folds and draws.
+    n_jobs -- Concurrent fits, without a client; None: one per core. It does not change the result.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, where a
         search is resumed, and before the best is trained.
-    metric_ : str or callable -- What decided.
+    metric_ : str or callable -- The metric used.
     best_params_ : dict -- The settings that differ from `estimator`.
     best_score_ : float -- Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is
         optimistic. The default wins unless another setting is better by more than a standard error of the difference,
@@ -111,7 +110,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
     n_splits_ : int --
-    n_settings_ : int -- Settings that were to be tried; `trials_` has fewer where the time was over.
+    n_settings_ : int -- Number of planned settings; `trials_` has fewer if the time limit was reached.
     refit_time_ : float -- Seconds.
     References -- Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
     """
@@ -148,10 +147,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             author, are in one fold. In the order of `X`, of a corpus as stored. None: a corpus is grouped as
             `write_corpus` or ``sdem ingest --group`` was told.
         client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
-        checkpoint : path, default=None -- Folder where the search is kept after each fit.
-        resume : bool, default=False -- Go on from there.
+        checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
+        resume : bool, default=False -- Resume from `checkpoint`.
         Raises TypeError -- The estimator is not one of this package.
-        Raises ValueError -- Settings, metric or space do not go with the estimator, or no setting can be trained.
+        Raises ValueError -- Settings, metric or space do not fit the estimator, or no setting can be trained.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a search that does not
             fit.
         """
@@ -263,7 +262,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                     emit(FOLD, fold + 1)
                 sampler.tell(turn, self.metric_)
         except TimeOver:
-            _log.warning("the search ends after %d fits: its time is over", n_fits())
+            _log.warning("the search stops after %d fits: the time limit is reached", n_fits())
             for trial in tried:
                 if not trial.n_fits:
                     trial.error = trials.LATE
@@ -272,10 +271,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def check(self) -> None:
         """Raise TypeError or ValueError where settings do not go together, before documents are read."""
         if isinstance(self.estimator, type):
-            raise TypeError(f"estimator must be an object: write {self.estimator.__name__}(), with brackets")
+            raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
             raise TypeError(
-                f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: tune others by GridSearchCV of "
+                f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: for others use GridSearchCV of "
                 "scikit-learn"
             )
         if callable(self.metric):
@@ -289,9 +288,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"metric must be one of {', '.join(trials.METRICS)} or a function, got {self.metric!r}")
         p.check(self)
         if self.sampler == "optuna" and self.n_trials is None:
-            raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
+            raise ValueError("Optuna never stops: set n_trials")
         if self.nested and isinstance(self.cv, Corpus | tuple):
-            raise ValueError("a nested score needs folds: give cv a number")
+            raise ValueError("nested scores need folds: set cv to a number")
         if not (self.estimator.spec.label_sets and self.metric in trials.LABEL_METRICS):
             trials.metric_of(self.estimator, self.metric)
         if self.space is not None:

@@ -71,8 +71,8 @@ def default_space(
     name = type(estimator).__name__
     if name not in DEFAULTS:
         raise ValueError(
-            f"{name} has no space of its own: say what to try (space={{NAME: [A, B]}}, --space NAME=A,B); "
-            f"it has {', '.join(estimator.get_params(deep=False))}"
+            f"{name} has no default space: pass values to try (space={{NAME: [A, B]}}, --space NAME=A,B); "
+            f"valid parameters: {', '.join(estimator.get_params(deep=False))}"
         )
     values, defaults = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
     usable = values.keys() - (("weighting", "norm", "min_df") if weighted else ())
@@ -95,25 +95,25 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
     """Return the spaces to draw from; ValueError where they, their parameters or their values are wrong."""
     parts = [space] if isinstance(space, Mapping) else space
     if isinstance(parts, str) or not all(isinstance(part, Mapping) for part in parts):
-        raise ValueError(f"a space is a dict of parameters and values to try, or a list of such, got {space!r}")
+        raise ValueError(f"space must be a dict of parameters and values to try, or a list of dicts, got {space!r}")
     spaces = [dict(part) for part in parts]
     parameters.check(estimator)
-    names, estimator_name = estimator.get_params(deep=False), type(estimator).__name__
+    names = estimator.get_params(deep=False)
     for part in spaces:
         for name, values in part.items():
             if name not in names:
-                raise ValueError(f"{estimator_name} has no {name}; {nearest(name, names)}it has {', '.join(names)}")
+                raise ValueError(f"Unknown parameter {name!r}. {nearest(name, names)}Valid: {', '.join(names)}")
             if hasattr(values, "rvs"):
                 continue
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
                 raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
             if not len(values):
-                raise ValueError(f"{name} has no value to try")
+                raise ValueError(f"{name} has no values to try")
             for value in values:
                 try:
                     parameters.check(clone(estimator).set_params(**{name: value}))
                 except ValueError as error:
-                    raise ValueError(f"what is tried of {name}: {error}") from error
+                    raise ValueError(f"values of {name}: {error}") from error
     return spaces
 
 

@@ -29,7 +29,7 @@ PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")  # means, by which setti
 METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
 LARGEST_LOSS = 1e3  # log-loss of a document at most: one of probability 0 does not make a mean infinite
 FINALISTS = 3  # settings that no halving drops: where so few are left, the rest costs little, and one fold is chance
-LATE = "the time was over"  # the error of a setting whose first training the time of a search did not allow
+LATE = "the time limit was reached"  # the error of a setting whose first training the time of a search did not allow
 WIDTH = 80  # columns of a terminal that a report fits into
 MAX_ROWS = 10  # settings of the report's table, the default besides
 NORMAL = 1.96  # standard errors on either side of a mean that enclose 95 %
@@ -74,7 +74,7 @@ def measure(metric: Metric, predictions: Predictions) -> float:
     if callable(metric):
         value = np.asarray(metric(p.labels if p.members is None else p.members.astype(np.int64), p.proba))
         if value.ndim or value.dtype.kind not in "biuf":
-            raise TypeError(f"the metric {name_of(metric)} has to return a number, and returned {brief(value[()])}")
+            raise TypeError(f"the metric {name_of(metric)} must return a number, got {brief(value[()])}")
         return float(value)
     if metric in PER_DOCUMENT:
         return float(np.average(per_document(metric, p), weights=p.weights))
@@ -282,7 +282,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     n_dropped = sum(trial.dropped is not None for trial in trials)
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
     small = search.space is None and (search.n_trials or 0) > search.n_settings_
-    others = "; the default space has no other" if small else ""
+    others = "; the default space has no others" if small else ""
     title = f"Tried {counted(len(trials), 'setting')}, each on {parts}{early}{others}:"
 
     # What was tried, the best settings and the default.
@@ -296,15 +296,15 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     table = Table([*names, "folds", "setting"], rows, left=(len(names) + 1,))
     lines = [f"  and {len(trials) - len(rows)} more (cv_results_ in Python, --table here)"] * (len(trials) > len(rows))
     if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
-        lines += ["", f"The time was over: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
+        lines += ["", f"Time limit reached: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
 
     # The winner, beside the default.
     lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params))]
     if in_order[0] is not best and not is_better(in_order[0], default, metric):
         lines += _wrapped(
-            "  Passed over: ",
-            f"{described(in_order[0].params)}. It is not clearly better than the default: by less than a standard error, or "
-            "it is less accurate. To have it anyway, train it with sdem train.",
+            "  Not chosen: ",
+            f"{described(in_order[0].params)}. It is not clearly better than the default (within a "
+            "standard error, or less accurate). To use it anyway, train it with sdem train.",
         )
     if best is default:
         lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")
@@ -325,7 +325,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
 
     # How far its score can be trusted.
     if metric == "distance":
-        fall = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
+        fall = "Distances shrink with more clusters, so they cannot choose the number of clusters."
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())

@@ -47,7 +47,7 @@ _HOW_TO_AUTHENTICATE = (
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
 _CAUSES = {  # what to say of an error, by its kind, its code and its message
-    "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "there is no bucket {bucket}: check the name",
+    "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "bucket {bucket} does not exist: check the name",
     "<Code>(ExpiredToken|TokenRefreshRequired|RequestExpired|RequestTimeTooSkewed)<": (
         "{url}: the credentials have expired ({code}): renew those of the environment"
     ),
@@ -90,7 +90,7 @@ def named(error: Exception, url: str) -> Exception:
     # The first words of the message: no body of an answer, no credentials of an address.
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", str(error), maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
-    return OSError(errno.EIO, f"the bucket fails, also when asked again: {reason}", url)
+    return OSError(errno.EIO, f"the bucket fails repeatedly: {reason}", url)
 
 
 def split(url: str) -> tuple[str, str]:

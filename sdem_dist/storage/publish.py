@@ -131,8 +131,8 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
 
     def refuse_existing() -> None:
         if path.exists() and not overwrite:
-            hint = "choose another name, or replace it: --overwrite, in Python overwrite=True"
-            raise CorpusError(f"{path} exists already", hint=hint)
+            hint = "choose another name, or pass --overwrite (overwrite=True)"
+            raise CorpusError(f"{path} already exists", hint=hint)
 
     def put_back(old: Path) -> None:
         if path.exists():  # another process was quicker

@@ -113,11 +113,11 @@ def ingest(
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     if isinstance(held_out, bool) or not 0 <= held_out < 1:
-        raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
+        raise ValueError(f"held_out must be a fraction from 0 to below 1, got {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):
-        raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
+        raise ValueError("pass held_out above 0 together with held_out_path")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
-        raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
+        raise ValueError("vocabulary_from uses the settings of that corpus: remove held_out and settings")
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
     for name, value in counts.items():
         if value is not None and not is_count(value):
@@ -129,10 +129,10 @@ def ingest(
     form = numeric_format(files, reading)
     of_text = ["keep_text"] * keep_text + [n for n in ("id", "group", "weight") if getattr(reading, n) is not None]
     if form is not None and of_text:
-        raise ValueError(f"{of_text[0]} is for sources of text, and these are {form}")
+        raise ValueError(f"{of_text[0]} applies to text sources only; these are {form}")
     if client is not None and (keep_text or n_jobs is not None):
         name = "keep_text" if keep_text else "n_jobs"
-        raise ValueError(f"{name} is for an ingest by this process: leave client out, or leave {name} out")
+        raise ValueError(f"{name} cannot be combined with client")
     reference = None if vocabulary_from is None else open_corpus(vocabulary_from)
     settings = _checked_settings(settings or VectorizerSettings(), reference, form)
     several, known_classes, source, uid = reading.label_separator is not None, None, None, None
@@ -170,7 +170,7 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
         kind, advice = type(sources).__name__, "save a table first (to_parquet, to_csv), or use write_corpus for counts"
         raise ValueError(f"sources are paths of files and folders, not a {kind} of other things: {advice}")
     if not len(sources):
-        raise ValueError("there are no sources to ingest")
+        raise ValueError("no sources to ingest")
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     for target in filter(is_url, destinations):

@@ -119,7 +119,7 @@ class IngestRun:
                 self._words = self._merge_terms(runs)
                 n_features = len(self._words[1]) - 1
             if n_features < 1:
-                raise IngestError("no document has a value; there is nothing to learn from")
+                raise IngestError("no document has a value")
             # the classes of the reference, or of the documents; where labels are sets, always the latter
             classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
             if counting.reading.label_separator is not None:
@@ -169,7 +169,7 @@ class IngestRun:
                 raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
             folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
             problem = (
-                f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}"
+                f"cannot write temporary files to {folder}{', which all workers must see' * by_tasks}"
             )
             reason = f"{error.strerror or error}{free_space(folder)}"
             raise IngestError(f"{problem}: {reason}; nothing was written") from error
@@ -203,15 +203,15 @@ class IngestRun:
         names = ", ".join(map(str, self.sources[:3])) + f" and {n_more:,} more" * (n_more > 0)
         if not n:
             left_out = "".join(f"\n  {example}" for example in gate.examples)
-            left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{left_out}" if left_out else ""
+            left_out = f"; {counted(gate.skipped, 'bad line')} skipped, such as{left_out}" if left_out else ""
             raise IngestError(f"{names}: no document{left_out}")
         if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
-            raise IngestError(f"{names}: no document has a label; check the column of the label")
+            raise IngestError(f"{names}: no document has a label; check the label column")
         if counting.held_out > 0 and not 0 < n_held_out < n:
-            advice = "both parts need some: choose another fraction or seed"
+            advice = "both parts need documents: choose another fraction or seed"
             raise IngestError(f"of {n} documents, {n_held_out} are held out; {advice}")
         if counting.learns and n > n_held_out and not tally.n_training:
-            raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
+            raise IngestError(f"{names}: no document has a weight above 0")
         if not counting.targets:
             warn_of_lookalikes(tally.classes, stacklevel=5)
         return runs
@@ -235,7 +235,7 @@ class IngestRun:
         if not n_terms:
             least, most = terms.limits_of(settings, n_documents)
             within = f"at least {least} and at most {most} of the {n_documents} documents"
-            advice = "check the column of the text, and what a word is (--text, --token-pattern, --stop-words)"
+            advice = "check the text column and the tokenization (--text, --token-pattern, --stop-words)"
             problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
             raise IngestError(f"{problem}: {advice}")
         self._columns = lambda part: [columns(part) for columns in columns_of]

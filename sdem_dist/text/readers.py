@@ -131,8 +131,8 @@ def _problem_of(
         return f"the line has {problem}"
     if n_columns not in (None, n):
         if labelled and n == 1:
-            return NoLabelError("there is no TAB between a label and a text")
-        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines takes whole lines)"
+            return NoLabelError("no TAB between label and text")
+        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads whole lines)"
         return f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}"
     absent = [column for column in needed if not -n <= column < n]
     return f"{counted(n, 'column')}, so there is no column {max(absent)} (from 0)" if absent else None
@@ -140,7 +140,7 @@ def _problem_of(
 
 def _warn_of_header(path: Path, label: str, text: str) -> None:
     if _HEADINGS & {label.strip().lower(), text.strip().lower()}:
-        problem = f"it looks like a header ({label!r:.40}, {text!r:.40}), and is read as a document"
+        problem = f"this looks like a header ({label!r:.40}, {text!r:.40}), but is read as a document"
         advice = "such files have none; remove the line, or say that there is one (--header)"
         warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=3)
 
@@ -149,8 +149,8 @@ def has_text_lines(path: Path, block: bytes) -> bool:
     """Say by the first block of a file whether its whole lines are texts; a warning says if not."""
     if next((line for line in block.split(b"\n", 100) if line.strip(b" \t\r\0")), b"").count(b"\t") != 1:
         return True
-    name, advice = "standard input" if str(path) == "-" else path, "--format lines takes whole lines"
-    warnings.warn(f"{name}: line 1 is label TAB text, so what follows the TAB is taken as text; {advice}", stacklevel=3)
+    name, advice = "standard input" if str(path) == "-" else path, "--format lines reads whole lines"
+    warnings.warn(f"{name}: line 1 is label TAB text, so the text after the TAB is used; {advice}", stacklevel=3)
     return False
 
 
@@ -302,10 +302,10 @@ def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
                 yield RecordBatch(texts, roles, numbers, "record", beside, problems, odd, reading.errors)
     except pyarrow.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
-            raise IngestError(f"{path}, after record {number - 1:,}: {error}; is a quote not closed?") from error
+            raise IngestError(f"{path}, after record {number - 1:,}: {error}; is there an unclosed quote?") from error
     yield RecordBatch([[]], {}, np.zeros(0, int), "record", invalid=invalid)
     if stream.n_quotes % 2 and last is not None and any(b"\n" in column[-1].as_py() for column in last.columns):
-        raise IngestError(f"{path}, record {number - 1:,}: a quote is not closed before the end of the file")
+        raise IngestError(f"{path}, record {number - 1:,}: unclosed quote at the end of the file")
 
 
 class _Stream:
@@ -381,7 +381,7 @@ def read_parquet(split: SourcePart) -> Iterator[RecordBatch]:
 
 def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> dict[str, list[int]]:
     if not names:
-        raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")
+        raise IngestError(f"{path}, line 1: no column names; is the file empty?")
     columns = {**{role: [name] for role, name in reading.roles.items()}, "text": reading.texts(names)}
     for role, name in ((role, name) for role, some in columns.items() for name in some):
         if names.count(name) == 1:

@@ -130,8 +130,8 @@ class Reading:
 
 
 _NO_SOURCES = {
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "packed: unpack it, and give what is in it"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, with commas, and give that"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "an archive: unpack it, and pass its contents"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, and pass that"),
     ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
 }
 
@@ -166,10 +166,10 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
     elif suffix in _NO_SOURCES:
         problem = f" is {_NO_SOURCES[suffix]}"
     elif source.is_file() and is_archive(source, "sdem-model"):
-        problem = " is a model, where a corpus or a source of documents belongs"
+        problem = " is a model; a corpus or a source is expected here"
     elif form is None:
         known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
-        problem = f": its suffix does not tell the format ({known}); name one with --format: {', '.join(FORMATS)}"
+        problem = f": unknown suffix ({known}); choose a format with --format: {', '.join(FORMATS)}"
     elif predicted and form == "svmlight":
         advice = f"make a corpus of it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and give that"
         problem = f" is {form}, which holds numbers: {advice}"
@@ -187,7 +187,7 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
     forms = {source_format(source, reading): source for source in sources}
     if "svmlight" in forms and len(forms) > 1:
         (form, source), (other_form, other) = list(forms.items())[:2]
-        raise IngestError(f"{source} is {form} and {other} is {other_form}, which do not go together into one corpus")
+        raise IngestError(f"{source} is {form} and {other} is {other_form}, which cannot be combined in one corpus")
     return "svmlight" if "svmlight" in forms else None
 
 

@@ -140,7 +140,7 @@ def texts_of_strings(texts: TextColumn) -> Texts:
 def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -> Iterator[Texts]:
     """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
     if isinstance(texts, str):
-        raise ValueError("one text is given, where a list of texts belongs")
+        raise ValueError("expected a list of texts, got a single text")
     if (column := texts_of_arrow(texts, nulls=False)) is not None:
         yield column
         return
@@ -150,7 +150,7 @@ def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -
             yield texts_of_bytes([str.encode(text, "utf-8", "surrogatepass") for text in values[first:stop]])
     except TypeError:
         row, text = next((row, text) for row, text in enumerate(values) if not isinstance(text, str))
-        advice = f"{'decode it, or ' * isinstance(text, bytes)}leave it out, or put '' in its place"
+        advice = f"{'decode it, or ' * isinstance(text, bytes)}drop it, or replace it by ''"
         raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: {advice}") from None
 
 
@@ -237,7 +237,7 @@ class RowValidator:
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
         error.path, error.record, error.unit = str(path), line, unit
         if self.on_error == "raise":
-            error.hint = f"--on-error skip leaves such {unit}s out, in Python on_error 'skip'"
+            error.hint = f"--on-error skip skips such {unit}s, in Python on_error 'skip'"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
@@ -321,7 +321,7 @@ class RowValidator:
             labels = [part for part in raw.split(self.separator) if part.strip()]
         elif self.separator is not None and isinstance(raw, list):
             labels = raw
-        advice = "--unlabelled '' takes such documents as ones without a label"
+        advice = "pass --unlabelled '' to train on such documents anyway"
         for label in labels:
             name = label_name(label)
             if label is None:

@@ -172,7 +172,7 @@ class Tokenizer:
         pattern, stopped = settings.token_pattern, stopped_words(settings)
         if not is_of_kernels(pattern):  # scikit-learn's analyzer says whole terms, n-grams included
             if learned is None:
-                logger.info("the token pattern %r is not one that kernels know, which is slow", pattern)
+                logger.info("the token pattern %r has no compiled kernel, so counting is slow", pattern)
             self._analyze, self._stem, self.lengths = build_analyzer(settings), None, (1, 1)
             stopped = frozenset()
         elif pattern == WORDS_AND_SIGNS:

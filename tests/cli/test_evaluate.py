@@ -40,7 +40,7 @@ def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
     assert {c["class"] for c in found["classes"]} == set(TOPICS)
     assert sum(c["documents"] for c in found["classes"]) == found["documents"] == 120
     said = run("evaluate posts.model bad.tsv --on-error skip").output
-    for words in ("2 documents", "1 line left out", "1 document without a word that the model knows"):
+    for words in ("2 documents", "1 line left out", "1 document without a known word"):
         assert words in said
 
 
@@ -59,7 +59,7 @@ def test_likelihoods_of_words_are_shown_where_they_mean_something(desk):
 
 def test_topics_are_measured_by_particles(shelf):
     shown = [line.strip() for line in ok("evaluate topics.model test.zarr").splitlines()]
-    for name in ("minus log-likelihood of the words", "plug-in minus log-likelihood of the words"):
+    for name in ("NLL of words", "plug-in NLL of words"):
         assert sum(line.startswith(f"{name} ") for line in shown) == 1
     one, twenty = (json.loads(ok(f"evaluate topics.model test.zarr --json --particles {n}")) for n in (1, 20))
     assert one["word_nll"] != twenty["word_nll"] > twenty["plug_in_nll"]
@@ -71,7 +71,7 @@ def test_topics_are_measured_by_particles(shelf):
 def test_errors_are_written_in_every_format(desk, suffix):
     model, test = sd.load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
     predicted = model.predict([text for _, text in test])
-    assert "their ids count the documents from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
+    assert "ids are document numbers, from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
     rows = rows_of(f"e.{suffix}")
     assert {int(row["id"]) for row in rows} == {i for i in range(len(test)) if test[i][0] != predicted[i]} != set()
     for row in rows:
@@ -167,7 +167,7 @@ def test_report(shelf, tmp_path, model, documents):
     ok(f"report {model}.model {documents} -o", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     check_page(page)
-    for title in ("The model", "By class", "Confusion", "How far to trust probabilities", "Examples of errors"):
+    for title in ("The model", "By class", "Confusion", "Calibration", "Examples of errors"):
         assert f"<h2>{title}</h2>" in page
     assert ("<h2>Topics</h2>" in page) == (model == "lda")
     assert ("&lt;img src=x" in page) == (documents == "test.tsv")  # texts, where they are there
@@ -197,7 +197,7 @@ def test_a_terminal_has_colours_in_explanations(shelf, monkeypatch):
 def test_explain(shelf, tmp_path):
     shown = ok("explain posts.model", "goal goal \x1b[2J bank", "--against", MARKUP)
     assert shown.startswith("sport ") and "[goal " in shown and "\x1b" not in shown and "prior of the classes" in shown
-    assert "knows nothing" not in shown and "Each place in the text has its share" in shown
+    assert "knows no word" not in shown and "Words with their" in shown
     assert ok("explain posts.model -", input="goal match\nsalt bread\n").count("prior of the classes") == 2
     found = [json.loads(line) for line in ok("explain posts.model --json", "goal match", "salt").splitlines()]
     assert [one["label"] for one in found] == ["sport", "=food"]
@@ -205,7 +205,7 @@ def test_explain(shelf, tmp_path):
         assert one["prior"] + one["offset"] + sum(w["part"] for w in one["words"]) == pytest.approx(one["log_odds"])
     assert "topic" in ok("explain lda.model", "goal match")
     for text in ("", "xyzzyqq"):
-        assert "knows nothing that is in this document" in ok("explain posts.model", text)
+        assert "knows no word of this document" in ok("explain posts.model", text)
     ok("explain posts.model --html", tmp_path / "e.html", f"goal {MARKUP} \x1b[31m bank")
     check_page((tmp_path / "e.html").read_text())
 

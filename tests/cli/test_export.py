@@ -168,7 +168,7 @@ def test_others_say_so(name):
     X = (RNG.random((30, 4)) > 0.5).astype(float)
     y = {"labels": np.arange(30) % 2, "numbers": np.arange(30.0), "nothing": None}[made.spec.target]
     made.fit(sp.csr_matrix(X) if made._layout == "sparse" else X, y)
-    np.testing.assert_raises_regex(ModelError, f"a {name} cannot be exported to scikit-learn yet", made.to_sklearn)
+    np.testing.assert_raises_regex(ModelError, f"a {name} cannot be exported to scikit-learn", made.to_sklearn)
     np.testing.assert_raises_regex(ModelError, f"this is a {name}", save_onnx, made, "never.onnx")
 
 

@@ -73,7 +73,7 @@ def test_names_that_modules_have_and_have_not():
     for name, said in {
         "nonsense": "no attribute 'nonsense'",
         "plot": "no attribute 'plot'",
-        "MultinomialNb": r"no attribute 'MultinomialNb'\. did you mean MultinomialNB\?",
+        "MultinomialNb": r"no attribute 'MultinomialNb'\. Did you mean 'MultinomialNB'\?",
         "__wrapped__": r"no attribute '__wrapped__'$",
     }.items():
         with pytest.raises(AttributeError, match=said):

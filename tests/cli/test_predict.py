@@ -70,7 +70,7 @@ def test_sources_of_every_kind_are_read(desk, kind):
         Path(name).write_bytes(content)
     found = run(f"{PREDICT} {name} {options} --no-proba", **({"input": content} if name == "-" else {}))
     assert found.stdout.splitlines() == load_model("posts.model").predict(["goal", "bank"]).tolist(), found.stderr
-    told = "is label TAB text" in found.stderr and "--format lines takes whole lines" in found.stderr
+    told = "is label TAB text" in found.stderr and "--format lines reads whole lines" in found.stderr
     assert told == (kind.startswith("label and text ") and name != "t.tsv")
 
 
@@ -81,7 +81,7 @@ def test_whole_lines_where_they_are_asked_for_or_the_first_has_no_tab(desk):
     assert len(ok(f"{PREDICT} new.txt").splitlines()) == 3  # a blank line is an empty text
     assert ok("explain posts.model", input="sport\tbank\nx\tgoal") == ok("explain posts.model", "bank", "goal")
     found = run(f"{PREDICT} empty.txt")
-    assert (found.exit_code, found.stdout, found.stderr) == (0, "", "the sources hold no document\n")
+    assert (found.exit_code, found.stdout, found.stderr) == (0, "", "the sources contain no documents\n")
     assert ok(f"{PREDICT} -", input="") == ""
 
 
@@ -106,7 +106,7 @@ def test_utf_16_in_folders(desk):
         (desk / "f" / "ab"[i] / "1.txt").write_text("one goal")
     (desk / "f" / "a" / "2.txt").write_text("a goal of Windows", encoding="utf-16-le")
     said = refused("ingest f c")
-    assert "2.txt, file 1: it is text of UTF-16-LE" in said and "--on-error skip leaves such files out" in said
+    assert "2.txt, file 1: it is text of UTF-16-LE" in said and "--on-error skip skips such files" in said
     ok("ingest f c --on-error skip")
 
 
@@ -346,7 +346,7 @@ def test_what_is_said_of_a_prediction(desk):
     Path("new.txt").write_text("goal team strange words\n")
     assert "50.0% of the words are unknown to the model" in run(f"{PREDICT} new.txt --verbose").stderr
     assert "unknown" not in run(f"{PREDICT} new.txt").stderr
-    assert run(f"{PREDICT} new.txt -o o.csv").stderr == "wrote the predictions to o.csv\n"
+    assert run(f"{PREDICT} new.txt -o o.csv").stderr == "wrote predictions to o.csv\n"
     assert run(f"{PREDICT} new.txt -o o.csv --overwrite --quiet").stderr == ""
 
 

@@ -34,7 +34,7 @@ def test_help_and_version():
     assert all(name in shown for name in ("demo", "ingest", "inspect", "train", "evaluate", "predict"))
     assert __version__ in ok("--version")
     shown, page = " ".join(ok("train --help").split()), " ".join(ok("help reading").split())
-    assert "--token-pattern" in page and "Encoding of text" in page and "Encoding of text" not in shown
+    assert "--token-pattern" in page and "Text encoding" in page and "Text encoding" not in shown
     assert "sdem help reading" in shown
     assert ok("help train").splitlines()[2:] == ok("train --help").splitlines()[2:]
     ran = subprocess.run([sys.executable, "-m", "sdem_dist", "--help"], capture_output=True, text=True, check=True)
@@ -109,7 +109,7 @@ def test_letters_that_the_terminal_does_not_have(desk):
 
 FAILURES = [
     (MemoryError("Unable to allocate 59.6 GiB"), "", 1, ["not enough memory", "59.6 GiB"]),
-    (KeyboardInterrupt(), "", 130, ["nothing of the run was kept"]),
+    (KeyboardInterrupt(), "", 130, ["the run was not saved"]),
     (KeyboardInterrupt(), "--checkpoint run", 130, ["--resume goes on from"]),
 ]
 
@@ -122,7 +122,7 @@ def test_what_stops_a_training_is_said(desk, monkeypatch, failure, options, code
     monkeypatch.setattr(MultinomialNB, "fit", fit)
     shown = refused(f"train posts.zarr m {options}", code=code)
     assert all(words in shown for words in said) and "Aborted" not in shown
-    assert ("nothing of the run was kept" in shown) == (code == 130 and not options)
+    assert ("the run was not saved" in shown) == (code == 130 and not options)
 
 
 def test_errors_that_look_like_others_are_told_apart(shelf, monkeypatch):

@@ -59,10 +59,10 @@ def test_the_line_of_a_training_says_what_was_trained_and_what_of(desk):
     assert f"loss {load_model('m').learner_.loss}" in line
     held_out = "--validation test.zarr --set validation_fraction=0.5"
     line = ok(f"train posts.zarr n --estimator EMMixtureClassifier --epochs 4 {held_out}")
-    for documents in ("training documents", "a held-out part of the training documents", "held-out documents"):
+    for documents in ("training documents", "held-out training documents", "validation documents"):
         assert f"; {documents}: accuracy" in line
     shown = ok("inspect n")
-    assert "on a held-out part of the training documents" in shown and "on held-out documents" in shown
+    assert "on held-out training documents" in shown and "on validation documents" in shown
 
 
 def test_progress_is_on_standard_error_and_quiet_says_nothing(desk):
@@ -78,7 +78,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
     result = run(f"train posts.zarr m {options}")
     history = load_model("m").history_
     kept = min(history, key=lambda h: h["validation_hinge"])
-    assert kept["epoch"] < len(history) and f"epoch {kept['epoch']} is kept" in result.stderr
+    assert kept["epoch"] < len(history) and f"keeping epoch {kept['epoch']}" in result.stderr
     assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training documents: accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     assert json.loads(ok("evaluate m posts.zarr-held-out --json"))["hinge"] == pytest.approx(kept["validation_hinge"])
@@ -108,7 +108,7 @@ WAYS = {
     "TABs and a header": ("d.tsv", "label\ttext\n" + TSV, r"--header --delimiter '\t'"),
     "two columns": ("d.csv", "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","), "--text title,body"),
     "standard input": ("-", TSV, ""),
-    "options of words": ("d.tsv", TSV, "--ngrams 1,2 --min-df 2 --stop-words english --encoding utf-8"),
+    "word options": ("d.tsv", TSV, "--ngrams 1,2 --min-df 2 --stop-words english --encoding utf-8"),
     "utf-16": ("w.tsv", TSV, "--encoding utf-16"),
     "utf-32-be": ("w.csv", "label,text\n" + TSV.replace("\t", ","), "--encoding utf-32-be"),
     "utf-16-be": ("w.jsonl", "".join('{{"label": "{}", "text": "{}"}}\n'.format(*line.split("\t"))
@@ -214,9 +214,9 @@ def half(tmp_path_factory):
 
 WHAT_CAME = {
     "": "",
-    "--set unlabelled_weight=0.01": "the model learned from them, too, with unlabelled_weight 0.01",
+    "--set unlabelled_weight=0.01": "the model also learned from them, with unlabelled_weight 0.01",
     "--set unlabelled_weight=0": "the model is of the 200 labelled documents alone",
-    "--loss nll": "the model learned from them, too",
+    "--loss nll": "the model also learned from them",
 }
 
 
@@ -230,7 +230,7 @@ def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings
     assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
     assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
     shown = ok("inspect", tmp_path / "m")
-    assert "held-out accuracy without them" in shown
+    assert "held-out accuracy without unlabelled documents" in shown
     assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
     assert re.search(r"without a label +(learned from, with unlabelled_weight [\d.e-]+|not learned from)$", shown, re.M)
     assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)
@@ -238,7 +238,7 @@ def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings
     lines = [f"{name if i < 300 else ''}\t{words[name]}\n" for i, name in enumerate(["sport", "money"] * 300)]
     (tmp_path / "easy.tsv").write_text("".join(lines))
     said = ok("train", tmp_path / "easy.tsv", tmp_path / "n", "--unlabelled", "", "--quiet")
-    assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
+    assert "\n  no clear difference: log-loss reduced by 0.0000, with a standard error of 0.0000\n" in said
 
 
 def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_
     assert "\n200 documents had no label: " in ok("train c m")
     for place, options in (("c", ""), ("half.tsv", "--unlabelled ''")):
         said = run(f"evaluate m {place} {options}").output
-        assert "200 documents without a label left out" in said and f"200 documents of {place}" in said
+        assert "200 documents without a label skipped" in said and f"200 documents of {place}" in said
         said = run(f"suspects {place} {options} --set n_epochs=1").output
         assert "200 documents without a label\n" in said and "of 200 documents" in said
     assert len(ok("predict m c").splitlines()) == 400

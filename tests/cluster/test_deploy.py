@@ -126,7 +126,7 @@ def test_only_the_owner_reads_them_and_the_authoritys_key_is_not_kept(folder):
     certificate = x509.load_pem_x509_certificate((folder / "worker.pem").read_bytes())
     assert timedelta(days=2) < certificate.not_valid_after_utc - datetime.now(UTC) <= timedelta(days=3)
     before = (folder / "ca.pem").read_bytes()
-    assert "exists already" in refused("cluster certificates", folder)
+    assert "already exists" in refused("cluster certificates", folder)
     assert "cannot be made" in refused("cluster certificates", folder / "absent" / "certs")
     assert (folder / "ca.pem").read_bytes() == before
 

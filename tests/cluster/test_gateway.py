@@ -87,7 +87,7 @@ def test_commands_on_a_new_cluster_and_fits_on_one_that_is_there(gateway, corpus
         assert [each.name for each in gateway.list_clusters()] == [cluster.name]
     there, nobody = f"{gateway.address}/clusters/x", f"http://127.0.0.1:{free_ports(1)[0]}"
     for address, workers, said in (
-        (gateway.address, [], "how many workers"),
+        (gateway.address, [], "number of workers"),
         (there, ["--workers", "2"], "leave out their number"),
         (there, [], "gave no cluster"),
         (nobody, ["--workers", "2"], "gave no cluster (ClientConnectorError"),

@@ -122,7 +122,7 @@ def test_test_documents_follow_a_corpus_and_bad_lines_have_their_numbers(tmp_pat
     (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     told, kept = [], {"vocabulary_from": tmp_path / "train"}
     for name, more in (("here", {}), ("there", {"client": client})):
-        with pytest.raises(IngestError, match=r"s\.tsv, line 334: there is no TAB") as refused:
+        with pytest.raises(IngestError, match=r"s\.tsv, line 334: no TAB") as refused:
             ingest(tmp_path / "s.tsv", tmp_path / name, **kept, **more)
         report = ingest(tmp_path / "s.tsv", tmp_path / name, on_error="skip", **kept, **more)
         assert open_corpus(tmp_path / name).ids_of() == list(range(398)) and report.n_skipped == 2

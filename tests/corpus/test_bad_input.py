@@ -63,7 +63,7 @@ def dense(*change) -> np.ndarray:
     (dense(), {"targets": [[1, 2]] * 3 + [[None, "7 stars"]]}, r"'7 stars' of document 3 \(from 0\), column 1"),
     (dense(), {"targets": ["1__0"] * 4}, "targets that are not numbers"),
     (dense(), {"targets": np.ones((4, 0))}, "targets of shape"),
-    (dense(), {"targets": [1.0] * 4, "dense": True}, "for sparse corpora"),
+    (dense(), {"targets": [1.0] * 4, "dense": True}, "to sparse corpora only"),
     (iter([(dense(), None, None, [1] * 4), (dense(), None)]), {}, "from document 4 on .* targets: 0, not 1"),
     (dense(), {"sample_weight": [1, -1, 1, 1]}, "the sample_weight -1.0 for its document 1"),
     (dense(), {"sample_weight": [np.nan] * 4}, "the sample_weight nan for its document 0"),

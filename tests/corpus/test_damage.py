@@ -220,12 +220,12 @@ def test_what_is_no_corpus_is_named_and_left_alone(tmp_path, path):
     for other, message in (("nowhere", "there is no such corpus"), (".", "is a folder, but no"), ("file", "is a file")):
         np.testing.assert_raises_regex(CorpusError, message, open_corpus, tmp_path / other)
     uid = open_corpus(path).header.uid
-    np.testing.assert_raises_regex(CorpusError, "exists already", write_corpus, path, X[:5])
+    np.testing.assert_raises_regex(CorpusError, "already exists", write_corpus, path, X[:5])
     assert open_corpus(path).header.uid == uid
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat").write_text("")
     for overwrite in (False, True):
-        with pytest.raises(CorpusError, match="is not a corpus: it is left alone"):
+        with pytest.raises(CorpusError, match="is not a corpus; choose another name"):
             write_corpus(tmp_path / "photos", X[:5], overwrite=overwrite)
     assert os.listdir(tmp_path / "photos") == ["cat"]
 

@@ -284,8 +284,8 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
     for command, code, said in (
         ("ingest bad.csv e --weight w", 1, "weights are numbers from 0 on"),
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),
-        ("evaluate m s.jsonl --weight w", 2, "--weight is for sdem ingest"),
-        ("train c s.jsonl m5", 2, "is a source, and others are corpora"),
+        ("evaluate m s.jsonl --weight w", 2, "--weight applies to ingest"),
+        ("train c s.jsonl m5", 2, "is a source, but others are corpora"),
         ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
         ("ingest bad.tsv x --group who", 1, "it has no header"),
         ("ingest bad.tsv x --group 7", 1, "2 columns, so there is no column 7 (from 0)"),

@@ -151,7 +151,7 @@ def test_a_damaged_newest_checkpoint_is_an_error_and_the_one_before_serves(corpu
     fit("mean", corpus, checkpoint=tmp_path)
     newest = checkpoints_in(tmp_path)[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
-    with pytest.raises(ModelError, match=f"{newest.name}.*; remove a damaged checkpoint"):
+    with pytest.raises(ModelError, match=f"{newest.name}.*; remove the damaged checkpoint"):
         fit("mean", corpus, checkpoint=tmp_path, resume=True)
     newest.unlink()
     assert bits(fit("mean", corpus, checkpoint=tmp_path, resume=True)) == bits(fit("mean", corpus))

@@ -62,7 +62,7 @@ def test_a_stage_that_stops_early_ends_full_and_says_what_it_keeps(cells):
     model = MultinomialNB(n_epochs=60, patience=1, verbose=True, validation_fraction=0)
     model.fit(X, Y, validation=held_out)
     last = cells[-1].pictures[-1]
-    assert model.n_iter_ < 60 and f"stopped, epoch {model.history_.index(model.best_entry_) + 1} is kept" in last
+    assert model.n_iter_ < 60 and f"stopped; keeping epoch {model.history_.index(model.best_entry_) + 1}" in last
     assert last.split('value="')[1].split('"')[0] == last.split('max="')[1].split('"')[0] == str(model.n_iter_)
 
 
@@ -136,7 +136,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert "epoch 1" in lines[1] and "held-out  " in lines[1] and "log-loss " in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     best = int(np.argmin([entry["validation_ncll"] for entry in model.history_])) + 1
-    assert f"stopped after epoch {best + 1}" in lines[-1] and f"epoch {best} is kept" in lines[-1]
+    assert f"stopped after epoch {best + 1}" in lines[-1] and f"keeping epoch {best}" in lines[-1]
 
 
 def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():

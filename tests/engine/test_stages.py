@@ -204,7 +204,7 @@ def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
     np.testing.assert_raises(Stop, fit, tmp_path, [killing((ev.RoundEnded, "train", 2))])
     damaged = tmp_path / "stage-001.sdem"
     damaged.write_bytes(damaged.read_bytes()[:-50])
-    with pytest.raises(ModelError, match=r"stage-001.*remove the damaged result of a stage"):
+    with pytest.raises(ModelError, match=r"stage-001.*remove the damaged result"):
         fit(tmp_path, resume=True)
     damaged.unlink()
     assert same(fit(tmp_path, resume=True), fit())

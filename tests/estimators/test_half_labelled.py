@@ -283,7 +283,7 @@ def test_what_does_not_go_together_is_named():
         sd.MultinomialNB(unlabelled=-1, steps="paper").fit(X[:N], FEW)
     with pytest.raises(ValueError, match="class_weight=None"):
         sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], FEW)
-    with pytest.raises(ValueError, match="partial_fit takes documents without a label with loss='nll' only"):
+    with pytest.raises(ValueError, match="partial_fit accepts unlabelled documents only with loss='nll'"):
         sd.MultinomialNB(unlabelled=-1).partial_fit(X[:N], FEW, classes=[0, 1, 2, 3])
 
 

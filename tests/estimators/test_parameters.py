@@ -64,7 +64,7 @@ TOGETHER = [
     ("MultiplicativeMixtureClassifier", {"patience": 2}, "needs validation"),
     ("MultinomialMixture", {"em_step": 0.5}, "em_step is for em='generalised'"),
     ("MultinomialMixture", {"em": "generalised", "em_step": 1.5}, "em_step must"),
-    ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing means nothing"),
+    ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing has no effect"),
     ("MultinomialMixture", {"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive"),
     ("MultinomialMixture", {"batch_size": 10}, "batch_size is for em='online'"),
     ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must leave"),

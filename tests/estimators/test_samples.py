@@ -71,7 +71,7 @@ def test_samples_of_any_number(fitted, name):
         assert (rows.shape, y.shape, rows.dtype) == ((n, 4), (n,), np.float64)
         assert y.dtype == model.classes_.dtype
     for n in (-1, 1.5, "many"):
-        np.testing.assert_raises_regex(ValueError, "n_samples must be an integer", model.sample, n)
+        np.testing.assert_raises_regex(ValueError, "n_samples must be a nonnegative integer", model.sample, n)
 
 
 def test_other_shares_of_classes_are_a_sum_of_logarithms():
@@ -100,7 +100,7 @@ def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
 
 @pytest.mark.parametrize("coverage", ["a", None, np.nan, 1, 0.0, 1.5])
 def test_what_is_no_share_is_said(coverage):
-    with pytest.raises(ValueError, match="coverage is a share between 0 and 1, not"):
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1, got"):
         conformal_thresholds([np.zeros(9)], coverage)
 
 

@@ -192,7 +192,7 @@ def test_what_cannot_be_learned_from(tmp_path):
         (sd.CorpusError, lambda: words.fit(dense), "holds dense documents, and LatentDirichletAllocation takes sparse"),
         (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
         (ValueError, lambda: words.fit(str(tmp_path / "a.zarr")), "is a path"),
-        (ValueError, lambda: numbers.fit(plain, R), "leave y and sample_weight"),
+        (ValueError, lambda: numbers.fit(plain, R), "do not pass y or sample_weight"),
     ):
         np.testing.assert_raises_regex(error, said, fit)
     assert not (tmp_path / "kept").exists()
@@ -235,7 +235,7 @@ def test_levels_of_a_scale():
     assert model.evaluate(DOCS[NEW], LEVELS[NEW])["ncll"] == pytest.approx(log_loss(LEVELS[NEW], p), rel=1e-6)
     even = np.bincount(LEVELS[OLD]) / len(LEVELS[OLD])
     assert log_loss(LEVELS[NEW], p) < 0.9 * log_loss(LEVELS[NEW], np.tile(even, (len(p), 1)))
-    with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
+    with pytest.raises(ValueError, match="sorted alphabetically: 1, 10, 2"):
         sd.SupervisedLDAClassifier(ordered=True).fit(DOCS[:6], ["1", "10", "2"] * 2)
     with pytest.warns(UserWarning, match="alphabet: high, low, medium"):
         sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[:60], ["low", "medium", "high"] * 20)
@@ -272,7 +272,7 @@ def test_several_labels():
     (p,) = model.predict_proba(DOCS[:1])
     assert model.labels_of(DOCS[:1]) == [tuple(k for k in np.argsort(-p) if p[k] >= model.thresholds_[k])]
     assert str(model.report(DOCS[NEW], SEVERAL[NEW])) and len(model.explain(DOCS[:2])) == 2
-    for wrong, said in (({"ordered": True}, "neither levels"), ({"unlabelled": -1}, "unlabelled")):
+    for wrong, said in (({"ordered": True}, "with several labels per document"), ({"unlabelled": -1}, "unlabelled")):
         np.testing.assert_raises_regex(ValueError, said, sd.SupervisedLDAClassifier(**wrong).fit, DOCS, SEVERAL)
 
 

@@ -63,7 +63,7 @@ def test_what_would_fail_everywhere_is_tried_once(error, client, tmp_path):
 @pytest.mark.slow
 def test_a_task_that_kills_its_worker_stops_after_a_few(client, tmp_path):
     executor = DaskExecutor(client)
-    with pytest.raises(ClusterError, match="4 workers died one after the other while they had the task 'die-"):
+    with pytest.raises(ClusterError, match="4 workers died one after another while running the task 'die-"):
         executor.result(executor.submit(saboteur.repeat, executor.submit(saboteur.die, tmp_path)))
     assert saboteur.calls(tmp_path) == 4
     assert executor.result(executor.submit(saboteur.repeat, 7)) == 7, "the cluster goes on"

@@ -35,7 +35,7 @@ def published(what: str, folder: Path) -> int:
         if not (folder / "c").exists():
             with pytest.raises(CorpusError, match=r"what was there is now .*\.c\.old-[0-9a-f]{16}: rename that"):
                 open_corpus(folder / "c")
-        with pytest.raises(CorpusError, match="exists already"), publish_directory(folder / "c"):
+        with pytest.raises(CorpusError, match="already exists"), publish_directory(folder / "c"):
             pytest.fail("there is a directory, and what was moved aside is back")
         return int((folder / "c" / "generation").read_text())
     found = Checkpoints(folder).latest(StageRecord(0, "run", SdemState, 1), 99)
@@ -144,10 +144,10 @@ def test_a_directory_appears_only_at_the_end(tmp_path, there):
 
 def test_directory_taken_at_start_or_end(tmp_path):
     target = tmp_path / "corpus"
-    with pytest.raises(CorpusError, match="exists already"), publish_directory(target) as partial:
+    with pytest.raises(CorpusError, match="already exists"), publish_directory(target) as partial:
         target.mkdir()
     assert os.listdir(tmp_path) == ["corpus"]
-    with pytest.raises(CorpusError, match="exists already"), publish_directory(target) as partial:
+    with pytest.raises(CorpusError, match="already exists"), publish_directory(target) as partial:
         pytest.fail(f"{partial} was handed out although the name was taken")
 
 

@@ -36,13 +36,13 @@ def of_texts():
 
 
 @pytest.mark.parametrize(("documents", "labels", "message"), [
-    ("film", ["p"], "X is one text ('film'): put it in a list"),
+    ("film", ["p"], "X is a single text ('film'): put it in a list"),
     ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
-    ([], [], "X is []: it holds no documents"),
+    ([], [], "X is []: it contains no documents"),
     (None, MARKS, "X is None"),
     (set(TEXTS), MARKS, "X is a set"),
     (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
-    ([text.encode() for text in TEXTS], MARKS, "X holds bytes, not texts"),
+    ([text.encode() for text in TEXTS], MARKS, "X contains bytes, not texts"),
     ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
     (TEXTS, (mark for mark in MARKS), "y is a generator"),
     (TEXTS, [["p"], ["n", "p"]] * 20, SEVERAL),
@@ -81,15 +81,15 @@ CALLS = [
     (lambda m: m.predict("some/folder"), OPENED),
     (lambda m: m.score("some/folder"), OPENED),
     (lambda m: m.evaluate("some/folder"), OPENED),
-    (lambda m: m.evaluate(m.corpus, Y), "a corpus brings its labels"),
-    (lambda m: m.score(m.corpus, Y), "a corpus brings its labels"),
-    (lambda m: m.score(m.corpus, None, np.ones(4)), "a corpus brings its labels or targets, and weights"),
+    (lambda m: m.evaluate(m.corpus, Y), "a corpus contains its labels"),
+    (lambda m: m.score(m.corpus, Y), "a corpus contains its labels"),
+    (lambda m: m.score(m.corpus, None, np.ones(4)), "a corpus contains its labels and weights"),
     (lambda m: m.predict(FOUR), NUMBERS),
     (lambda m: m.predict_proba(FOUR), NUMBERS),
     (lambda m: m.evaluate(FOUR, Y), NUMBERS),
-    *((lambda m, e=e: e.fit(FOUR, Y), 'components="multinomial" takes texts') for e in MIXTURES),
-    *((lambda m, e=e: e.fit(SPARSE, Y), 'sparse matrix: .* components="multinomial" takes') for e in MIXTURES),
-    *((lambda m, e=e: e.fit(SPARSE * 1.0, Y), 'sparse matrix: .* components="multinomial" takes') for e in MIXTURES),
+    *((lambda m, e=e: e.fit(FOUR, Y), 'components="multinomial" accepts texts') for e in MIXTURES),
+    *((lambda m, e=e: e.fit(SPARSE, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
+    *((lambda m, e=e: e.fit(SPARSE * 1.0, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
     *((lambda m, e=e, k=k: e.fit(X, k(["1", "2.5", "five", "six"])),
        r"y has targets that are not numbers, first 'five' of document 2 \(from 0\)$")
       for e in REGRESSORS for k in (list, np.array, pd.Series)),
@@ -98,9 +98,9 @@ CALLS = [
     (lambda m: sd.MultinomialNB().fit(np.eye(4), np.array(DATES, "datetime64[D]")), "label"),
     (lambda m: sd.MultinomialNB().fit(X, DATES), r"datetime.date\(2020, 1, 1\) cannot be a class label"),
     (lambda m: sd.MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1]).report(X, ["0", "1", "0", "1"]),
-     "not among the classes: 0, 1; these are texts, and the classes are"),
-    (lambda m: m.report(X, [0, 1, 0, 1]), "not among the classes: 0, 1; these are numbers, and the classes are"),
-    (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "none of the texts holds a word"),
+     "not in classes: 0, 1; these are texts, and the classes are"),
+    (lambda m: m.report(X, [0, 1, 0, 1]), "not in classes: 0, 1; these are numbers, and the classes are"),
+    (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "no text contains a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
     (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
     (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "X is a Bag.*list"),
@@ -128,7 +128,7 @@ RAW = [
 
 @pytest.mark.parametrize(("estimator", "advice", "texts"), RAW, ids=lambda value: str(value)[:30])
 def test_texts_are_not_trained_on_nor_echoed(texts, estimator, advice):
-    with pytest.raises(ValueError, match=rf"X holds raw text \('the only text'\): .*{advice}") as caught:
+    with pytest.raises(ValueError, match=rf"X contains raw text \('the only text'\): .*{advice}") as caught:
         estimator.fit(texts, np.arange(len(texts)) % 2)
     assert "second" not in str(caught.value)
     assert caught.value.__suppress_context__  # whose message would hold them all
@@ -158,7 +158,7 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
     sd.MultinomialNB(n_epochs=1).fit(spelled).score(named)
     model = sd.MultinomialNB(n_epochs=1).fit(corpus("words"))
     assert model.score(corpus("same")) == model.score(X, Y)
-    with pytest.raises(sd.CorpusError, match=r"another way than the model's \(lowercase, analyzer\)"):
+    with pytest.raises(sd.CorpusError, match=r"counted differently from the model's \(lowercase, analyzer\)"):
         model.score(corpus("letters", analyzer="char", lowercase=False))
     numbers = VectorizerSettings(kind="matrix").to_json()
     assert model.score(sd.write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
@@ -178,7 +178,7 @@ def test_labels_of_arrow_and_of_objects_are_labels(labels, classes):
 def test_a_model_replaces_models_only(tmp_path, model):
     source = tmp_path / "posts.tsv"
     source.write_text("a\ttext\n")
-    for path, message in ((source, "is not a model: it is left alone"), (tmp_path, "is a folder"),
+    for path, message in ((source, "is not a model; choose another name"), (tmp_path, "is a folder"),
                           (tmp_path / ("m" * 300) / "m", "cannot write"),
                           (tmp_path / "absent" / "m", "does not exist: make it first")):  # fmt: skip
         np.testing.assert_raises_regex(sd.ModelError, message, model.save, path)
@@ -250,21 +250,21 @@ def test_texts_and_labels_that_are_swapped_are_named():
 
 X4 = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
 NAN_LABEL = float("nan")
-GONE, NONE = r"position 2 \(from 0\) but None: .*", ["a", "b", None, "b"]
+GONE, NONE = r"^Row 2 \(from 0\) of y has a missing label \(None\)\. .*", ["a", "b", None, "b"]
 REFUSED = [
-    (sd.MultinomialNB(), NONE, GONE + "set unlabelled='', and None and NaN count as no label"),
+    (sd.MultinomialNB(), NONE, GONE + "Pass unlabelled='' to train on it anyway"),
     (sd.MultinomialNB(), [0, 1, None, 1], GONE + "unlabelled=-1"),
     (sd.GaussianNB(), NONE, GONE + "unlabelled=''"),
-    (sd.MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "set unlabelled=-1"),
-    (sd.MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "set unlabelled=''"),
-    (sd.LDAClassifier(), NONE, GONE + "leave such documents out"),
-    *((sd.MultinomialNB(), y, r"no label at position 1 \(from 0\) but (nan|<NA>): set unlabelled=")
+    (sd.MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "Pass unlabelled=-1"),
+    (sd.MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "Pass unlabelled=''"),
+    (sd.LDAClassifier(), NONE, GONE + "Drop it: "),
+    *((sd.MultinomialNB(), y, r"^Row 1 \(from 0\) of y has a missing label \((nan|<NA>)\)\. Pass unlabelled=")
       for missing in (NAN_LABEL, pd.NA) for y in (["a", missing, "b", "b"], [1, missing, 2, 2])),
     *((sd.MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y has none but {name!r}")
       for missing, name in ((-1, -1), ("", ""), (None, ""), (NAN_LABEL, -1))),
-    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes texts with others, first -1 at position 2 .* or name what stands for"),
-    (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes texts with others, first 3 at position 3"),
-    (sd.LDAClassifier(), ["a", "b", 1, "b"], "y mixes texts with others.*make all of one kind$"),
+    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes strings .*, first -1 at position 2 .* or name what stands for"),
+    (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes strings with other types, first 3 at position 3"),
+    (sd.LDAClassifier(), ["a", "b", 1, "b"], "y mixes strings with other types.*use one type$"),
 ]  # fmt: skip
 
 
@@ -301,6 +301,8 @@ def test_missing_labels_are_what_unlabelled_names(y, unlabelled, missing):
 def test_nor_are_documents_scored_by_labels_that_are_none():
     model = sd.MultinomialNB(n_epochs=1).fit(X4, ["a", "b", "a", "b"])
     for method in (model.score, model.evaluate, model.partial_fit):
-        np.testing.assert_raises_regex(ValueError, r"position 1 \(from 0\) but None", method, X4, ["a", None, "a", "b"])
+        np.testing.assert_raises_regex(
+            ValueError, r"Row 1 \(from 0\) of y has a missing label \(None\)", method, X4, ["a", None, "a", "b"]
+        )
     known = sd.MultinomialNB(loss="nll", unlabelled=-1).fit(X4, ["a", "b", "a", "b"])
     assert known.classes_.tolist() == ["a", "b"], "a number may stand for no label among texts"

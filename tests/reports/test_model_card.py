@@ -29,11 +29,11 @@ def test_the_card_says_what_was_trained_and_measured(corpus, tmp_path):
     model.save(tmp_path / "my_model")
     plain = ok("inspect", str(tmp_path / "my_model"), "--card")
     assert plain.startswith("# my\\_model\n") and "| min\\_df | 2 |" in plain and "300 documents" in plain
-    assert "held-out part of the training documents: accuracy" in plain and "one temperature" in plain
+    assert "held-out training documents: accuracy" in plain and "were calibrated on held-out" in plain
     measured = ok("inspect", str(tmp_path / "my_model"), "--card", "--on", corpus.path)
     assert f"| accuracy | {model.score(corpus):.4f} |" in measured
-    assert "not known from training" in plain and "not known from training" not in measured
-    assert "--card is for a model" in refused("inspect", corpus.path, "--card", code=2)
+    assert "For metrics by class" in plain and "For metrics by class" not in measured
+    assert "--card needs a model" in refused("inspect", corpus.path, "--card", code=2)
     assert "--on needs --card" in refused("inspect", str(tmp_path / "my_model"), "--on", corpus.path, code=2)
 
 
@@ -49,7 +49,7 @@ def test_nothing_of_the_data_is_markup(corpus):
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
 def test_limits_are_those_of_the_model(corpus, loss):
     card = model_card(MultinomialNB(loss=loss, n_epochs=1, validation_fraction=0.0).fit(corpus), "m")
-    assert ("p(document) of this model means little" in card) == (loss == "ncll")
+    assert ("p(document) is not reliable" in card) == (loss == "ncll")
     assert "were not calibrated" in card
 
 

@@ -188,7 +188,10 @@ def test_halving_ends_the_worse_half_after_each_fold(corpus, found):
 def test_time_ends_a_search_in_the_midst_of_a_fit(corpus, caplog):
     short = search(corpus, seconds=1e-9)
     assert [len(trial.folds) for trial in short.trials_] == [1] + [0] * 8 and short.best_params_ == {}
-    assert "The time was over: 8 settings were not tried." in short.summary() and "its time is over" in caplog.text
+    assert (
+        "Time limit reached: 8 settings were not tried." in short.summary()
+        and "the time limit is reached" in caplog.text
+    )
     assert not any(trial.error for trial in search(corpus, seconds=1e6).trials_)
 
 
@@ -250,26 +253,26 @@ def test_what_k_means_has_is_said():
     found = sd.CorpusSearchCV(sd.KMeans(1, n_jobs=1), {"n_clusters": [3]}, cv=3).fit(X)
     assert found.metric_ == "distance" and found.best_params_ == {"n_clusters": 3}
     assert 1.0 < -found.best_score_ < 4.0  # two columns of variance 1
-    assert "Distances fall with more clusters" in found.summary()
+    assert "Distances shrink with more clusters" in found.summary()
     assert found.best_estimator_.labels_.shape == (90,)
 
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"metric": "AUC"}, "metric must be one of"),
     ({"metric": "R2"}, "has no R2"),
-    ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
-    ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
+    ({"space": {"stepp": [1]}}, "Unknown parameter 'stepp'. Did you mean 'step'"),
+    ({"space": {"loss": ["hinge", "foo"]}}, "values of loss: loss must be .* got 'foo'"),
     ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),
     ({"estimator": sd.MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
     ({"space": {"loss": "hinge"}}, "list of values"),
     ({"space": {"loss": []}}, "no value"),
     ({"n_trials": 0}, "n_trials"),
-    ({"sampler": "optuna", "n_trials": None}, "Optuna goes on for ever"),
+    ({"sampler": "optuna", "n_trials": None}, "Optuna never stops"),
     ({"cv": 1}, "2 or more"),
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),
     ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
-    ({"estimator": LinearSVC()}, "got LinearSVC: tune others by GridSearchCV"),
+    ({"estimator": LinearSVC()}, "got LinearSVC: for others use GridSearchCV"),
     ({"estimator": sd.MultinomialNB}, "with brackets"),
 ])  # fmt: skip
 def test_mistakes(corpus, settings, message):

@@ -19,7 +19,7 @@ def test_wrong_labels_are_suspected():
     assert np.array_equal(found.labels, y[found.documents]) and (found.labels != found.others).all()
     assert average_precision_score(wrong[found.documents], found.doubt) > 0.85
     lines = repr(found).splitlines()
-    assert lines[0].split() == ["document", "label", "rather", "doubt", "p(label)", "p(other)"]
+    assert lines[0].split() == ["document", "label", "suggested", "label", "doubt", "p(label)", "p(suggested)"]
     assert lines[-1] == "... and 580 more" and len(lines) == 23
 
 
@@ -138,7 +138,7 @@ def test_scores_are_of_labelled_documents(half_labelled):
     weights = RNG.integers(0, 3, N).astype(float)
     assert fitted.score(X, wrong, weights) == pytest.approx(fitted.score(X[KNOWN], wrong[KNOWN], weights[KNOWN]))
     assert fitted.score(X, HALF[:, None]) == pytest.approx(fitted.score(X, HALF))
-    with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
+    with pytest.raises(ValueError, match="none of the documents has a label"):
         fitted.score(X, np.full(N, -1))
 
 

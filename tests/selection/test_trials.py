@@ -64,7 +64,7 @@ def test_standard_errors_are_those_of_the_bootstrap(metric, predictions, expecte
 def test_a_metric_of_ones_own_takes_labels_and_probabilities(corpus):
     assert ts.measure(lambda y, p: float((p.argmax(axis=1) == y).mean()), OF_CLASSES) == np.mean(BEST == LABELS)
     assert ts.measure(lambda y, p: float(((p > 0.5) == y).mean()), OF_LABELS) == np.mean((ODDS > 0) == MEMBERS)
-    np.testing.assert_raises_regex(TypeError, "has to return a number", ts.measure, lambda y, p: p, OF_CLASSES)
+    np.testing.assert_raises_regex(TypeError, "must return a number", ts.measure, lambda y, p: p, OF_CLASSES)
 
     def some_loss(y, p):
         return 1.0

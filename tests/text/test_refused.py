@@ -85,16 +85,16 @@ def test_records_that_are_left_out_are_counted_and_some_shown(tmp_path):
     source.write_text(source.read_text(encoding="utf-8") + "no tab\n" * 9, encoding="utf-8")
     report = ingest(source, tmp_path / "c", on_error="skip")
     assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (6, 9, 5)
-    assert "docs.txt, line 7: there is no TAB" in report.skipped_examples[0]
+    assert "docs.txt, line 7: no TAB" in report.skipped_examples[0]
     source.write_text("no tab\n", encoding="utf-8")
     with pytest.raises(IngestError, match=r"(?s): no document; 1 bad line left out, such as.*line 1"):
         ingest(source, tmp_path / "d", on_error="skip")
 
 
 SOURCES = {
-    "s.dat": ("a\tx\n", {}, "its suffix does not tell the format"),
+    "s.dat": ("a\tx\n", {}, "unknown suffix"),
     "s.csv": ("id,x,text\n", {}, "no column 'label'; the columns are 'id', 'x', 'text'"),
-    "quote.csv": ('label,text\na,x\nb,"y\nc,z\n', {}, "a quote is not closed"),
+    "quote.csv": ('label,text\na,x\nb,"y\nc,z\n', {}, "unclosed quote"),
     "klingon.tsv": ("a\tx\n", {"encoding": "klingon"}, "'klingon' is not an encoding"),
     "alike.jsonl": ('{"label": 1, "text": "x"}\n{"label": "1", "text": "x"}\n', {}, "line 2: .*write all alike"),
     "mixed.jsonl": ('{"label": "1", "text": "x"}\n{"label": 1.0, "text": "x"}\n', {}, "line 2: .*write all alike"),
@@ -146,19 +146,19 @@ ARGUMENTS = [
         "block_documents": [0, True, 2.5], "n_jobs": [0, True, -1], "shard_documents": [0, True, 1.0],
         "random_state": [True, 0.5, "x"], "held_out": [True, 1, -0.1], "on_error": ["ignore"],
     }.items() for value in values),
-    ({"held_out_path": "h"}, "held_out_path is for what held_out holds out"),
+    ({"held_out_path": "h"}, "pass held_out above 0"),
     ({"held_out": 0.5, "held_out_path": "c"}, "are the same"),
-    ({"held_out": 1e-9}, "both parts need some"),
+    ({"held_out": 1e-9}, "both parts need documents"),
     ({"sources": []}, "no sources"),
     ({"sources": pd.DataFrame({"label": ["a"], "text": ["b"]})}, r"paths of files and folders, not a .*to_parquet"),
     ({"sources": [3]}, "paths of files and folders, not a"),
     ({"sources": "absent.tsv"}, "no such file"),
-    ({"sources": ["x.svm", "docs.tsv"]}, "do not go together"),
+    ({"sources": ["x.svm", "docs.tsv"]}, "cannot be combined"),
     ({"path": "absent/c"}, "there is no folder"),
-    ({"path": "words"}, "exists already"),
+    ({"path": "words"}, "already exists"),
     ({"vocabulary_from": "unknown"}, "does not say how text became its numbers"),
     ({"vocabulary_from": "numbers"}, r"the sources hold text, but .* was made from numbers"),
-    ({"vocabulary_from": "words", "settings": VectorizerSettings()}, "the settings are those of that corpus"),
+    ({"vocabulary_from": "words", "settings": VectorizerSettings()}, "uses the settings of that corpus"),
     ({"sources": "x.svm", "settings": VectorizerSettings(min_df=2)}, "min_df does not apply to kind 'matrix'"),
     ({"reading": Reading(unlabelled=""), "targets": True}, "unlabelled is for classes"),
 ]  # fmt: skip
@@ -185,7 +185,7 @@ def test_what_has_no_labels_says_nothing_of_them(reading):
 def test_a_header_of_a_file_that_has_none(tmp_path, first, recwarn):
     (tmp_path / "docs.tsv").write_text(first + "a\tgood fine\nb\tbad sad\n" * 20)
     ingest(tmp_path / "docs.tsv", tmp_path / "c", n_jobs=1)
-    assert any("docs.tsv, line 1: it looks like a header" in str(one.message) for one in recwarn) == bool(first)
+    assert any("docs.tsv, line 1: this looks like a header" in str(one.message) for one in recwarn) == bool(first)
 
 
 @pytest.mark.parametrize("texts", TEXTS)
