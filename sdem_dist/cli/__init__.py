@@ -110,7 +110,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="sdem_dist")
 def main() -> None:
-    """Train, tune, evaluate and explain classifiers of documents, on one machine or on Dask.
+    """Train, tune, evaluate and explain generative models of documents, on one machine or on Dask.
 
     \b
     Demo, without data of your own:           sdem demo

@@ -77,10 +77,10 @@ def cluster() -> None:
 @click.argument("folder", type=LocalPath())
 @option("--days", click.IntRange(1), "Days of validity.", default=365)
 def certificates(folder: Path, days: int) -> None:
-    """Make certificates and keys in FOLDER, so that a cluster's connections are encrypted and strangers refused.
+    """Create certificates and keys in FOLDER, which encrypt a cluster's connections and refuse everyone else.
 
-    FOLDER has to be on a filesystem that all machines of the cluster see, and stay readable for you alone. Whoever has
-    a key of it can run code as you on the cluster.
+    All machines of the cluster must see FOLDER, and only you may read it: anyone with a key can run code as you on the
+    cluster.
     """
     from sdem_dist.cluster.client import make_certificates
 
@@ -94,7 +94,7 @@ def certificates(folder: Path, days: int) -> None:
 
 @cluster.command(short_help="Print the settings of a worker's environment.")
 def environment() -> None:
-    """Print the shell commands that set what a worker's environment should have: eval "$(sdem cluster environment)"."""
+    """Print shell commands that set a worker's environment: eval "$(sdem cluster environment)"."""
     from sdem_dist.cluster import ENVIRONMENT
 
     for name, value in ENVIRONMENT.items():

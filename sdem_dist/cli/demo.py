@@ -23,10 +23,10 @@ METRICS = ("accuracy", "ncll", "hinge", "perplexity")
 @option("--workers", click.IntRange(1), "Dask worker processes.", default=2)
 @option("--epochs", click.IntRange(1), "Number of epochs.", default=15)
 def demo(folder: Path, workers: int, epochs: int) -> None:
-    """Learn from which of eight installed Python packages a docstring comes.
+    """Learn to tell eight installed Python packages apart by their docstrings.
 
-    Collects the docstrings, ingests them as a zarr corpus with a held-out part, starts a Dask cluster on this machine,
-    trains naive Bayes with each loss, and compares. Nothing is downloaded.
+    Ingests the docstrings as a corpus with a held-out part, starts a Dask cluster on this machine, trains naive Bayes
+    with each loss, and compares the results. Nothing is downloaded.
     """
     from matplotlib.figure import Figure
 

@@ -166,9 +166,9 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 @option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must see.", Path())
 @option("--corpus", "CORPUS", "Compare the workers' memory with the needs of its model.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
-    """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
+    """Check this machine, or a cluster, and print one line per finding.
 
-    The exit code is 1 if there is an error: something that makes training fail or break its promises.
+    The exit code is 1 if a problem would make training fail.
     """
     header = None if corpus is None else sdem_dist.open_corpus(corpus).header
     size = (None, None) if header is None else (header.n_features, len(header.classes))

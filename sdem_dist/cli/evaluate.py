@@ -30,32 +30,27 @@ from sdem_dist.storage.encoding import to_json
 @source_options
 @cluster_options
 def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
-    """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
+    """Evaluate MODEL on CORPUS, which may be a source: accuracy, log-loss, macro-F1, Brier score, calibration error.
 
-    Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean
-    squared distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from
-    confidence, over 15 equal bins. Models trained by --loss nll also show -ln p(document, class) (NLL) and perplexity.
-    After other trainings these mean little; --json has them in any case.
+    Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
+    the calibration error (ECE) is the mean difference between accuracy and confidence over 15 bins. Models with --loss
+    nll also show NLL, -ln p(document, class), and perplexity; --json always shows these.
 
-    Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of
-    right labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln
-    p(document) and perplexity. LatentDirichletAllocation: minus the log-likelihood of a word by the left-to-right
-    estimator, and its perplexity. The plug-in value is of topics found from the same words, and therefore too low.
+    Several labels: accuracy (all labels correct), micro- and macro-F1, precision at k, log-loss per label. Regression:
+    R2 and mean squared error. Mixtures: -ln p(document) and perplexity. LatentDirichletAllocation: NLL per word by the
+    left-to-right estimate, and perplexity; the plug-in value, from topics inferred from the same words, is too low.
 
-    --errors writes wrong predictions, the most confident first, with their telling words; of a regressor all documents,
-    the largest error first. Of several labels it writes the documents that get a wrong label or lack one, and the words
-    for and against the label that is most wrong. Between labels stands |; where a label has one itself they are a JSON
-    list. The form of the FILE is that of sdem predict. Open it with care: a spreadsheet takes cells that begin with
-    = + - or @ for formulas.
+    --errors writes wrong predictions, the most confident first, with the words that decided; for regression it writes
+    all documents, the largest error first. With several labels it writes documents with a wrong or missing label, with
+    words for and against the most wrong label. Labels are separated by |, or are a JSON list if a label contains |.
+    Spreadsheets interpret cells that begin with = + - or @ as formulas.
 
-    --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under
-    the ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this
-    process, and show no texts of a source that workers read. --particles is instead of the model's own number: more
-    are less noisy, and slower.
+    --report adds precision, recall and F1 by class, frequent confusions, and for two classes the areas under the ROC
+    and precision-recall curves; cluster sizes; topic shares. --report and --errors run in this process, and show no
+    texts of sources that workers read.
 
-    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
-    Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A
-    corpus must have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
+    Workers count a source into a hidden folder beside MODEL, which they must see. A corpus must have the vocabulary of
+    the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.report import named
     from sdem_dist.reports.reporting import mistakes, was_trained_on
@@ -114,12 +109,11 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 @console.overwrite_option
 @source_options
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Source) -> None:
-    """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
+    """Write an HTML report of MODEL on CORPUS, which may be a source.
 
-    It shows what the model is, curves of its training, figures by class, the confusion matrix, how far its
-    probabilities can be trusted, and words by class. Where the texts are there, it has examples of errors with the
-    words that decided. Of topics it shows words, shares by class and example documents. The page needs no network, and
-    prints well.
+    The page shows the model, learning curves, metrics by class, the confusion matrix, calibration and indicative words,
+    and examples of errors if texts are available; for topic models words, shares by class and example documents. It
+    needs no network.
     """
     from sdem_dist.reports.page import report_page, write_page
 
@@ -137,11 +131,10 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 @console.overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
-    """Prepare MODEL for sdem predict --coverage, by labelled documents that had no part in its training.
+    """Calibrate prediction sets of MODEL (sdem predict --coverage) with labelled documents.
 
-    CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must not have
-    taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
-    naive Bayes holds out by itself take part in both, so they cannot serve here.
+    CORPUS, or a source as in sdem evaluate, must not have been used for training or for choosing the number of epochs
+    (--validation). Documents of sdem ingest --held-out are suitable; those that naive Bayes holds out itself are not.
     """
     from sdem_dist.estimators.predictions import FEW_OF_CLASS, EngineClassifier
 
@@ -173,13 +166,12 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
 @option("--text --text-column", "COLUMN", "Text column of standard input.  [default: text]")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
-    """Say why MODEL gives each TEXT its class or number. Without a TEXT, or with -, lines of standard input are read.
+    """Explain the prediction of MODEL for each TEXT, or for lines of standard input (no TEXT, or -).
 
-    Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the
-    model weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic
-    models the topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of
-    training. Words that speak for the prediction are blue, those against it orange; without colours they stand in
-    brackets with their parts.
+    Shows the log-odds of the predicted class against another class as a sum over words (weighted count times ln p(word
+    | class) / p(word | other class)) and the class prior. Topic models list topics first; regressors show deviations
+    from the training mean. Words for the prediction are blue, words against it orange; without colours they are in
+    brackets.
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading

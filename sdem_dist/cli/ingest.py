@@ -231,8 +231,8 @@ Examples:
 def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
 
-    A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
-    or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
+    A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or
+    .svm (svmlight). Text files may be compressed (.gz, .xz, .zst). Nothing is written before everything is read.
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
     if not cluster.is_local and (typed := typed_flags(("keep_text", "n_jobs"))):

@@ -37,11 +37,11 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 @option("--on measured", "CORPUS", "With --card: also evaluate the model on this corpus or source.")
 @source_options
 def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: Source) -> None:
-    """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is, and its words for each class.
+    """Describe CORPUS and verify its shards, or describe MODEL and list its most indicative words.
 
-    --format to --on-error say how a source after --on is read.
+    Reader options apply to the source after --on.
 
-    Exits with 1 if a shard or the model is damaged, and names it.
+    The exit code is 1 if a shard or the model is damaged.
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
@@ -171,12 +171,11 @@ EVENTS = {
 @click.command(no_args_is_help=True)
 @click.argument("log", type=Place())
 def log(log: Path) -> None:
-    """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
+    """Show a timing breakdown of a run, from the LOG of sdem train --log.
 
-    Prints a line for each epoch of training, and one for each stage before it, in seconds of all workers together:
-    reading and verifying shards, preparing documents, the learner's statistics (map), combining them and updating the
-    model (merge), and the rest: waiting for each other, the network, the scheduler and the driver.
-    Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
+    Prints one line per epoch, and one per stage before training, in worker seconds: reading and verifying shards,
+    preparing documents, statistics (map), combining and updating (merge), and the rest: waiting, network, scheduler,
+    driver. Reading overlaps with mapping, so parts may add up to more than the total.
     """
     events = read_events(log)
     rows, times = epochs(events), Counter(event["event"] for event in events)
@@ -244,11 +243,11 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
 @click.option("--from-counts", is_flag=True, help="Take counts instead of text as input.")
 @overwrite_option
 def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
-    """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
+    """Export MODEL to FILE; by default the suffix selects the format (.onnx or .skops).
 
-    A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX
-    file takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in
-    double precision, and the command says why. The words and how texts are counted are in its metadata.
+    A scikit-learn pipeline predicts from text and is loaded by skops.io.load(FILE, trusted=...). An ONNX file predicts
+    from text if onnxruntime can tokenize like MODEL. Otherwise it takes word counts, and the command explains why. Its
+    metadata contain the vocabulary and the tokenization.
     """
     from sdem_dist.export import save_onnx, save_skops, why_from_counts
 

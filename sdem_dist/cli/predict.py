@@ -190,22 +190,19 @@ stream_options = with_options(
 def predict(**options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
 
-    A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
-    a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
+    A SOURCE is a file with one document per line (also .gz, .xz or .zst; - for standard input), a folder of text files,
+    a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
-    Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the
-    TAB is the text of each line. --format lines takes whole lines.
+    Labels in a SOURCE are ignored: if the first line is label TAB text, the text after the TAB of each line is used.
+    --format lines reads whole lines.
 
-    Writes one line for each document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order
-    of classes. With several labels these are all that reach their thresholds, with | between them; regressors write
-    numbers alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose
-    documents are shuffled. Only a few blocks are in memory.
+    Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
+    labels above their thresholds are printed, separated by |; regressors print numbers, mixtures cluster numbers. IDs
+    come first with --id, and always for a corpus, whose documents are shuffled. Only a few blocks are in memory.
 
-    With -o FILE it writes a table, which appears complete or not at all; the columns of the source come first. Those of
-    a .csv or .tsv source are text, also in Parquet. In a .csv or .tsv FILE control characters are written out (such as
-    ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that begin
-    with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open a FILE of strangers' texts
-    with care. Workers read the sources, so all of them have to see these.
+    -o FILE writes a table, which appears complete or not at all, with the columns of the source first. Columns of .csv
+    and .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
+    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers must see the sources.
     """
     run(**options)
 
@@ -213,10 +210,10 @@ def predict(**options: Any) -> None:
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
 def transform(**options: Any) -> None:
-    """Find the topics of the documents of every SOURCE with a topic MODEL.
+    """Infer topic proportions of the documents of every SOURCE with a topic MODEL.
 
-    Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted
-    from 0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
+    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic, numbered from 0; topics
+    of classes begin with their class. SOURCE and -o FILE are as in sdem predict.
     """
     run(**options, topics=True)
 

@@ -169,11 +169,10 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
-    CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
-    training only. Several corpora of one vocabulary (sdem ingest --vocabulary-from) are trained on as one, and so are
-    several sources.
+    CORPUS may be a source (file or folder), which is then counted for this training only. Several corpora with the same
+    vocabulary (sdem ingest --vocabulary-from), or several sources, are combined.
 
-    The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
+    The same corpus, settings and seed give the same bits for any number of workers.
     """
     folder, held_out, log = options["checkpoint"], options["validation"], options["log"]
     if cluster.job_file is None and (options["dry_run"] or options["lifetime"] is not None):

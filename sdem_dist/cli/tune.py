@@ -64,13 +64,12 @@ estimator's own; may be repeated]"""
 @word_options
 @cluster_options
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
-    """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
+    """Search for the best hyperparameters by cross-validation, train with them on all of CORPUS, and save MODEL.
 
-    CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
-    prints what was tried, the best score with each value, and the winner beside the default. A parameter that --set
-    gives is not tried, unless --space names it or its value is the default.
-    Documents of one group are in one fold, where CORPUS was ingested with --group. CORPUS may be a source, too, as in
-    sdem train. The same corpus, settings and seed give the same model on any number of workers.
+    CORPUS, which may be a source as in sdem train, is read once. The worse half of the settings is dropped after each
+    fold. The command prints all scores, the best score for each value, and a comparison with the default. Parameters
+    given by --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group). The same
+    corpus, settings and seed give the same model for any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
@@ -205,11 +204,11 @@ LETTERS = 60  # of a text that are shown
 @word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
-    """List the documents of CORPUS whose label is doubted most by models that have not seen them.
+    """List the documents of CORPUS that are most likely mislabeled.
 
-    CORPUS, which may be a source as in sdem train, is cut into folds; each is judged by a model of the others. Doubt is
-    1 - p(label). Where documents may have several labels, each label is looked at by itself; the doubt of a missing one
-    is p(label). Look at the documents before you change a label: rare but right ones are doubted, too.
+    CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
+    trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
+    of a missing label is p(label). Check documents before you change labels: rare but correct labels are also doubted.
     """
 
     def classifier(name: str) -> EngineEstimator:
