@@ -8,14 +8,14 @@ of_thread = threading.local()  # `stop` is an event: an interrupt reaches the ma
 
 
 class SdemError(Exception):
-    """Base of the package's own errors: what was wrong, where, and what to do.
+    """Base of the package's errors: problem, location and remedy.
 
     Parameters
     ----------
     problem, hint : str
-        What was wrong, and what to do.
+        The problem, and the remedy.
     path : str or path, optional
-        The file, folder or URL that it is about.
+        The file, folder or URL.
     """
 
     record: int | None = None  # within `path`, from 1: a line, or what `unit` says
@@ -40,11 +40,11 @@ class UnreadableError(CorpusError):
 
 
 class BucketError(SdemError):
-    """A bucket refuses for good: it does not exist, access is denied, or credentials are missing or expired."""
+    """A bucket does not exist, access is denied, or credentials are missing or expired."""
 
 
 class DocumentError(SdemError, ValueError):
-    """A learner cannot take a document; the message names it and its shard."""
+    """A learner cannot use a document; the message names it and its shard."""
 
 
 class IngestError(SdemError, ValueError):
@@ -60,11 +60,11 @@ class OtherRunError(ModelError):
 
 
 class TrainingError(SdemError, ArithmeticError):
-    """A training broke a promise of its mathematics; the message names the pass."""
+    """Training violated a mathematical guarantee; the message names the pass."""
 
 
 class ClusterError(SdemError, RuntimeError):
-    """A Dask scheduler or its workers cannot be reached before the deadline, or a task kept failing."""
+    """A Dask scheduler or its workers cannot be reached in time, or a task fails repeatedly."""
 
 
 def check_stop_event() -> None:

@@ -1,4 +1,4 @@
-"""Losses over class scores: what a document costs, and with which weight each class's statistics enter the step."""
+"""Losses over class scores: the loss of a document, and the weight of each class's statistics in a step."""
 
 from numbers import Real
 from typing import Protocol, TypeAlias
@@ -15,14 +15,14 @@ PACKAGE_LOSSES_ONLY = "this estimator supports only the losses of sdem_dist.loss
 
 
 class Loss(Protocol):
-    """What a loss is to learners: a frozen dataclass of these two methods, see `sdem_dist.testing.check_loss`.
+    """Interface of losses: a frozen dataclass with these two methods, see `sdem_dist.testing.check_loss`.
 
     Scores ``ln p(y, d)`` have shape (n_documents, n_classes), labels (n_documents,). Minus the gradient by the natural
     parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tables 1 and 2).
     """
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return what each document costs, shape (n_documents,)."""
+        """Return the loss of each document, shape (n_documents,)."""
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return minus the gradient of `value` with respect to the scores, shape (n_documents, n_classes)."""
@@ -62,7 +62,7 @@ class Hinge:
     Attributes
     ----------
     margin : float
-        By how much, in natural logarithms, the label is to win.
+        Required lead of the label over its strongest rival, in nats.
     """
 
     margin: float = 1.0
@@ -100,7 +100,7 @@ class CostSensitiveHinge:
     Attributes
     ----------
     costs : tuple of tuples of float
-        ``costs[y][k]``, not negative: what it costs to take class y for class k; 0 for k = y.
+        ``costs[y][k]``, nonnegative: the cost of predicting k for class y; 0 for k = y.
     """
 
     costs: tuple[tuple[float, ...], ...]
@@ -132,13 +132,13 @@ class CostSensitiveHinge:
 
 @record
 class Blend:
-    """A weighted sum of NLL and another loss: between generative and discriminative training.
+    """A weighted sum of the NLL and another loss, between generative and discriminative training.
 
     Attributes
     ----------
     other : Loss
     share : float
-        Weight of NLL, from 0 (all the other) to 1.
+        Weight of the NLL, from 0 to 1.
     """
 
     other: Loss

@@ -1,4 +1,4 @@
-"""Pictures of trainings and answers: functions draw with matplotlib on axes, or on new ones, and return them."""
+"""Plots of training and predictions: functions draw on matplotlib axes, or new ones, and return them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def points(history: History, name: str) -> list[tuple[float, float]]:
 def history(
     histories: Histories, metric: str = "accuracy", axes: Axes | None = None, *, prefix: str | None = None
 ) -> Axes:
-    """Draw a metric by epoch: a line for each training, or of one training a line for each kind of documents.
+    """Plot a metric by epoch: a line per training, or for one training a line per kind of documents.
 
     Parameters
     ----------
     histories : ``history_`` of a model, or dict of name to such
     metric : str, default="accuracy"
-        As the history has it, without its prefix. ValueError: no history has it.
+        Its name in the history, without prefix. ValueError: no history has it.
     prefix : str, default=None
         ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
         ``"held_out_"`` of those that it held out itself. None: of one history all of these, of several the first that
@@ -97,7 +97,7 @@ def history(
 def learning_curve(
     sizes: ArrayLike, scores: Mapping[str, ArrayLike], axes: Axes | None = None, *, metric: str = "accuracy"
 ) -> Axes:
-    """Draw scores by the number of training documents, a line each; of repeats the mean with a band of one deviation.
+    """Plot scores by number of training documents, a line each; for repeats the mean and a band of one deviation.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def learning_curve(
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Draw the share of each class's documents that was taken for each class; of many classes, those with most errors.
+    """Plot the confusion matrix, as shares of each class; with many classes, those with most errors.
 
     `report`: what ``clf.report(X, y)`` returns.
     """
@@ -145,7 +145,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Draw the accuracy of predictions by their probability, beside what it should be; areas of dots are documents."""
+    """Plot the reliability diagram: accuracy by predicted probability; areas of dots are numbers of documents."""
     axes, bins = _axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
@@ -160,7 +160,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
-    """Draw the weights of words as bars: blue for, orange against.
+    """Plot word weights as bars: blue for, orange against.
 
     `weights`: such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or a member of
     `sdem_dist.reports.top_words.word_weights`.
@@ -177,7 +177,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
 
 
 def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
-    """Write the most probable and the most distinctive words of topics, members of ``model.topics()``, a panel each.
+    """Plot the most probable and most distinctive words of topics, members of ``model.topics()``, a panel each.
 
     Those of a class are in a row of their own, others in rows of four.
     """

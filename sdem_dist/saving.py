@@ -1,4 +1,4 @@
-"""Models as files, and back: arrays and JSON, checked, never code."""
+"""Model files: arrays and JSON, verified, without code."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,8 +61,8 @@ def check_destination(path: str | Path) -> None:
 def save_model(estimator: Estimator, path: str | Path) -> None:
     """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
 
-    path : str or Path -- A model of that name is replaced.
-    Raises ModelError -- The file cannot be written, or is there and no model.
+    path : str or Path -- An existing model is replaced.
+    Raises ModelError -- The file cannot be written, or exists and is not a model.
     """
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     check_destination(path)
@@ -101,12 +101,12 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     ----------
     path : path or URL
     own : sequence of classes, default=()
-        Families and losses of your own that the model was made with: a file names them, and never brings their code.
+        Custom families and losses of the model: a file contains their names, not their code.
 
     Raises
     ------
     ModelError
-        The file is missing, cut short, altered, of a newer format, or does not hold a model of this package.
+        The file is missing, truncated, altered, of a newer format, or not a model of this package.
 
     Examples
     --------

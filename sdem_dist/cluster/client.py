@@ -1,4 +1,4 @@
-"""Getting a Dask client: processes of this machine, a scheduler somewhere, or a Dask Gateway; certificates for it."""
+"""Dask clients of local processes, a scheduler or a Dask Gateway; certificates."""
 
 import asyncio
 import json

@@ -20,7 +20,7 @@ CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
 class Folds(Generic[CorpusT]):
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
-    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn.
+    Documents of a class are assigned to folds in turn, in the order of a hash of their position.
 
     `share`: of the documents outside a fold, that is trained on, chosen by another hash of their place.
     `groups`: of documents in stored order: each is in one fold. None: as the corpus stores them, if it does.
@@ -56,7 +56,7 @@ class Folds(Generic[CorpusT]):
         return ((self.train(number), self.test(number)) for number in range(self.k))
 
     def train(self, number: int) -> CorpusT:
-        """Return the corpus without a fold, from 0: it trains any estimator."""
+        """Return the corpus without a fold, numbered from 0, for training."""
         from sdem_dist.kernels.randomness import document_keys  # numba comes with it
 
         mask = ~self._in_fold(number)
@@ -65,7 +65,7 @@ class Folds(Generic[CorpusT]):
         return cast(CorpusT, self.corpus.within(mask, f"all but fold {number} of {self.k}"))
 
     def test(self, number: int) -> CorpusT:
-        """Return a fold: estimators evaluate it."""
+        """Return a fold, for evaluation."""
         return cast(CorpusT, self.corpus.within(self._in_fold(number), f"fold {number} of {self.k}"))
 
     def _in_fold(self, number: int) -> np.ndarray:

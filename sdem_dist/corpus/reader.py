@@ -40,9 +40,9 @@ def open_corpus(path: str | Path) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no complete corpus, its manifest is damaged, or it was made by another format.
+        There is no complete corpus, its manifest is damaged, or its format has another version.
     BucketError
-        The bucket is not there, or refuses.
+        The bucket does not exist, or access is denied.
     """
     corpus = Corpus(path)
     corpus.header  # noqa: B018  a wrong path is noticed here, not in the middle of training
@@ -50,20 +50,20 @@ def open_corpus(path: str | Path) -> Corpus:
 
 
 def concat(corpora: Sequence[Corpus]) -> Corpus:
-    """Return several corpora as one, whose documents are theirs, in order; nothing is read or copied.
+    """Combine several corpora into one, in order, without reading or copying them.
 
-    It trains and is evaluated like one. Lanes are neighbouring documents, so corpora that differ much in their classes
-    are better ingested together. Where only some keep groups, each document of the others is a group of its own.
+    Lanes are contiguous documents, so ingest corpora with very different classes together instead. If only some have
+    groups, each document of the others is its own group.
 
     Parameters
     ----------
     corpora : sequence of Corpus
-        They have one vocabulary and the same classes, as ``sdem ingest --vocabulary-from`` makes them.
+        Corpora with the same vocabulary and classes, see ``sdem ingest --vocabulary-from``.
 
     Raises
     ------
     CorpusError
-        There is no corpus, they differ in what they have to share, or one of them is a subset.
+        There is no corpus, vocabularies or classes differ, or one of them is a subset.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
 
 @dataclass(frozen=True, repr=False)
 class StoredDocument:
-    """What a corpus holds of a document."""
+    """A document of a corpus."""
 
     counts: Mapping[str | int, float]
     """Of each word, the largest first; of columns by number where they have no names. Of a table all values."""
@@ -240,7 +240,7 @@ class Corpus(BaseCorpus):
         return values.tolist()
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some positions, in that order; CorpusError where none were kept."""
+        """Return the texts of the documents at some positions, in that order; CorpusError if texts were not stored."""
         return self.ids_at(documents, "texts")
 
     def text(self, document: int) -> str:
@@ -249,7 +249,7 @@ class Corpus(BaseCorpus):
 
     @property
     def has_texts(self) -> bool:
-        """Whether the texts of the documents were kept."""
+        """Whether texts are stored."""
         return all("texts_bytes" in shard.checksums for shard in self.stored_header.shards)
 
     def __len__(self) -> int:

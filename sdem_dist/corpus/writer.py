@@ -1,4 +1,4 @@
-"""Writing a corpus: documents from anywhere, shuffled once, cut into shards, put in place in one step."""
+"""Writing a corpus: documents are shuffled once, cut into shards, and published in one step."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def write_corpus(
         ``(X, y, ids, targets, sample_weight, groups)``. Columns of a DataFrame that hold text, categories or booleans
         are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
-        Labels: strings, numbers or booleans. Of several labels a collection for each document, or an indicator matrix
+        Labels: strings, numbers or booleans. With several labels, a collection per document, or an indicator matrix
         of shape (n_documents, n_labels), dense or sparse.
     classes : sequence, optional
-        The class labels in the order to keep. By default those that occur, sorted.
+        The class labels, in order. Default: sorted labels that occur.
     vocabulary : sequence of str of length n_features, optional
-        The words. Leave out for hashed words.
+        The words. Omit for hashed words.
     ids : sequence of int or str, optional
-        An id for each document. By default its position in `X`.
+        An ID for each document. Default: its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Finite numbers to be predicted, for regression from sparse documents.
     sample_weight : array-like of shape (n_documents,), optional
@@ -95,16 +95,16 @@ def write_corpus(
     groups : array-like of shape (n_documents,), optional
         The group of each document, such as its author: folds keep groups together. Only a hash of a name is stored.
     vectorizer, made_by : dict, optional
-        JSON values to keep: how text became numbers, and who made the corpus from what. For a DataFrame
-        ``corpus.header.vectorizer`` of the corpus whose numbering of categories is kept.
+        JSON values to store: tokenization, and origin of the corpus. For a DataFrame,
+        ``corpus.header.vectorizer`` of a corpus reuses its numbering of categories.
     weighted : bool, optional
-        The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
+        Whether entries are weights (float32) instead of counts. Default: if one is not a whole number.
     dense : bool, default False
-        Store a table of real numbers, whatever their sign, NaN for missing ones, for models of dense features.
+        Store a table of real numbers, NaN for missing values, for models of dense features.
     unlabelled : label, optional
-        The label, such as -1, of documents whose class is not known. Once it is set, None and NaN are such labels, too.
+        The label, such as -1, of documents without a class. None and NaN then also mean no label.
     shuffle : bool, default True
-        Store the documents in random order. Leave them in the order given for test sets.
+        Store documents in random order. Use False for test sets.
     random_state : int, default 0
         Seed of that order.
     shard_documents : int, optional
@@ -112,15 +112,15 @@ def write_corpus(
     overwrite : bool, default False
         Replace the corpus at `path`.
     n_jobs : int, optional
-        Threads that compress and write. Default: one per core.
+        Number of threads. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute and write the parts of a dask array, DataFrame or bag of batches; all see the folder of
-        `path`. What stands beside `X` may be cut as `X`.
+        Its workers compute and write the partitions of a dask array, DataFrame or bag of batches; all must see the
+        folder of `path`. `y` and the like may be partitioned like `X`.
 
     Raises
     ------
     CorpusError
-        The input is not a corpus (the message names the document), `path` is taken, or the disk refuses.
+        The input is invalid (the message names the document), `path` exists, or writing fails.
     """
     from sdem_dist.corpus.collect import batches, collect, collect_by_tasks, is_frame, parts_of
 

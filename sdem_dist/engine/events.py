@@ -1,4 +1,4 @@
-"""What happens during a fit, as frozen values that callbacks receive."""
+"""Events of a fit, which callbacks receive."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,13 +11,13 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A fit begins, or goes on from what its checkpoint folder holds; its stages follow."""
+    """A fit starts, or resumes from its checkpoint folder."""
 
     n_workers: int  #: Tasks that can run at once.
 
 
 class StageStarted(Event, frozen=True):
-    """A stage begins, or goes on from a checkpoint."""
+    """A stage starts, or resumes from a checkpoint."""
 
     stage: str
     number: int  #: Its place in the fit. Stages that an earlier run finished count, but send no event again.
@@ -34,7 +34,7 @@ class StageStarted(Event, frozen=True):
 
 
 class ShardsLeftOut(Event, frozen=True):
-    """Damaged shards are left out of training, as the user asked; comes before `RunStarted`."""
+    """Damaged shards are skipped (`skip_damaged`); precedes `RunStarted`."""
 
     n_shards: int
     n_documents: int
@@ -71,13 +71,13 @@ class WorkerJoined(Event, frozen=True):
 
 
 class WorkerLost(Event, frozen=True):
-    """A worker has gone; what it held is computed again."""
+    """A worker was lost; its results are recomputed."""
 
     worker: str
 
 
 class TaskRetried(Event, frozen=True):
-    """A task failed in a way that may pass, and is tried again."""
+    """A task failed with a transient error, and is retried."""
 
     failures: int  #: How often it has failed in a row.
     error: str
@@ -95,7 +95,7 @@ class RoundEnded(Event, frozen=True):
 
 
 class EpochEnded(Event, frozen=True):
-    """An epoch is over."""
+    """An epoch has ended."""
 
     stage: str
     epoch: int
@@ -114,7 +114,7 @@ class CheckpointWritten(Event, frozen=True):
 
 
 class StageEnded(Event, frozen=True):
-    """A stage is over."""
+    """A stage has ended."""
 
     stage: str
     number: int
@@ -135,7 +135,7 @@ class Scored(Event, frozen=True):
 
 
 class RunEnded(Event, frozen=True):
-    """A fit is over."""
+    """A fit has ended."""
 
     n_stages: int  #: With those that an earlier run finished.
 

@@ -320,13 +320,13 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
-    summed out in training too.
+    also marginalized in training.
 
     loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
-        runs EM, and "ncll" goes on from there down the conditional loss.
+        runs EM, and "ncll" then minimizes the conditional loss.
     alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
-        "evidence" takes that under which the targets are most probable (empirical Bayes), with a unit for each feature
-        or one for all. It costs one more pass, or 10 with features missing.
+        "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
+        all. It costs one more pass, or 10 with features missing.
     n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
     history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardised columns, in the last stage.
 

@@ -1,4 +1,4 @@
-"""Exponential families: what naive Bayes with dense features and users' own models are put together from."""
+"""Exponential families: distributions of columns for naive Bayes with dense features, and for custom models."""
 
 from sdem_dist.families.family import Family
 from sdem_dist.families.gaussian import Gaussian, GaussianFull

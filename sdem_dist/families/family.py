@@ -1,4 +1,4 @@
-"""What an exponential family is to the rest of the package, and what follows from that for every one."""
+"""Interface of exponential families, and functions that all of them share."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sdem_dist.errors import ModelError
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """Distributions ``p(x) = h(x) exp(<T(x), theta> - A(theta))`` of a variable x that fills `width` columns.
+    """Distributions ``p(x) = h(x) exp(<T(x), theta> - A(theta))`` of a variable x of `width` columns.
 
     Values are arrays of shape (..., width), statistics and parameters of shape (..., n_statistics), all float64: any
     number of independent variables at once.  The statistics are minimal: none is an affine function of the others,

@@ -1,4 +1,4 @@
-"""How a model weights the counts of a corpus; it keeps these settings, and predicts with them."""
+"""Weighting of counts; a model stores these settings and predicts with them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sdem_dist.records import record
 
 @record
 class Weighting:
-    """How counts become weights."""
+    """Weighting of counts, such as tf-idf."""
 
     # x, ln(1 + x), 1, or sublinear tf-idf: (1 + ln x) times scikit-learn's smooth idf, ``ln((1 + n) / (1 + df)) + 1``
     form: str = "counts"  # or "log", "binary", "tfidf"

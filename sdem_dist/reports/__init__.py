@@ -1,4 +1,4 @@
-"""What a fitted model says for people: reports, explanations, words, topics, cards and pages."""
+"""Reports, explanations, words, topics, model cards and HTML pages of fitted models."""
 
 from sdem_dist.compat import import_scikit_learn
 

@@ -1,4 +1,4 @@
-"""What a classifier gets right and wrong, by class, or label by label where documents may have several."""
+"""Reports of classifiers, by class, or by label for several labels per document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ByClassReport(ErrorReport):
     Attributes
     ----------
     counts : ndarray of shape (3, n_classes), int64
-        Documents that have each class, that it was predicted for, and rightly.
+        Per class: its documents, its predictions, and its correct predictions.
     """
 
     def __init__(self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray):
@@ -70,7 +70,7 @@ class ByClassReport(ErrorReport):
 
 
 class Confusion(NamedTuple):
-    """Documents of one class that were taken for another."""
+    """Documents of one class that were predicted as another."""
 
     label: object
     prediction: object
@@ -80,7 +80,7 @@ class Confusion(NamedTuple):
 
 
 class ClassificationReport(ByClassReport):
-    """Figures of a classifier over documents whose classes are known; those without a label are left out.
+    """Metrics of a classifier on labelled documents.
 
     ValueError: no document has a label.
 
@@ -94,9 +94,9 @@ class ClassificationReport(ByClassReport):
     reliability : Reliability
         Accuracy beside confidence, in 15 equal bins.
     accuracy, macro_f1, log_loss, ece : float
-        Share of right predictions; mean F1 of the classes that occur or were predicted; mean of -ln p(label |
-        document), without clipping; expected calibration error. `figures` has them, too, with the Brier score (0 to 2),
-        and of two classes that both occur the areas under the ROC and the precision-recall curve of the second one.
+        Share of correct predictions; mean F1 of the classes that occur or were predicted; mean of -ln p(label |
+        document), without clipping; expected calibration error. `figures` also has the Brier score (0 to 2), and for two
+        classes the areas under the ROC and precision-recall curves of the second one.
     """
 
     kind, kinds = "class", "classes"
@@ -189,14 +189,14 @@ class ClassificationReport(ByClassReport):
 
 
 class LabelReport(ByClassReport):
-    """Figures of a classifier of several labels over documents whose labels are known.
+    """Metrics of a classifier with several labels per document.
 
     Errors are the documents that get a wrong label or lack one, the highest log-loss (the sum over labels) first.
 
     Attributes
     ----------
     members, predictions : ndarray of shape (n_documents, n_labels), bool
-        Which document has, and gets, which label.
+        True and predicted labels of each document.
     probabilities, losses : ndarray of shape (n_documents, n_labels), float64
     """
 

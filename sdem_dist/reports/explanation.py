@@ -1,4 +1,4 @@
-"""Why a document got its class or its number: a sum over its words, with the words marked in the text."""
+"""Explanations of predictions: a sum over words, highlighted in the text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TopicPart(NamedTuple):
 
 
 class WordPart(NamedTuple):
-    """What a word of a document, or a column, adds for one class against another, or to a number."""
+    """Contribution of a word, or a column, to the log-odds of two classes, or to a number."""
 
     word: str
     weight: float
@@ -48,15 +48,15 @@ class Explained:
     Attributes
     ----------
     words : tuple of WordPart
-        The largest part, of either sign, first.
+        Sorted by absolute contribution, largest first.
     offset : float
-        What no single word adds, see `offset_name`; 0 for naive Bayes, and for regression on columns.
+        The part that belongs to no word, see `offset_name`; 0 for naive Bayes and for regression on columns.
     topics : tuple of TopicPart
         The most important first; empty for models without topics.
     text : str or None
         The document as it was written.
     marks : tuple of (start, stop, value)
-        Places in `text` with their parts.
+        Positions in `text` with their contributions.
     unknown : tuple of str
         Words of the text that are not in the model's vocabulary.
     """
@@ -76,7 +76,7 @@ class Explained:
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The answer, in a line."""
+        """The prediction, in a line."""
 
     @property
     def _tables(self) -> list[Table]:
@@ -226,7 +226,7 @@ class NumberExplanation(Explained):
 
 
 class Explanations(list[Any]):
-    """Explanations that a notebook and a terminal show one after another."""
+    """A list of explanations that displays well in notebooks and terminals."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))

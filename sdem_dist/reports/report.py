@@ -1,4 +1,4 @@
-"""What all reports are: figures over documents, and by row; reports of numbers, clusters and topics."""
+"""Base of reports, and reports of regression, clusters and topics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Labels = tuple["np.ndarray | None", np.ndarray]
 
 
 class Report:
-    """Figures and tables about documents, for a terminal, a notebook, pandas and JSON.
+    """Metrics and tables, for a terminal, a notebook, pandas and JSON.
 
     Attributes
     ----------
     positions : ndarray of shape (n_documents,), int64
-        Which of the documents given each one is.
+        Position of each document in the input.
     figures : dict of str to float
         Over all documents.
     names : sequence
@@ -104,7 +104,7 @@ class Report:
 
 
 class ErrorReport(Report):
-    """A report that says which documents are wrong."""
+    """A report with a list of errors."""
 
     errors: np.ndarray
     """Rows of the documents that are wrong, the worst first; `positions` says which documents they are."""
@@ -168,7 +168,7 @@ class ClusterReport(Report):
     probabilities : ndarray of shape (n_documents, n_clusters), float64
     sizes : ndarray of shape (n_clusters,), int64
     words : list of str
-        What each cluster speaks of; empty where words have no names.
+        Most indicative words of each cluster; empty if words have no names.
     labels : ndarray of shape (n_documents,), integers, or None
         Positions in `classes`; -1 where there is none.
     """

@@ -1,4 +1,4 @@
-"""Words for people: those that speak most for each class or cluster, and the topics of documents."""
+"""Most indicative words of classes, clusters and topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
+    """Return the most indicative words of each class of a fitted naive Bayes, or of each cluster of a mixture.
 
     A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
     words of a document of the class, to the evidence against the others, in nats per word. For `KMeans` it is by how
@@ -125,7 +125,7 @@ def named(topics: Sequence[Topic]) -> list[str]:
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
-    """Return how well the most probable words of each topic go together in documents that did not train it.
+    """Return the coherence of the most probable words of each topic in held-out documents.
 
     The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share
     of the documents that have the words; -1 for a pair that never meets.

@@ -1,4 +1,4 @@
-"""From sources to a corpus, which appears whole or not at all."""
+"""Ingest: from sources to a corpus, which appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -43,47 +43,47 @@ def ingest(
     progress: Progress | None = None,
     client: Client | None = None,
 ) -> IngestReport:
-    r"""Read sources and write them as a corpus, the same for every `n_jobs`, `block_documents` and `client`.
+    r"""Read sources and write them as a corpus; `n_jobs`, `block_documents` and `client` do not change it.
 
-    Memory holds some blocks of documents and the distinct words. Counted documents wait in a hidden folder beside
-    `path`, which is removed at the end, or by the next ingest after a kill.
+    Only some blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
+    `path`, which is removed at the end, or by the next ingest after an interruption.
 
     Parameters
     ----------
     sources : str, Path, or sequence of them
-        Files and folders, or URLs of them, in order; all of text, or all of numbers of one format.
+        Files, folders or URLs, in order; all with text, or all with numbers in one format.
     path : str or Path
         The corpus to write.
     settings : VectorizerSettings, optional
-        How text becomes counts; not for sources of numbers. Default: counts of words.
+        Tokenization, for text sources. Default: words and signs.
     reading : Reading, optional
-        How sources are read.
+        Reader options.
     held_out : float
-        Fraction of documents that go to `held_out_path`, in the source's order, and have no part in choosing words.
+        Fraction of documents written to `held_out_path`, in the source's order; they do not affect the vocabulary.
     held_out_path : str or Path, optional
-        By default `path` with ``-held-out`` after it.
+        Default: `path` followed by ``-held-out``.
     vocabulary_from : str or Path, optional
-        For test sets: a corpus whose settings, vocabulary and classes are taken, instead of `settings`; documents keep
-        the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
+        For test sets: use the settings, vocabulary and classes of this corpus, and keep the order of the source. Words
+        outside the vocabulary are ignored; unknown labels are bad lines.
     targets : bool
-        Labels are numbers to be predicted, see `write_corpus`; so they are if `vocabulary_from` has targets.
+        Labels are numeric targets, see `write_corpus`; also if `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
-        Whether a bad line ends the ingest or is left out and counted.
+        Stop at a bad line, or skip and count it.
     n_jobs : int, optional
-        Threads that count words. Default: one per core.
+        Number of threads. Default: one per core.
     block_documents, shard_documents : int
         Documents counted at a time, and in a shard of the corpus.
     random_state : int
-        Decides the order of documents in the corpus, and which are held out.
+        Seed of the order of documents and of held-out documents.
     overwrite : bool
-        Replace what is at `path` and `held_out_path`.
+        Replace `path` and `held_out_path`.
     keep_text : bool
-        Store the texts too, compressed, for `sdem_dist.corpus.Corpus.text`; of sources of text.
+        Also store the texts, compressed, for `sdem_dist.corpus.Corpus.text`.
     progress : callable, optional
-        Called with (stage, documents done, documents in all or None).
+        Called with (stage, number of processed documents, total or None).
     client : distributed.Client, optional
-        Its workers read, count and write; all see the sources and the folder of `path`. What a killed process had done
-        is kept beside `path`, and the same call goes on from there.
+        Its workers read, count and write; all must see the sources and the folder of `path`. After an interruption, the
+        same call continues.
 
     Returns
     -------
@@ -92,9 +92,9 @@ def ingest(
     Raises
     ------
     IngestError
-        A source cannot be read (the message names file and line), holds no document or word.
+        A source cannot be read (the message names file and line), or has no documents or words.
     CorpusError
-        `path` is taken, or the device is full.
+        `path` exists, or the disk is full.
     ValueError
         Arguments contradict each other.
 

@@ -50,33 +50,33 @@ LabelledFile = tuple[str | None, Path]
 
 @dataclass(frozen=True)
 class Reading:
-    """How sources are read.
+    """Reader options of sources.
 
     Attributes
     ----------
     format : str, or None
-        One of `FORMATS`, or "lines": a document a line, without labels. None: what the suffix of each source says.
+        One of `FORMATS`, or "lines": one document per line, without labels. None: by the suffix of each source.
     label, text : str, int or None
         Columns: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for "csv", "jsonl" and
         "parquet" (None: "label" and "text"), of "jsonl" also paths such as "post.body"; other formats have no choice.
         A line feed joins the texts of several columns, such as "title,body".
     encoding : str
-        Bytes that it forbids make bad lines.
+        Text encoding; invalid bytes make bad lines.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     id, group, weight : str, int or None
         Columns of the documents' ids, of groups that folds keep together, such as authors, and of weights; not of
         "folder" and "svmlight" sources.
     label_separator : str, or None
-        What stands between labels where documents have several, or none; or "jsonl" and "parquet" have lists of them.
+        Separator of labels, for several labels per document; "jsonl" and "parquet" may have lists instead.
     unlabelled : str, or None
-        The label that stands for none, as do empty and missing ones. None: a document without a label is a bad line.
+        The label that means no label, like empty and missing ones. None: a document without a label is a bad line.
     delimiter : str, or None
-        Of "csv" sources, and of "tsv" ones with a header. None: what the header has, of ``,;|`` and TAB.
+        Delimiter of "csv" sources, and of "tsv" with a header. None: detected among ``,;|`` and TAB.
     header : bool, or None
-        Whether the first record has the names of columns; else they are numbers. None: of "csv" it has, of "tsv" not.
+        Whether the first record has column names; else columns are numbers. None: True for "csv", False for "tsv".
     labelled : bool
-        Whether documents have labels. Without, as for clusters and topics, the column of the label plays no part.
+        Whether documents have labels. False ignores the label column, as for clusters and topics.
     """
 
     format: str | None = None

@@ -42,29 +42,29 @@ def _types() -> dict[str, Any]:
 
 @record
 class VectorizerSettings:
-    r"""How text becomes a matrix; names have the meaning that they have in scikit-learn's ``CountVectorizer``.
+    r"""Tokenization settings, named as in scikit-learn's ``CountVectorizer``.
 
     Attributes
     ----------
     kind : {"count", "hashing", "matrix"}
-        "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
-        "matrix" stands for sources that are numbers already: no other setting applies.
+        "count" builds a vocabulary, "hashing" hashes words to `n_features` columns (without alternating signs),
+        "matrix" is for numeric sources: no other setting applies.
     features : {"words", "words+characters"}
         What the columns are. "words+characters": words, and beside them n-grams of 2 to 4 characters within words (as
         of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits are of each kind by itself; hashing
         takes half of the columns for each.
     token_pattern : {"words+signs", "words"} or str
-        What a token is. "words+signs": words of any length, numbers with their decimal point, and every other sign,
-        such as ``!`` or an emoji; each letter of Chinese, Japanese and Thai; combining marks belong to the letter
-        before. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
+        Tokens. "words+signs": words of any length, numbers with their decimal point, and every other sign, such as
+        ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous
+        letter. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
         ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
         As in ``CountVectorizer``. None: (1, 1) and 1; with characters beside words (1, 2), of words, and 2.
     stop_words : "english", tuple of str, or None
-        Words left out, compared before stemming.
+        Words to remove, before stemming.
     stem : str, or None
-        A language of PyStemmer, such as "english" or "porter". Words are stemmed after they are split and after stop
-        words are left out, before they are joined into n-grams.
+        A language of PyStemmer, such as "english" or "porter". Stemming follows the removal of stop words and precedes
+        n-grams.
     n_features : int, or None
         Number of columns of kind "hashing".
     """
