@@ -232,7 +232,7 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
     size = coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
     if size > LARGEST:
-        sizes = f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most"
+        sizes = f"the model takes {size / 1e9:.1f} GB, but an ONNX file is limited to {LARGEST / 1e9:.1f} GB"
         raise ModelError(f"{sizes}: train it with fewer words (min_df, max_features)")
     helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []

@@ -101,6 +101,6 @@ class Field:
             shape = str(self.shape).replace("None", "any")
             raise ValueError(f"array {name!r} must be float64 of shape {shape}, not {value.dtype} of {value.shape}")
         if self.finite and not (np.abs(value) <= LARGEST).all():
-            raise ValueError(f"array {name!r} holds a value that is not finite, or beyond {LARGEST:g}")
+            raise ValueError(f"array {name!r} contains a value that is not finite, or beyond {LARGEST:g}")
         if (value < self.low).any():
-            raise ValueError(f"array {name!r} holds {value.min():.6g}, and its least value is {self.low:g}")
+            raise ValueError(f"array {name!r} contains {value.min():.6g}, below the minimum {self.low:g}")

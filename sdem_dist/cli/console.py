@@ -112,7 +112,7 @@ def warn_of_single_labels(corpus: Corpus) -> None:
     follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         single = f"no document has more than one label, such as {visible(max(sets)[0])!r}"
-        question = f"does {separator!r} stand between labels? --label-separator says what does"
+        question = f"is {separator!r} the label separator? Set it with --label-separator"
         click.echo(f"Warning: {single}: {question}", err=True)
 
 
@@ -123,7 +123,7 @@ def say(text: object) -> None:
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:
     if n:
-        click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)
+        click.echo(f"{counted(n, 'line')} skipped, such as {examples[0]}", err=True)
 
 
 def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

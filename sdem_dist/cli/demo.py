@@ -45,7 +45,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     def say(what: str) -> None:
         click.echo(f"{time.perf_counter() - started:5.1f} s  {what}")
 
-    say(f"collecting the docstrings of {', '.join(PACKAGES)}; takes some seconds")
+    say(f"collecting the docstrings of {', '.join(PACKAGES)} (takes some seconds)")
     texts, labels = collect_docstrings()
     lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")

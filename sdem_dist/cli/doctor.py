@@ -104,7 +104,7 @@ def checks_of(
         ]
     plain = [address for address in addresses if not address.startswith(("tls://", "inproc://"))]
     for address in [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))][:1]:
-        open_to = f"none at {address}: whoever reaches it can run code there (sdem cluster certificates)"
+        open_to = f"none at {address}: anyone who can reach it can run code there (see sdem cluster certificates)"
         problems.append(("encryption", True, open_to))
     alike, compiled = (counted(n, "process", "processes") for n in (len(processes), len(workers) + 1))
     model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
@@ -115,7 +115,7 @@ def checks_of(
         "cpu": f"kernels are compiled for the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
-        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in all, none too many",
+        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, not more than cores",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
         "encryption": "none, and nothing listens beyond this machine" if plain else encrypted,
     }

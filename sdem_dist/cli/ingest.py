@@ -174,7 +174,7 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
         raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
         corpus = f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training)"
-        raise click.UsageError(f"{path} holds numbers: {corpus}, and give that")
+        raise click.UsageError(f"{path} contains numbers: {corpus}, and pass that")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:
@@ -271,10 +271,10 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without words, kept")
     if report.first_column is not None:
-        other = ", since none is 0; if 0 is an empty column, --first-column 0" if report.first_column else ""
+        other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
         click.echo(f"columns counted from {report.first_column}{other}")
     if report.n_skipped:
         examples = "".join(f"\n  {visible(example)}" for example in report.skipped_examples)
-        click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as{examples}", err=True)
+        click.echo(f"{counted(report.n_skipped, 'bad line')} skipped, such as{examples}", err=True)
     if not follows:  # a test set may have one document of each class
         console.warn_of_many_classes(written, source.reading.label)

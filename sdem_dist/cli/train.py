@@ -199,7 +199,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         console.check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
-        raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
+        raise click.UsageError(f"--costs needs a classifier, and {options['estimator']} is not one")
     goes_on = f"run the same command with --resume to continue from the latest checkpoint in {folder}"
     nothing = "the run was not saved: use --checkpoint FOLDER"
     click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
@@ -231,7 +231,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
             estimator.save(model)  # before the cluster ends, which may fail
     except ClusterError as error:
         if folder is not None:
-            error.hint = f"on another cluster, or without one, --resume goes on from {folder}"
+            error.hint = f"use --resume to continue from {folder}, with or without a cluster"
         raise
     _show(estimator, f"{model}: {options['estimator']}", hidden, n_labelled)
 

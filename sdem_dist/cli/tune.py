@@ -77,7 +77,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and held_out is not None:
-        raise click.UsageError("--nested needs folds: leave --validation out")
+        raise click.UsageError("--nested needs folds: remove --validation")
     refuse_far_sources((*corpora, held_out), cluster.remote_address)
     from numpy import ma
 
@@ -97,7 +97,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     how |= {} if quiet else {"callbacks": [lambda event: click.echo(line(event, folder), err=True)]}
     # The corpus to validate on is opened below.
     search = sdem_dist.CorpusSearchCV(estimator, space_of(options["spaces"]), cv=held_out or options["folds"], **how)
-    remains = f"the same command with --resume goes on from {folder}" if folder else "nothing was saved"
+    remains = f"run the same command with --resume to continue from {folder}" if folder else "nothing was saved"
     click.get_current_context().meta["remains"] = f"; {remains}"
     both = training_documents(corpora, held_out, source, estimator, words=options["words"], beside=model, quiet=quiet)
     search.check()  # before a source is read

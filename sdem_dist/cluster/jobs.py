@@ -142,8 +142,8 @@ def batch_jobs(
     """
     with configured(Path(path), lifetime) as (settings, cluster_class, options), ended_by_signals():
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
-            whoever = "whoever reaches the scheduler or a worker over the network can run code as you"
-            say(f"{path}: no certificates: {whoever} (sdem cluster certificates makes some)")
+            whoever = "anyone who can reach the scheduler or a worker can run code as you"
+            say(f"{path}: no certificates: {whoever} (create them with sdem cluster certificates)")
 
         class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
             """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
@@ -201,7 +201,7 @@ def batch_jobs(
                 if is_over and job.job_id is not None:
                     texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
             statuses = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
-            raise ClusterError(f"{error}\nWhat {system} says:\n{statuses}") from error
+            raise ClusterError(f"{error}\nMessage of {system}:\n{statuses}") from error
         finally:
             cluster.close()
 

@@ -311,7 +311,7 @@ class MemoryCorpus(BaseCorpus):
             manifest.check_structure(X, what)
         matrix: Any = manifest.checked_table(X, what) if dense else manifest.checked_entries(sp.csr_array(X), what)
         if 0 in matrix.shape:
-            raise CorpusError(f"{what} of shape {matrix.shape} holds no documents")
+            raise CorpusError(f"{what} of shape {matrix.shape} contains no documents")
         n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
         if labels is not None and labels.shape != (n,):
             raise CorpusError(f"{what} has {n} documents, and the labels have shape {labels.shape}")

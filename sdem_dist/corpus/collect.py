@@ -195,10 +195,10 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
-            raise CorpusError("the batches of a bag bring labels, ids and so on with them: leave y and so on at None")
+            raise CorpusError("the batches of a bag bring labels, ids and so on with them: do not pass y etc.")
     else:
         raise CorpusError(
-            f"a client's workers write dask arrays, DataFrames and bags of batches, not a {type(X).__name__}: leave client out"
+            f"a client's workers write dask arrays, DataFrames and bags of batches, not a {type(X).__name__}: remove client"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
     beside: list[Sequence[Any]] = []  # of each column its part for each part of X
@@ -209,7 +209,9 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             delayed = (column.rechunk({1: -1}) if column.ndim > 1 else column).to_delayed()
             beside.append(np.ravel(delayed).tolist())
             if len(beside[-1]) != len(sizes):
-                raise CorpusError(f"{name} is cut into {len(beside[-1])} parts and X into {len(sizes)}: cut both alike")
+                raise CorpusError(
+                    f"{name} is cut into {len(beside[-1])} parts and X into {len(sizes)}: use the same partitions"
+                )
         elif np.isnan(sum(sizes)):
             raise CorpusError(
                 f"the parts of X have no known length, and {name} is in memory: make a Dask collection of it, or of an "

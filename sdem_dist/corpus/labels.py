@@ -51,7 +51,7 @@ class LabelEncoder:
         if len(self._codes) < len(plain):
             raise CorpusError(f"classes names {next(c for c in plain if plain.count(c) > 1)!r} twice")
         if self._fixed and not plain:
-            raise CorpusError("classes is empty; leave it out to take the classes from the labels")
+            raise CorpusError("classes is empty; omit it to use the classes that occur")
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels. CorpusError where one is no class."""
@@ -112,7 +112,7 @@ def plain_label(label: object) -> ClassLabel:
         if plain.endswith("\0"):
             problem = "it ends with a NUL, which NumPy drops"
         elif any("\ud800" <= c <= "\udfff" for c in plain):
-            problem = "it holds half of a surrogate pair"
+            problem = "it contains half of a surrogate pair"
         else:
             return plain
     elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
@@ -281,7 +281,7 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             if of_column.dtype.kind == "U" and len(of_column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
                 warnings.warn(
                     f"column {frame.columns[i]!r} has {len(of_column):,} different texts in {len(frame):,} rows, each a "
-                    "category of its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    "category of its own: use sdem ingest for raw text; drop columns that only identify rows",
                     stacklevel=3,
                 )
     values = np.empty(frame.shape)
@@ -291,7 +291,7 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             try:
                 values[:, i] = column.to_numpy(np.float64, na_value=np.nan)
             except (TypeError, ValueError) as error:
-                raise CorpusError(f"column {column.name!r} must hold numbers: {error}") from error
+                raise CorpusError(f"column {column.name!r} must contain numbers: {error}") from error
             continue
         codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
         if len(codes) and len(categories[i]) and codes.max() < 0:
@@ -344,7 +344,7 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
             continue  # numbers, and parts in which all are missing
         if len({type(value) for value in values}) > 1 or some_are_numbers:
             raise CorpusError(
-                f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
+                f"column {name!r} holds values of several kinds in different parts of the table: use one kind"
             )
         by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
     return by_column

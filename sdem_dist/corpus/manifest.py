@@ -41,7 +41,7 @@ COUNTS, WEIGHTS, REAL = {"uint8", "uint16", "uint32"}, {"float32"}, {"float32", 
 VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
 DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
-    "make it again (training can leave damaged shards out: skip_damaged)"
+    "write it again (training can skip damaged shards: skip_damaged)"
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -225,7 +225,7 @@ class StoredCorpus:
             except ValueError as error:
                 raise CorpusError(f"{self.path}: shard {shard}: array '{name}_offsets': {error}") from error
         if name == "texts":
-            raise CorpusError(f"{self.path} holds no texts: they are kept by sdem ingest --keep-text")
+            raise CorpusError(f"{self.path} contains no texts: ingest with --keep-text")
         return self.columns(shard, [name])[name]
 
     def vocabulary(self) -> list[str] | None:
@@ -313,7 +313,9 @@ def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_arra
     """Return a matrix; raise CorpusError unless it holds what a corpus may hold, documents counted from `first`."""
     check_numbers(csr, what)
     if (invalid := first_invalid(csr.data, csr.indptr)) is not None:
-        raise CorpusError(f"{what}: document {first + invalid[0]} (from 0) holds the entry {invalid[1]}: {VALUE_RULE}")
+        raise CorpusError(
+            f"{what}: document {first + invalid[0]} (from 0) contains the entry {invalid[1]}: {VALUE_RULE}"
+        )
     return csr
 
 
@@ -322,7 +324,7 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
     table = np.asarray(X)
     check_numbers(table, what)
     if (infinite := np.isinf(table).any(axis=1)).any():
-        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) holds an infinity")
+        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) contains an infinity")
     return table
 
 
@@ -393,10 +395,10 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         if array is None or array.dtype.kind == "u" or (array.min(initial=0) >= low and array.max(initial=low) <= high):
             continue
         unfit = ~((array >= low) & (array <= high))
-        return first(name, unfit, f"holds values that are not from {low:g} to {high:g}")
+        return first(name, unfit, f"contains values that are not from {low:g} to {high:g}")
     values = columns.get("values")
     if values is not None and (unfit := np.isinf(values)).any():
-        return first("values", unfit, "holds an infinity")
+        return first("values", unfit, "contains an infinity")
     return None
 
 

@@ -342,7 +342,9 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
         return corpus
     if len(corpus.paths) > 1 or corpus.name:
         problem = next(filter(None, problems))
-        raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
+        raise CorpusError(
+            f"{corpus!r} has a damaged shard: {problem}; shards of subsets and joined corpora cannot be skipped"
+        )
     if not any(corpus.header.shards[shard].n_documents for shard in undamaged):
         raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {problems[0]}")
     return corpus._with(shards=tuple(undamaged))

@@ -155,7 +155,7 @@ def write_corpus(
         X, names, categories = labels.encoded_table(cast(Any, X), categories)
     if names is not None:
         if vectorizer is not None and vectorizer.get("kind") != labels.TABLE:
-            raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
+            raise CorpusError("vectorizer does not apply to pandas tables: set it to None")
         if categories and not dense:
             of_text = ", ".join(str(names[i]) for i in categories)
             raise CorpusError(
@@ -192,9 +192,7 @@ def reopened(path: str | Path, header: Header) -> Corpus:
     except CorpusError:  # another process is at it just now
         if is_url(path):
             raise
-    raise CorpusError(
-        f"{path}: another process has put a corpus of its own in the place of the one that was just written"
-    )
+    raise CorpusError(f"{path}: another process has replaced the corpus that was just written")
 
 
 def write_contents(

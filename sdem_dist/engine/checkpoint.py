@@ -25,7 +25,7 @@ from sdem_dist.storage.publish import check_writable
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
-SHARED_FOLDER_HINT = "keep checkpoints where every worker sees the same files, or none"
+SHARED_FOLDER_HINT = "use a checkpoint folder that every worker can see, or no checkpoints"
 _KINDS = {  # of files: what their metadata tell beside the run, and what to do with a damaged one
     CHECKPOINT: ("progress", "remove the damaged checkpoint to resume from the previous one"),
     RESULT: ("result", "remove the damaged result to repeat this stage"),

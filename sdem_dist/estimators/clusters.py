@@ -250,7 +250,7 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
-            raise ValueError(f"weighting={form!r} is for whole counts, which {source.name} lacks: leave it at 'auto'")
+            raise ValueError(f"weighting={form!r} needs whole counts, which {source.name} does not have: use 'auto'")
         if form == "counts":
             return super()._weighed(source)
         self._check_numbers(source)

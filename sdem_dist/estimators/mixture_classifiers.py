@@ -333,9 +333,9 @@ class LDAClassifier(Transforming, JointClassifier):
 
     def _check(self) -> None:
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
-            raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
+            raise ValueError(f"burn_in must be below the {self.n_sweeps} sweeps, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
+            raise ValueError("occurrences needs inference='gibbs', or n_particles above 0: set it to 'shared'")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)

@@ -62,7 +62,7 @@ class WordNB(EngineClassifier):
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
         if source.weighted and form != "counts":
-            raise ValueError(f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}")
+            raise ValueError(f"weighting={form!r} needs whole counts, but {source.name} has other numbers")
         if norm == "auto":
             norm = None if form == "counts" else defaults.NORM
         if orders is not None and source.vocabulary is None:
@@ -240,7 +240,9 @@ class MultinomialNB(LaneNB):
 
     def _check(self) -> None:
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
-            raise ValueError("steps='paper' takes no unlabelled documents, nor loss='nll', which has a closed form")
+            raise ValueError(
+                "steps='paper' supports neither unlabelled documents nor loss='nll', which has a closed form"
+            )
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
 
@@ -250,7 +252,7 @@ class MultinomialNB(LaneNB):
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
             problem = f"MultinomialNB keeps a number for each of {n_classes:,} classes and {source.n_features:,} words"
-            message = f"{problem}: ManyClassNB is as accurate, and takes a fraction of the time and memory"
+            message = f"{problem}: ManyClassNB is as accurate, in a fraction of the time and memory"
             warnings.warn(message, stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)

@@ -104,7 +104,7 @@ class FeatureNB(WithDensity, JointClassifier):
         if self.step == "paper" and self.merge == "sum":
             raise ValueError("step='paper' is a step per document: it needs merge='mean', with n_lanes=1 the paper's")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            raise ValueError("loss='nll' has a closed form: leave step='safe' and batch_size=None, or use losses.Nll()")
+            raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -113,7 +113,7 @@ class FeatureNB(WithDensity, JointClassifier):
             categories = numbering(source.corpus.header.vectorizer)
             if categories and not isinstance(self, MixedNB):
                 problem = f"{source.name} was written from a table with columns of text, categories or booleans"
-                raise CorpusError(f"{problem}: MixedNB takes such corpora, {type(self).__name__} does not")
+                raise CorpusError(f"{problem}: MixedNB accepts such corpora, {type(self).__name__} does not")
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if categories is not None and source.vocabulary is not None:
                 self.feature_names_in_ = np.array(source.vocabulary, object)

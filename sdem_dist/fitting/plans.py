@@ -109,7 +109,7 @@ def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
     if prior.shape != (n_classes,):
         raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
     if not ((prior >= 0).all() and np.isclose(prior.sum(), 1.0)):
-        raise ValueError(f"The sum of the priors should be 1, and none negative, got {prior.tolist()}")
+        raise ValueError(f"The priors should be nonnegative and sum to 1, got {prior.tolist()}")
     with np.errstate(divide="ignore"):
         return tuple(np.log(prior).tolist())
 

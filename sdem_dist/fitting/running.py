@@ -162,7 +162,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
-        raise ValueError("a client's workers read a corpus on disk: write one with write_corpus, or leave client out")
+        raise ValueError("a client's workers read a corpus on disk: write one with write_corpus, or remove client")
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)

@@ -168,12 +168,12 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     if not n_hidden or unlabelled is not None or estimator._takes_hidden:
         return ""
-    takes = "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
+    takes = "does not support: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
     takes += "with components='multinomial' (unlabelled=-1)"
     if spec.unlabelled:
-        takes = "takes only if unlabelled is set (unlabelled=-1)"
+        takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
-        takes = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
+        takes = "supports only if documents have sets of labels (--label-separator ,; in Python a list for each)"
     return f"has {n_hidden:,} documents without a label, which {name} {takes}"
 
 
@@ -193,7 +193,7 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
         name = type(estimator).__name__
-        raise CorpusError(f"holds {layout} documents, and {name} takes {needed} ones: {advice}", path=path)
+        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} ones: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
@@ -274,7 +274,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     first_fit = use == "train" and classes is None
     labelled = checks.has_label(estimator, labels)
     if first_fit and not labelled.any():
-        raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
+        raise ValueError(f"no document has a label: y contains only {estimator.unlabelled!r}, which unlabelled names")
     given = labels[labelled]
     if given.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
         if given.dtype == object and len(given):

@@ -165,7 +165,7 @@ def validated(
     rows = sp.csr_matrix(X)
     if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
         what = f"{'Negative' if invalid[1] < 0 else 'Too large'} values in data passed to {name} (input X)"
-        raise ValueError(f"{what}: row {invalid[0]} (from 0) holds {invalid[1]}; {VALUE_RULE}")
+        raise ValueError(f"{what}: row {invalid[0]} (from 0) contains {invalid[1]}; {VALUE_RULE}")
     if not (rows.has_canonical_format and rows.data.all()):
         rows = rows.astype(np.int64) if rows.data.dtype.kind in "ui" else rows.copy()  # sums may need more bytes
         rows.sum_duplicates()
@@ -199,7 +199,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         return np.array(values.tolist()) if len(missing) or are_alike else y
     for i in np.flatnonzero(~texts):
         if unlabelled is None or values[i] != unlabelled:
-            advice = ", or name what stands for no label with unlabelled" * may_be_unlabelled
+            advice = ", or pass the value for missing labels as unlabelled" * may_be_unlabelled
             problem = f"y mixes strings with other types, first {values[i]!r} at position {i} (from 0)"
             raise ValueError(f"{problem}: use one type{advice}")
     return y if texts.all() and not len(missing) else values

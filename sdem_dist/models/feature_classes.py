@@ -234,7 +234,9 @@ class FeatureClasses(DenseModel):
         """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
         if form.kind == "variational":
             if features.missing.any():
-                raise ValueError("em='variational' takes no missing values (NaN): fill them in, or take em='soft'")
+                raise ValueError(
+                    "em='variational' does not support missing values (NaN): impute them, or use em='soft'"
+                )
             parameters = self.posterior_mean(state)[0]
         else:
             parameters = self.parameters_at(state.class_counts, state.mu)

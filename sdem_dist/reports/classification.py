@@ -95,8 +95,8 @@ class ClassificationReport(ByClassReport):
         Accuracy beside confidence, in 15 equal bins.
     accuracy, macro_f1, log_loss, ece : float
         Share of correct predictions; mean F1 of the classes that occur or were predicted; mean of -ln p(label |
-        document), without clipping; expected calibration error. `figures` also has the Brier score (0 to 2), and for two
-        classes the areas under the ROC and precision-recall curves of the second one.
+        document), without clipping; expected calibration error. `figures` also has the Brier score (0 to 2), and for
+        two classes the areas under the ROC and precision-recall curves of the second one.
     """
 
     kind, kinds = "class", "classes"

@@ -280,7 +280,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if callable(self.metric):
             if (name := trials.name_of(self.metric)).endswith(("_loss", "_error")):
                 warnings.warn(
-                    f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: "
+                    f"custom metrics are maximized, but {name} looks like a loss: pass lambda y, p: "
                     f"-{name}(y, p), or a function of another name",
                     stacklevel=3,
                 )

@@ -106,7 +106,7 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
     if target in ("labels", "numbers"):
         names = ("R2",) if target == "numbers" else LABEL_METRICS if several else CLASS_METRICS
     if callable(metric) and target != "labels":
-        raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
+        raise ValueError("custom metrics need labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in names:
         what = " of several labels per document" if several else ""
         raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(names)}")
@@ -198,7 +198,7 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
     """Return the best setting: the default unless another `is_better`; ValueError where none could be trained."""
     default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
-        raise ValueError(f"no setting could be trained; the first says: {default.error or 'its score is not finite'}")
+        raise ValueError(f"no setting could be trained; the first error: {default.error or 'its score is not finite'}")
     return next((trial for trial in in_order if trial is default or is_better(trial, default, metric)), default)
 
 

@@ -98,7 +98,7 @@ def read_archive(
             contents = json.loads(preamble["contents"])
             checks, metadata = contents["arrays"], contents["metadata"]
             if odd := checks.keys() ^ archive.keys():
-                raise ModelError(f"array {min(odd)!r} is missing or does not belong there", path=path)
+                raise ModelError(f"array {min(odd)!r} is missing or unexpected", path=path)
             arrays = {name: archive.get_tensor(name) for name in checks if names is None or name in names}
         for name, array in arrays.items():
             check = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape), "crc32c": crc32c(array)}

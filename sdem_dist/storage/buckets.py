@@ -100,7 +100,7 @@ def split(url: str) -> tuple[str, str]:
     bucket, _, key = ("", "", rest) if in_memory else rest.partition("/")
     if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(key):
         raise BucketError(
-            f"a URL of {scheme}:// has more than the names of a bucket and an object, perhaps credentials: these belong in "
+            f"a URL of {scheme}:// contains more than a bucket and an object, perhaps credentials: set these in "
             "the environment"
         )
     if _NO_NAME.search(key):

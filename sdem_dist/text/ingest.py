@@ -149,7 +149,7 @@ def ingest(
     if reading.label_separator is not None and (targets or not several):
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
-        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
+        raise ValueError("unlabelled does not apply to targets: drop documents without a number")
     n_jobs, executor = n_jobs if client is None else 1, None
     corpus, how = (source, uid, block_documents, held_out), (random_state, keep_text, n_jobs)
     counting = Counting(settings, reading, on_error, known_classes, targets, *corpus, *how)
@@ -186,16 +186,16 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
 def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, form: str | None) -> VectorizerSettings:
     if reference is None:
         if settings.kind == "matrix" and form is None:
-            raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
+            raise IngestError("settings of kind 'matrix' need numeric sources, but these contain text")
         return settings if form is None else replace(settings, kind="matrix")
     path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
-        raise IngestError(f"{path} does not say how text became its numbers, so new text cannot be counted as it was")
+        raise IngestError(f"{path} has no tokenization settings, so new text cannot be counted in the same way")
     try:
         settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
     except (TypeError, ValueError) as error:
         raise IngestError(f"this version does not understand how text became the numbers of {path}: {error}") from error
     if (settings.kind == "matrix") != (form is not None):
         kinds = ("text", "numbers") if form is None else ("numbers", "text")
-        raise IngestError(f"the sources hold {kinds[0]}, but {path} was made from {kinds[1]}")
+        raise IngestError(f"the sources contain {kinds[0]}, but {path} was made from {kinds[1]}")
     return settings

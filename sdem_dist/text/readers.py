@@ -141,7 +141,7 @@ def _problem_of(
 def _warn_of_header(path: Path, label: str, text: str) -> None:
     if _HEADINGS & {label.strip().lower(), text.strip().lower()}:
         problem = f"this looks like a header ({label!r:.40}, {text!r:.40}), but is read as a document"
-        advice = "such files have none; remove the line, or say that there is one (--header)"
+        advice = "remove the line, or pass --header"
         warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=3)
 
 
@@ -173,8 +173,8 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
-                    problem = f"a record has the field {min(odd)!r}, which none of the first {len(records):,} has"
-                    raise IngestError(f"{problem}: give it to one of them, with null")
+                    problem = f"a record has the field {min(odd)!r}, which the first {len(records):,} do not have"
+                    raise IngestError(f"{problem}: add it to one of them, with null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 

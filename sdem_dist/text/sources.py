@@ -99,13 +99,13 @@ class Reading:
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
         if self.label_separator == "":
-            raise ValueError("label_separator is what stands between labels, such as ',', and cannot be empty")
+            raise ValueError("label_separator must be a separator such as ',', got an empty string")
         if self.label_separator is not None and self.unlabelled is not None:
-            raise ValueError("unlabelled is for documents of one label each: with label_separator they may have none")
+            raise ValueError("unlabelled and label_separator cannot be combined")
         if self.format == LINES:
             object.__setattr__(self, "labelled", False)
         if not self.labelled and (self.label, self.label_separator, self.unlabelled) != (None, None, None):
-            raise ValueError("label, label_separator and unlabelled are for documents with labels, and these have none")
+            raise ValueError("label, label_separator and unlabelled do not apply to documents without labels")
 
     @property
     def errors(self) -> str:
@@ -172,7 +172,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         problem = f": unknown suffix ({known}); choose a format with --format: {', '.join(FORMATS)}"
     elif predicted and form == "svmlight":
         advice = f"make a corpus of it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and give that"
-        problem = f" is {form}, which holds numbers: {advice}"
+        problem = f" is {form}, which contains numbers: {advice}"
     elif predicted and suffix == ".json" and reading.format is None:
         problem = " is json: write an object per line into a .jsonl file, or the texts into a .txt file"
     elif (form == "folder") != is_folder:

@@ -327,11 +327,11 @@ class RowValidator:
             if label is None:
                 raise NoLabelError(f"the label is missing; {advice}")
             if isinstance(label, list):
-                raise IngestError(f"the label is a list, {label!r:.60}: --label-separator , takes the labels of lists")
+                raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
             if name is None:
                 raise IngestError(f"the label is {label!r}, neither a text nor a finite number")
             if not name:
-                raise NoLabelError(f"the label is empty; {advice} (or one of several, or none: --label-separator ,)")
+                raise NoLabelError(f"the label is empty; {advice} (for several labels: --label-separator ,)")
             if name.endswith("\0"):
                 raise IngestError(f"the label {name!r} ends with a NUL, which arrays drop: remove it")
             if problem := not_unicode(name):

@@ -185,5 +185,5 @@ def test_the_command(tmp_path, monkeypatch):
         assert said in ok(f"export m {arguments}")
     assert "PoissonNB" in refused("export p e.skops")
     monkeypatch.setattr("sdem_dist.export.LARGEST", 1000)
-    assert "an ONNX file holds" in refused("export m large.onnx")
+    assert "an ONNX file is limited to" in refused("export m large.onnx")
     assert sorted(os.listdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]

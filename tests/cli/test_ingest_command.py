@@ -115,7 +115,7 @@ def test_texts_stand_beside_their_counts(corpus, tmp_path):
     assert corpus.ids_of(0, len(corpus)) != sorted(corpus.ids_of(0, len(corpus)))
     plain = open_corpus(Path(corpus.path).with_name("plain"))
     assert not plain.has_texts and corpus.has_texts
-    with pytest.raises(CorpusError, match="holds no texts: they are kept by sdem ingest --keep-text"):
+    with pytest.raises(CorpusError, match="contains no texts: ingest with --keep-text"):
         plain.text(0)
     shutil.copytree(corpus.path, tmp_path / "c")
     files = (tmp_path / "c/shards/00000/texts_bytes").rglob("*")

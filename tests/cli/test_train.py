@@ -281,7 +281,7 @@ def test_corpora_tell_their_models_what_stands_between_labels(desk, estimator):
 
 
 def test_a_separator_that_never_occurs_is_named(desk):
-    warning = "Warning: no document has more than one label, such as 'sport': does ';' stand between labels?"
+    warning = "Warning: no document has more than one label, such as 'sport': is ';' the label separator?"
     train, ingest = "train several.tsv m --estimator MultiLabelNB --epochs 1 --quiet", "ingest several.tsv c"
     for command in (train, ingest):
         assert warning in run(f"{command} --label-separator ;").stderr

@@ -22,11 +22,11 @@ def dense(*change) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("X", "options", "message"), [
-    (dense(2, 1, -1), {}, r"document 2 .* holds the entry -1"),
-    (dense(3, 0, np.nan), {}, r"document 3 .* holds the entry nan"),
-    (dense(1, 2, np.inf), {}, r"document 1 .* holds the entry inf"),
-    (dense(1, 2, 1e300), {}, r"document 1 .* holds the entry 1e"),
-    (iter([(dense(), None), (dense(2, 0, -3), None)]), {}, r"document 6 .* holds the entry -3"),
+    (dense(2, 1, -1), {}, r"document 2 .* contains the entry -1"),
+    (dense(3, 0, np.nan), {}, r"document 3 .* contains the entry nan"),
+    (dense(1, 2, np.inf), {}, r"document 1 .* contains the entry inf"),
+    (dense(1, 2, 1e300), {}, r"document 1 .* contains the entry 1e"),
+    (iter([(dense(), None), (dense(2, 0, -3), None)]), {}, r"document 6 .* contains the entry -3"),
     (dense(), {"y": [0, 1]}, "labels of shape"),
     (dense(), {"y": [0, 1, 0, 1, 0]}, "4 documents and y has 5"),
     (dense(), {"y": [0, 1, 0, None]}, "document 3: None cannot be a class label"),
@@ -56,7 +56,7 @@ def dense(*change) -> np.ndarray:
     (dense(), {"made_by": {"x": float("nan")}}, "made_by is not JSON"),
     (dense(), {"vectorizer": {"x": object()}}, "vectorizer is not JSON"),
     (dense(), {"shard_documents": 0}, "shard_documents is 0"),
-    (dense(3, 2, np.inf), {"dense": True}, "document 3 .* holds an infinity"),
+    (dense(3, 2, np.inf), {"dense": True}, "document 3 .* contains an infinity"),
     (dense(), {"targets": [1.0] * 3}, "has 4 documents and targets of shape"),
     (dense(), {"targets": [1, 1, 1, np.nan]}, "not finite, first for its document 3"),
     (dense(), {"targets": ["x", 1, 1, 1]}, r"first 'x' of document 0 \(from 0\)"),
@@ -76,9 +76,9 @@ def test_what_cannot_be_written(tmp_path, X, options, message):
 
 
 @pytest.mark.parametrize(("matrix", "labels", "weights", "message"), [
-    (-dense(), [0] * 4, None, "the matrix: document 0 .* holds the entry -"),
-    (dense() * np.nan, [0] * 4, None, "holds the entry nan: .* are finite"),
-    (dense() * 1e300, [0] * 4, None, r"holds the entry .*e\+300: .* at most 3\.4e\+38"),
+    (-dense(), [0] * 4, None, "the matrix: document 0 .* contains the entry -"),
+    (dense() * np.nan, [0] * 4, None, "contains the entry nan: .* are finite"),
+    (dense() * 1e300, [0] * 4, None, r"contains the entry .*e\+300: .* at most 3\.4e\+38"),
     (dense(), [3] * 4, None, "outside -1 to 2"),
     (dense(), [0] * 2, None, "labels have shape"),
     (dense(), [0] * 4, np.ones(3), "sample_weight the shape"),

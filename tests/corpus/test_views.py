@@ -158,9 +158,9 @@ def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
     np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-6)
     sparse = sd.write_corpus(tmp_path / "s.zarr", X, Y)
     for estimator, documents, said in (
-        (sd.MultinomialNB(), corpus, "holds dense documents, and MultinomialNB takes sparse"),
-        (sd.GaussianNB(), sparse, "holds sparse documents, and GaussianNB takes dense ones: write_corpus.*dense=True"),
-        (sd.EMMixtureClassifier(), sparse, 'takes dense ones: choose components="multinomial"'),
+        (sd.MultinomialNB(), corpus, "contains dense documents, but MultinomialNB needs sparse"),
+        (sd.GaussianNB(), sparse, "contains sparse documents, but GaussianNB needs dense ones: write_corpus.*dense=True"),
+        (sd.EMMixtureClassifier(), sparse, 'needs dense ones: choose components="multinomial"'),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, estimator.fit, documents)
 

@@ -75,8 +75,8 @@ def test_spherical_clusters_do_not_depend_on_lengths():
 
 
 @pytest.mark.parametrize(("settings", "X", "said"), [
-    ({"weighting": "tfidf"}, COUNTS * 0.5, "is for whole counts"),
-    ({"weighting": "tfidf"}, DIGITS, "is for whole counts"),
+    ({"weighting": "tfidf"}, COUNTS * 0.5, "needs whole counts"),
+    ({"weighting": "tfidf"}, DIGITS, "needs whole counts"),
     ({}, np.where(np.arange(64) == 3, np.nan, DIGITS), "contains NaN"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_named(settings, X, said):
@@ -219,7 +219,7 @@ def test_missing_values_are_summed_out():
     model = GaussianMixture(3, n_init=5).fit(X)
     assert adjusted_rand_score(SPECIES, model.labels_) > 0.6
     assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
-    with pytest.raises(ValueError, match="takes no missing values"):
+    with pytest.raises(ValueError, match="does not support missing values"):
         GaussianMixture(3, em="variational", n_init=1).fit(X)
 
 

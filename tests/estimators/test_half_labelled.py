@@ -112,9 +112,9 @@ def test_a_resumed_run_knows_another_weight(tmp_path):
 
 REFUSED = {
     "MultinomialNB": "1,470 documents without a label",
-    "LDAClassifier": "does not take: MultinomialNB and SupervisedLDAClassifier do",
-    "MultiplicativeMixtureClassifier": "does not take: MultinomialNB and SupervisedLDAClassifier do",
-    "MultiLabelNB": "MultiLabelNB takes only if documents have sets of labels",
+    "LDAClassifier": "does not support: MultinomialNB and SupervisedLDAClassifier do",
+    "MultiplicativeMixtureClassifier": "does not support: MultinomialNB and SupervisedLDAClassifier do",
+    "MultiLabelNB": "MultiLabelNB supports only if documents have sets of labels",
     "EMMixtureClassifier": r"only if unlabelled is set \(unlabelled=-1\)",
 }
 
@@ -279,7 +279,7 @@ def test_labelled_documents_say_how_rare_a_word_is():
 
 
 def test_what_does_not_go_together_is_named():
-    with pytest.raises(ValueError, match="steps='paper' takes no unlabelled documents"):
+    with pytest.raises(ValueError, match="steps='paper' supports neither unlabelled documents"):
         sd.MultinomialNB(unlabelled=-1, steps="paper").fit(X[:N], FEW)
     with pytest.raises(ValueError, match="class_weight=None"):
         sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], FEW)

@@ -250,5 +250,5 @@ def test_four_writers_at_once(in_one_step, tmp_path, monkeypatch):
         replaced = [r for r in threads.map(write, (1, 2, 3, 4)) if isinstance(r, CorpusError)]
     assert len(replaced) < 4
     for error in replaced:
-        assert "another process has put a corpus of its own" in str(error)
+        assert "another process has replaced the corpus" in str(error)
     assert open_corpus(tmp_path / "c").read(0, 3).data[0] in (1, 2, 3, 4) and os.listdir(tmp_path) == ["c"]

@@ -260,9 +260,9 @@ REFUSED = [
     (sd.LDAClassifier(), NONE, GONE + "Drop it: "),
     *((sd.MultinomialNB(), y, r"^Row 1 \(from 0\) of y has a missing label \((nan|<NA>)\)\. Pass unlabelled=")
       for missing in (NAN_LABEL, pd.NA) for y in (["a", missing, "b", "b"], [1, missing, 2, 2])),
-    *((sd.MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y has none but {name!r}")
+    *((sd.MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y contains only {name!r}")
       for missing, name in ((-1, -1), ("", ""), (None, ""), (NAN_LABEL, -1))),
-    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes strings .*, first -1 at position 2 .* or name what stands for"),
+    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes strings .*, first -1 .* or pass the value for missing labels"),
     (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes strings with other types, first 3 at position 3"),
     (sd.LDAClassifier(), ["a", "b", 1, "b"], "y mixes strings with other types.*use one type$"),
 ]  # fmt: skip

@@ -168,7 +168,7 @@ def test_the_ends_of_a_blend_are_its_losses():
     (lambda: CostSensitiveHinge(((0.0, 0.0), (0.0, 0.0))), ValueError, "costs"),
     (lambda: COSTLY.weights(np.zeros((1, 2)), np.array([0])), ValueError, "3 classes, but there are 2"),
     (lambda: losses.kernel_form(COSTLY, 4), ValueError, "3 classes, but there are 4"),
-    (lambda: losses.kernel_form(SimpleNamespace(value=None, weights=None), 3), ValueError, "of your own"),
+    (lambda: losses.kernel_form(SimpleNamespace(value=None, weights=None), 3), ValueError, "custom loss"),
     (lambda: Blend(Hinge(), 2.0), ValueError, "share"),
     (lambda: Blend("hinge"), TypeError, "other"),
     *((lambda margin=m: Hinge(margin), ValueError, "margin") for m in (np.nan, np.inf, -3.0, True, "2", None)),

@@ -73,7 +73,7 @@ def test_a_curve_of_documents_in_memory_is_about_that_of_their_corpus(corpus, do
     assert in_memory.accuracy.mean() == pytest.approx(expected.accuracy.mean(), abs=0.02)
     texts = [" ".join(np.repeat([f"w{w}" for w in row.indices], row.data)) for row in X]
     assert sd.learning_curve(model, texts, y, **how).accuracy == pytest.approx(in_memory.accuracy, abs=0.02)
-    np.testing.assert_raises_regex(ValueError, "leave y", sd.learning_curve, model, corpus, y)
+    np.testing.assert_raises_regex(ValueError, "do not pass y", sd.learning_curve, model, corpus, y)
     sets = [[label, "all"] if label != "c" else [label] for label in y]
     several = sd.learning_curve(sd.MultiLabelNB(n_jobs=1), X, sets, shares=(1.0,), cv=3, n_folds=1)
     assert several.micro_f1.shape == (1, 1) and several.micro_f1[0, 0] > 0.8

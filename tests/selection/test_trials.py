@@ -69,7 +69,7 @@ def test_a_metric_of_ones_own_takes_labels_and_probabilities(corpus):
     def some_loss(y, p):
         return 1.0
 
-    with pytest.warns(UserWarning, match="more is better, and some_loss sounds as if less were"):
+    with pytest.warns(UserWarning, match="custom metrics are maximized, but some_loss looks like a loss"):
         sd.CorpusSearchCV(sd.MultinomialNB(n_epochs=1), {}, metric=some_loss, cv=2, refit=False).fit(corpus)
 
 
@@ -132,7 +132,7 @@ def test_those_that_went_on_come_first_and_of_equals_the_default():
     trials = [scored(0, {}, 0.5, 0.5), scored(1, {}, 0.1, dropped=1), scored(2, {}, 0.4, 0.6), scored(3, {}, 0.3, 0.4)]
     trials.append(ts.Trial(4, {}, error="no"))
     assert [t.number for t in ts.ranked(trials, "log-loss")] == [3, 0, 2, 1, 4]
-    with pytest.raises(ValueError, match="no setting could be trained; the first says: no"):
+    with pytest.raises(ValueError, match="no setting could be trained; the first error: no"):
         ts.best_of([ts.Trial(0, {}, error="no")], "log-loss")
 
 

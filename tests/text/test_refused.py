@@ -87,7 +87,7 @@ def test_records_that_are_left_out_are_counted_and_some_shown(tmp_path):
     assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (6, 9, 5)
     assert "docs.txt, line 7: no TAB" in report.skipped_examples[0]
     source.write_text("no tab\n", encoding="utf-8")
-    with pytest.raises(IngestError, match=r"(?s): no document; 1 bad line left out, such as.*line 1"):
+    with pytest.raises(IngestError, match=r"(?s): no document; 1 bad line skipped, such as.*line 1"):
         ingest(source, tmp_path / "d", on_error="skip")
 
 
@@ -156,11 +156,11 @@ ARGUMENTS = [
     ({"sources": ["x.svm", "docs.tsv"]}, "cannot be combined"),
     ({"path": "absent/c"}, "there is no folder"),
     ({"path": "words"}, "already exists"),
-    ({"vocabulary_from": "unknown"}, "does not say how text became its numbers"),
-    ({"vocabulary_from": "numbers"}, r"the sources hold text, but .* was made from numbers"),
+    ({"vocabulary_from": "unknown"}, "has no tokenization settings"),
+    ({"vocabulary_from": "numbers"}, r"the sources contain text, but .* was made from numbers"),
     ({"vocabulary_from": "words", "settings": VectorizerSettings()}, "uses the settings of that corpus"),
     ({"sources": "x.svm", "settings": VectorizerSettings(min_df=2)}, "min_df does not apply to kind 'matrix'"),
-    ({"reading": Reading(unlabelled=""), "targets": True}, "unlabelled is for classes"),
+    ({"reading": Reading(unlabelled=""), "targets": True}, "unlabelled does not apply to targets"),
 ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_arguments_that_are_none_or_contradict_each_other(folder, monkeypatch, c
 
 @pytest.mark.parametrize("reading", [*(a | b for a in NONE for b in ABOUT), ABOUT[0] | ABOUT[2]], ids=str)
 def test_what_has_no_labels_says_nothing_of_them(reading):
-    np.testing.assert_raises_regex(ValueError, "have none|unlabelled is for documents of one label", Reading, **reading)
+    np.testing.assert_raises_regex(ValueError, "documents without labels|cannot be combined", Reading, **reading)
 
 
 @pytest.mark.parametrize("first", ["label\ttext\n", "y\tText\n", "Category\tsome words\n", ""])
