@@ -159,10 +159,10 @@ def why_from_counts(model: Any) -> str:
     obstacles = {
         "no operator hashes words as the model does": settings.kind == "hashing",
         "no operator stems words": settings.stem is not None,
-        "no operator cuts texts into n-grams of characters as the model does": settings.parts[-1].analyzer != "word",
+        "no operator makes character n-grams as the model does": settings.parts[-1].analyzer != "word",
         "no operator strips accents": settings.strip_accents is not None,
-        "the token pattern has no name, and operators know those that have one": cut_by_operators(settings) is None,
-        "no operator leaves stop words out before it makes n-grams": stopped,
+        "operators support only named token patterns": cut_by_operators(settings) is None,
+        "no operator removes stop words before making n-grams": stopped,
     }
     return next((reason for reason, applies in obstacles.items() if applies), "")
 
@@ -223,7 +223,7 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     """
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":
-        raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
+        raise ModelError(f"ONNX export supports MultinomialNB only; this is a {type(model).__name__}")
     *weighing, (_, linear) = to_sklearn(model, from_counts=True).steps
     coef, intercept = linear.coef_, linear.intercept_
     if len(coef) == 1:  # the second class against the first

@@ -131,7 +131,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
+        raise ModelError(f"{path}: this model file is inconsistent ({error})") from error
     estimator._lazy_parameters.owner = str(path)
     return estimator
 

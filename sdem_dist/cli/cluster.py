@@ -28,7 +28,7 @@ class ClusterOptions:
         gateway = (self.remote_address or "").startswith(("http://", "https://"))  # which starts the workers
         places = self.cluster, self.scheduler, None if gateway else self.workers
         if sum(place is not None for place in places) > 1:
-            raise click.UsageError("give one of --cluster, --scheduler and --workers, not both")
+            raise click.UsageError("choose one of --cluster, --scheduler and --workers")
 
     @property
     def job_file(self) -> str | None:

@@ -49,7 +49,7 @@ def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None
     """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
     for path in paths:
         if path is not None and is_source(path) and cluster is not None:
-            raise click.UsageError(f"{path} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+            raise click.UsageError(f"{path} is not a corpus, which remote workers need: use sdem ingest")
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:

@@ -260,8 +260,8 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
         save_onnx(estimator, file, from_counts=from_counts)
         why = "" if from_counts else why_from_counts(estimator)
         takes = f"counts of {estimator.n_features_in_:,} words, double" if from_counts or why else "texts"
-        say(f"{file}: ONNX; takes {takes}, and gives label and probabilities{f' ({why})' if why else ''}")
+        say(f"{file}: ONNX; input: {takes}; output: label and probabilities{f' ({why})' if why else ''}")
     else:
         save_skops(estimator, file, from_counts=from_counts)
         of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
-        say(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")
+        say(f"{file}: scikit-learn pipeline (skops); input: {'texts' if of_text else 'numbers'}")

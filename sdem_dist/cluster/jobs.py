@@ -185,7 +185,7 @@ def batch_jobs(
                     over = [job.state()[1] for job in list(cluster.workers.values())]
                     why = "no job is left to start a worker" if over and all(over) else ""
                     if time.monotonic() >= deadline:
-                        why = f"no worker came within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
+                        why = f"no worker started within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
                         why += f". The scheduler listens at {address}"
                         if LOOPBACK in address:
                             why += ", where only this machine reaches it: others need interface below jobqueue"

@@ -176,7 +176,7 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
         n = indicator.shape[1]
         columns = range(n) if names is None else names
         if len(columns) != n:
-            raise ValueError(f"y has {n} columns, and there are {len(columns)} labels: give a column for each")
+            raise ValueError(f"y has {n} columns, and there are {len(columns)} labels: pass one column per label")
         places, bounds = indicator.indices.tolist(), indicator.indptr.tolist()
         return [tuple(columns[k] for k in places[a:b]) for a, b in pairwise(bounds)]
     sets = []

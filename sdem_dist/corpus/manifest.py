@@ -294,7 +294,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
     root, attributes = open_contents(path)
     if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
+        raise CorpusError(f"{path}: not a corpus, or an incomplete one: it has no manifest")
     return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
 
 

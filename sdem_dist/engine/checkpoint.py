@@ -196,7 +196,7 @@ def _read(
             return None, value
         fields = [arrays[name] for name in names]
     except KeyError as error:
-        raise ModelError(f"{path}: the parts of this file do not fit together ({error}): {remedy}") from error
+        raise ModelError(f"{path}: this file is inconsistent ({error}): {remedy}") from error
     return state_type(*(float(field) if field.ndim == 0 else field for field in fields)), value
 
 

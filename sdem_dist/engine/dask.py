@@ -45,7 +45,7 @@ class DaskExecutor(Executor):
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
         if isinstance(client, str):
-            raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+            raise ValueError(f"client is the address {client!r}: pass a distributed.Client")
         self._client, self.address = client, compat.scheduler_of(client).address
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
         patience = dask.config.get("sdem-dist.wait-for-workers", WAIT_FOR_WORKERS, override_with=wait_for_workers)
@@ -143,7 +143,7 @@ class DaskExecutor(Executor):
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
             during = f"while the task {cast(Any, handle).key!r} was under way: {error}"
-            raise ClusterError(f"the scheduler at {self.address} was lost, or forgot what it had, {during}") from error
+            raise ClusterError(f"the scheduler at {self.address} was lost, or lost its data, {during}") from error
 
     def put(self, value: Value) -> Handle[Value]:
         """Submit a value as a task: Dask restores it where a scattered copy would be lost, and warns from 10 MB on."""
@@ -197,7 +197,7 @@ class DaskExecutor(Executor):
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
-            hint = "it hangs, or the network does. (DASK_SDEM_DIST__SILENCE sets this time.)"
+            hint = "it hangs, or the network is down. (DASK_SDEM_DIST__SILENCE sets this time.)"
             what = f"the scheduler at {self.address} has not answered for {self.silence:g} s"
             raise ClusterError(f"{what}: {hint}") from error
         except OSError as error:  # Dask raises a plain one where it cannot connect again

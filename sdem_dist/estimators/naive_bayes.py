@@ -251,7 +251,7 @@ class MultinomialNB(LaneNB):
         if self.loss == "nll":
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
-            problem = f"MultinomialNB keeps a number for each of {n_classes:,} classes and {source.n_features:,} words"
+            problem = f"MultinomialNB stores a number for each of {n_classes:,} classes and {source.n_features:,} words"
             message = f"{problem}: ManyClassNB is as accurate, in a fraction of the time and memory"
             warnings.warn(message, stacklevel=3)
         plan, message = self._plan(source), ""

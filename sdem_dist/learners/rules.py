@@ -102,8 +102,8 @@ class ClosedForm:
         rise = objective - state.best_objective
         if not np.isfinite(objective) or rise > ROUNDING * max(1.0, abs(objective)):
             raise TrainingError(
-                f"the objective of EM went from {state.best_objective:.17g} to {objective:.17g} a document after "
-                f"{state.t:g} documents, which it cannot do: are there values that no component can have?"
+                f"the objective of EM went from {state.best_objective:.17g} to {objective:.17g} per document after "
+                f"{state.t:g} documents, which is impossible: check for values that no component can have"
             )
         return new._replace(best_counts=state.class_counts, best_mu=state.mu, best_objective=objective)
 
@@ -276,7 +276,7 @@ class Multiplicative:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.eta < np.inf:
-            raise ValueError(f"eta is a sum of a row, and {self.eta!r} is none")
+            raise ValueError(f"eta must be the sum of a row, got {self.eta!r}")
 
     def map(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> Any:
         return sdem.model.expected(state, batch)

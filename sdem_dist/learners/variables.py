@@ -23,7 +23,7 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
         name = "the target" if column == target else f"column {column} (from 0)"
         why = f"squares of more than {LARGEST:.0e} cannot be summed"
         hint = "divide it by a constant, or mark such values as missing (NaN)"
-        raise ValueError(f"{name} holds values as large as {largest[column]:.3g}, and {why}: {hint}")
+        raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, and {why}: {hint}")
 
 
 def gaussian_block(
@@ -45,8 +45,8 @@ def categorical_blocks(
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
         raise ValueError(
-            f"column {int(columns[high.argmax()])} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of "
-            "a column are the most there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+            f"column {int(columns[high.argmax()])} (from 0) contains the category {high.max():.10g}, but at most "
+            f"{MOST_CATEGORIES:,} are supported: renumber them 0, 1, 2, ... (for example with scikit-learn's OrdinalEncoder)"
         )
     n_values = high.astype(int) + 1
     if least is not None:

@@ -142,10 +142,10 @@ class FeatureModel:
                 hint = ""
                 if isinstance(block.family, Categorical):
                     categories = f"0 to {block.family.n_categories - 1}"
-                    hint = f": it knows {categories}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
+                    hint = f"; known are {categories}: use NaN for others, or set CategoricalNB(min_categories=)"
                 held, numbers = table[row, columns].tolist(), ", ".join(map(str, columns))
                 where = f"in the {type(block.family).__name__} column {numbers} (from 0)"
-                raise ValueError(f"a row holds {held} {where}, which takes no such value{hint}")
+                raise ValueError(f"a row contains {held} {where}, which does not support it{hint}")
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))

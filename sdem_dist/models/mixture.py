@@ -291,7 +291,7 @@ class PosteriorMixture(Model):
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
-            raise ValueError("a value is negative or missing, and training='multiplicative' takes neither")
+            raise ValueError("a value is negative or missing, and training='multiplicative' supports neither")
         order = np.argsort(documents.labels, kind="stable")
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]

@@ -50,7 +50,7 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     """Split `joined` at `offsets`: the inverse of `encode_strings`; ValueError where they do not fit, or no UTF-8."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(joined) or np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError(f"the offsets of the strings do not climb from 0 to the number of bytes, {len(joined)}")
+        raise ValueError(f"the offsets of the strings do not increase from 0 to the number of bytes, {len(joined)}")
     raw, strings = joined.tobytes(), list[str]()
     try:
         for start, stop in pairwise(offsets.tolist()):

@@ -147,7 +147,7 @@ def ingest(
         if not targets and header.classes:
             known_classes = frozenset(map(class_name, header.documents_by_label))
     if reading.label_separator is not None and (targets or not several):
-        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
+        raise ValueError("label_separator does not apply: these documents have one label, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled does not apply to targets: drop documents without a number")
     n_jobs, executor = n_jobs if client is None else 1, None

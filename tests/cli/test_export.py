@@ -90,7 +90,7 @@ def test_onnx_says_why_it_takes_counts(settings, reason, tmp_path):
     assert reason in why_from_counts(model) and bool(reason) == bool(why_from_counts(model))
     model.save(tmp_path / "m")
     shown = ok("export", str(tmp_path / "m"), str(tmp_path / "m.onnx"))
-    assert reason in shown and ("takes counts of" if reason else "takes texts") in shown
+    assert reason in shown and ("input: counts of" if reason else "input: texts") in shown
     if settings == {"stem": "english"}:
         np.testing.assert_raises_regex(ModelError, "from_counts", model.to_sklearn)
     if not reason:
@@ -177,10 +177,10 @@ def test_the_command(tmp_path, monkeypatch):
     MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).save("m")
     PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save("p")
     for arguments, said in {
-        "a.onnx": "takes texts",
-        "f.onnx --from-counts": "takes counts of 44 words",
-        "b --sklearn": "takes texts",
-        "c.skops --from-counts": "takes numbers",
+        "a.onnx": "input: texts",
+        "f.onnx --from-counts": "input: counts of 44 words",
+        "b --sklearn": "input: texts",
+        "c.skops --from-counts": "input: numbers",
     }.items():
         assert said in ok(f"export m {arguments}")
     assert "PoissonNB" in refused("export p e.skops")

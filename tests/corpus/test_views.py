@@ -159,7 +159,11 @@ def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
     sparse = sd.write_corpus(tmp_path / "s.zarr", X, Y)
     for estimator, documents, said in (
         (sd.MultinomialNB(), corpus, "contains dense documents, but MultinomialNB needs sparse"),
-        (sd.GaussianNB(), sparse, "contains sparse documents, but GaussianNB needs dense ones: write_corpus.*dense=True"),
+        (
+            sd.GaussianNB(),
+            sparse,
+            "contains sparse documents, but GaussianNB needs dense ones: write_corpus.*dense=True",
+        ),
         (sd.EMMixtureClassifier(), sparse, 'needs dense ones: choose components="multinomial"'),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, estimator.fit, documents)

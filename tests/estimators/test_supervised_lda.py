@@ -189,7 +189,11 @@ def test_what_cannot_be_learned_from(tmp_path):
         (sd.CorpusError, lambda: numbers.fit(plain, **kept), "has no targets, which SupervisedLDARegressor needs"),
         (ValueError, lambda: numbers.fit(X, R, validation=(X, R[:, 0]), **kept), "y has 1 target a document"),
         (sd.CorpusError, lambda: classes.fit(plain), "has no labels"),
-        (sd.CorpusError, lambda: words.fit(dense), "contains dense documents, but LatentDirichletAllocation needs sparse"),
+        (
+            sd.CorpusError,
+            lambda: words.fit(dense),
+            "contains dense documents, but LatentDirichletAllocation needs sparse",
+        ),
         (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
         (ValueError, lambda: words.fit(str(tmp_path / "a.zarr")), "is a path"),
         (ValueError, lambda: numbers.fit(plain, R), "do not pass y or sample_weight"),

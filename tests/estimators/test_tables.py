@@ -90,7 +90,7 @@ def test_values_that_a_family_does_not_take_are_named():
         sd.BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
     np.testing.assert_raises_regex(ValueError, "not whole", sd.CategoricalNB().fit, IRIS, SPECIES)
     model = sd.CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
-    said = r"Categorical column 1 \(from 0\), .* it knows 0 to 2; put NaN there, .* CategoricalNB\(min_categories=\)"
+    said = r"Categorical column 1 \(from 0\), .* known are 0 to 2: use NaN .* CategoricalNB\(min_categories=\)"
     np.testing.assert_raises_regex(ValueError, said, model.predict, [[0, 5]])
     assert model.predict([[0, np.nan]]) == [0]
 
@@ -195,7 +195,7 @@ def test_values_too_large_to_be_squared_are_named(estimator, value):
     X[7, 1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=r"column 1 \(from 0\) holds values as large as"):
+        with pytest.raises(ValueError, match=r"column 1 \(from 0\) contains values as large as"):
             estimator.fit(X, SPECIES)
     estimator.set_params(n_epochs=2).fit(IRIS, SPECIES)
     if not isinstance(estimator, sd.GaussianRegressor):
@@ -206,9 +206,9 @@ def test_other_values_too_large(tmp_path):
     X = IRIS.copy()
     X[7, 1] = 1e300
     corpus = sd.write_corpus(tmp_path / "c", X, SPECIES, dense=True)
-    with pytest.raises(ValueError, match=r"column 1 \(from 0\) holds values as large as 1e\+300"):
+    with pytest.raises(ValueError, match=r"column 1 \(from 0\) contains values as large as 1e\+300"):
         sd.GaussianNB().fit(corpus)
-    with pytest.raises(ValueError, match="the target holds values as large as"):
+    with pytest.raises(ValueError, match="the target contains values as large as"):
         sd.GaussianRegressor().fit(IRIS, X[:, 1])
     with pytest.raises(ValueError, match=r"holds \[1e\+300\] in the Poisson column 1"):
         sd.PoissonNB(loss="nll").fit(X, SPECIES)

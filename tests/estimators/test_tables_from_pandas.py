@@ -67,7 +67,9 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
 
 def test_only_mixed_models_take_categories(corpus):
     for model in (sd.GaussianNB(), sd.CategoricalNB(), sd.BernoulliNB()):
-        with pytest.raises(sd.CorpusError, match="columns of text, categories or booleans: MixedNB accepts such corpora"):
+        with pytest.raises(
+            sd.CorpusError, match="columns of text, categories or booleans: MixedNB accepts such corpora"
+        ):
             model.fit(corpus)
     np.testing.assert_raises_regex(ValueError, "GaussianRegressor takes numbers", sd.GaussianRegressor().fit, corpus)
 
@@ -146,7 +148,9 @@ def test_columns_are_told_apart_by_their_names():
 
 def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     model = sd.MixedNB(kinds=KINDS, n_epochs=2).fit(FRAME, Y)
-    with pytest.raises(ValueError, match="column 'size' must contain numbers: could not convert string to float: 'big'"):
+    with pytest.raises(
+        ValueError, match="column 'size' must contain numbers: could not convert string to float: 'big'"
+    ):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
         ("colour", 3, "'colour' holds values of type number, and held str"),

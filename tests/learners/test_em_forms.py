@@ -107,7 +107,9 @@ def test_the_objective_of_tables_never_rises(family, form, gaps):
     learner, state = of_table(family, documents, form)
     prepared = learner.prepare(documents)
     if gaps and form.kind == "variational":
-        np.testing.assert_raises_regex(ValueError, "does not support missing values", learner.map, state, prepared, lane())
+        np.testing.assert_raises_regex(
+            ValueError, "does not support missing values", learner.map, state, prepared, lane()
+        )
         return
     found = []
     for epoch in range(25):

@@ -86,7 +86,7 @@ def train(corpus, file: Path, *more: str):
         ({}, {"memory": "900GiB"}, ["Requested node configuration is not available", "#SBATCH --mem=900G"]),
         ({}, {"queue": "nowhere"}, ["invalid partition specified: nowhere"]),
         ({"wait-for-workers": 2}, {"job-extra-directives": ["--begin=now+1hour"]},
-         ["no worker came within 2 s", "is PENDING (reason: BeginTime)"]),
+         ["no worker started within 2 s", "is PENDING (reason: BeginTime)"]),
         ({}, {"job-script-prologue": ["module-that-is-not-there || exit 3"]},
          ["is FAILED (reason: NonZeroExitCode)", "module-that-is-not-there: command not found"]),
     ],
