@@ -113,7 +113,7 @@ REFUSED = [  # what scikit-learn's checks feed is not here
     (lambda _: MultinomialNB().partial_fit(X, Y), "classes must be passed on the first call"),
     (lambda _: MultinomialNB().partial_fit(X, np.zeros(240), classes=[0]), "one class only"),
     (lambda m: m.partial_fit(X, Y, classes=[0, 1]), "not the same as on last call"),
-    (lambda m: m.partial_fit(X, np.where(Y == 0, 7, Y)), "not among the classes: 7"),
+    (lambda m: m.partial_fit(X, np.where(Y == 0, 7, Y)), "not in classes: 7"),
 ]
 
 

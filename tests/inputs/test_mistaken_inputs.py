@@ -121,7 +121,7 @@ OF_TEXTS = (sd.MultinomialNB, sd.LDAClassifier, sd.LatentDirichletAllocation, sd
 COLUMN = [[text] for text in MANY]
 RAW = [
     *((kind(), "one column of texts", COLUMN) for kind in OF_TEXTS),
-    *((kind(), "tables of numbers", texts) for kind in (sd.GaussianNB, sd.GaussianRegressor)
+    *((kind(), "numeric tables", texts) for kind in (sd.GaussianNB, sd.GaussianRegressor)
       for texts in (MANY, np.array(MANY), np.array(MANY, object), pd.Series(MANY), COLUMN)),
 ]  # fmt: skip
 

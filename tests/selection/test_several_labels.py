@@ -98,8 +98,8 @@ def test_wrong_labels_are_suspected(tmp_path):
     assert of.doubt == pytest.approx(np.where(of.present, 1.0 - of.label_proba, of.label_proba))
     assert average_precision_score(wrong[of.documents, columns], of.doubt) > 0.6
     lines = repr(of).splitlines()
-    assert lines[0].split() == ["document", "label", "given", "doubt", "p(label)"] and len(lines) == 23
-    assert "is there" in repr(of) and "is missing" in repr(of)
+    assert lines[0].split() == ["document", "label", "status", "doubt", "p(label)"] and len(lines) == 23
+    assert "present" in repr(of) and "missing" in repr(of)
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, lists_of(flipped))
     on_disk, codes = sd.label_suspects(corpus, n=50, n_jobs=1), corpus.labels()
     sets = [corpus.header.label_sets[codes[d]] for d in on_disk.positions]
