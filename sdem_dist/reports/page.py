@@ -205,7 +205,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     kind = ", columns of a table" + (" with names" if has_names else "") if table else ", with a vocabulary" * has_names
     facts["features"] = f"{model.n_features_in_:,}{kind}"
     if not table:
-        facts["raw text"] = "yes (built-in tokenizer)" if model.vectorizer_ else "no (counts only)"
+        facts["input"] = "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"
     if w is not None:
         length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
@@ -213,11 +213,11 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
     if (temperature := float(getattr(learner, "temperature", 1.0))) != 1.0:
         facts["temperature"] = f"{temperature:.3g}"
-    states = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}
+    states = {None: "", True: ", converged", False: ", not converged: increase n_epochs"}
     epoch, state = entry.get("epoch", model.n_iter_), states[getattr(model, "converged_", None)]
     facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
     facts |= {f"on {name}": text for name, text in by_documents(entry, UNSHOWN, ".4g").items()}
-    return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
+    return facts | ({"damaged shards": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
 
 
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:

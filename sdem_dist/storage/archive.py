@@ -105,7 +105,7 @@ def read_archive(
             if check != checks[name]:
                 raise ModelError(f"array {name!r} does not match its checksum: the file is altered", path=path)
         if not isinstance(metadata, dict):
-            raise ValueError("its metadata are no JSON object")
+            raise ValueError("its metadata are not a JSON object")
         return arrays, metadata
     except (ModelError, BucketError):
         raise

@@ -62,7 +62,7 @@ def read_attributes(folder: Path) -> JsonObject:
     with _failures_as_ours(folder, "zarr group"):
         attributes: JsonObject = json.loads((folder / "zarr.json").read_bytes())["attributes"]
         if not isinstance(attributes, dict):
-            raise ValueError("its attributes are no JSON object")
+            raise ValueError("its attributes are not a JSON object")
         return attributes
 
 
