@@ -61,7 +61,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     try:
         return cls(**fields)
     except TypeError as error:
-        raise ValueError(f"the fields of {name} are not those that it has: {error}") from error
+        raise ValueError(f"unexpected or missing fields of {name}: {error}") from error
 
 
 def _typed(value: object, declared: object, where: str) -> object:

@@ -178,5 +178,5 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
         click.echo(f"{verdict:<9}{topic:<12}{text}")
     errors, warnings = (sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning"))
     if errors:
-        raise click.ClickException(f"not fit: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
-    click.echo(f"fit, {counted(warnings, 'warning')}" if warnings else "fit")
+        raise click.ClickException(f"not ready: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    click.echo(f"ready, {counted(warnings, 'warning')}" if warnings else "ready")

@@ -153,9 +153,9 @@ def line(event: SearchEvent, folder: object) -> str:
     n_left, settings = sum(trial.goes_on for trial in event.trials), counted(len(event.trials), "setting")
     what = {
         LAST: LAST,
-        RESUMED: f"going on after {counted(event.done, 'fit')} of {folder}",
+        RESUMED: f"resuming after {counted(event.done, 'fit')} in {folder}",
         NESTED: f"{NESTED} {event.done} of {event.n_folds}",
-        FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} go on",
+        FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} continue",
     }.get(event.what, f"{event.what} {event.done}")
     return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 

@@ -107,7 +107,7 @@ class HoldoutPolicy:
             if is_better(tried[best], tried[number]):
                 best = number
         if len(tried) > 1:
-            _log.info("held-out documents chose %r", tried[best].candidate.stage)
+            _log.info("chosen on held-out documents: %r", tried[best].candidate.stage)
         if self.share:
             return tried[best]._replace(tried=tried)
         folds = list[HoldoutResult]()
@@ -182,7 +182,7 @@ class HoldoutPolicy:
             _log.warning("no held-out document has a weight above 0: nothing is tuned, and the temperature is 1")
             plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
-        _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)
+        _log.info("chosen on held-out documents: %d epochs, temperature %.3g", result.n_epochs, result.temperature)
         if result.state is not None and (self.share <= defaults.NO_REFIT or not self.source.retrain):
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
@@ -278,7 +278,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
         return trained or estimator._train(trainer, source)
-    _log.info("held-out documents chose temperature %.3g", temperature)
+    _log.info("chosen on held-out documents: temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
         learner: Any = stage.learner

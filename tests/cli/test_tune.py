@@ -45,7 +45,7 @@ def test_a_model_and_a_report(folder):
     for words in ("Tried 5 settings, each on 3 folds", "The best log-loss with each value", "Best: ", "the default"):
         assert words in result.output and "is optimistic" in result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "fit 1;" in result.stderr and "fold 1 of 3: 3 of 5 settings go on" in result.stderr
+    assert "fit 1;" in result.stderr and "fold 1 of 3: 3 of 5 settings continue" in result.stderr
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
     rows = rows_of("t.csv")
     assert len(rows) == 5 and rows[0]["setting"] == "the default"
@@ -70,7 +70,7 @@ def test_a_search_is_kept(folder):
     assert "--resume" in run(f"{command} --overwrite", 1).output
     assert "fit 1;" not in run(f"{command} --resume").stderr  # it had ended
     Path("run", "setting-2-fold-0.sdem").unlink()
-    assert "going on after 2 fits of run; best log-loss" in run(f"{command} --resume").stderr
+    assert "resuming after 2 fits in run; best log-loss" in run(f"{command} --resume").stderr
     run(f"{command} --resume --metric log-loss")  # what the metric was anyway
     assert "(n_trials: 2, before 17)" in run(f"{command} --resume --trials 2", 1).stderr
     source = "tune posts.tsv kept.model --space step=0.5 --checkpoint kept"

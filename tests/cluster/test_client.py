@@ -173,7 +173,7 @@ def test_a_cluster_of_this_machine_whose_workers_lack_this_package(tmp_path):
         topics = ["versions", "cpu", "files", "memory", "threads", "scratch", "encryption"]
         assert list(dict.fromkeys(line.topic for line in lines)) == topics
         said = ok("doctor --scheduler", client.scheduler.address, "--folder", tmp_path, "--corpus", corpus.path)
-        assert said.splitlines()[-1].startswith("fit")
+        assert said.splitlines()[-1].startswith("ready")
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.zarr", "preload.py"}
 
 
@@ -182,7 +182,7 @@ def test_an_error_is_the_exit_code(monkeypatch):
     ok("doctor")  # a warning is none
     monkeypatch.setattr(doctor, "examine", lambda *_: [doctor.Check("error", "scratch", "none")])
     result = run("doctor")
-    assert result.exit_code == 1 and "not fit: 1 error, 0 warnings" in result.output
+    assert result.exit_code == 1 and "not ready: 1 error, 0 warnings" in result.output
 
 
 def listening(processes: list[int]) -> list[str]:
