@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import StratifiedKFold
 
 from sdem_dist import open_corpus, write_corpus
@@ -73,13 +73,6 @@ def rows_of(path: str, n_columns: int = -1) -> Iterator[list[str]]:
 def load(name: str) -> Split:
     """Return raw counts: a stemmed corpus by its name, or "imdb" (words of two documents or more)."""
     return _counted(*texts_of(name), **({"min_df": 2} if name == "imdb" else STEMS))
-
-
-def tfidf(split: Split, norm: float) -> Split:
-    """Return sublinear tf-idf with rows of the given Euclidean length."""
-    transformer = TfidfTransformer(sublinear_tf=True).fit(split.X)
-    X, X_test = ((transformer.transform(m) * norm).astype(np.float32).tocsr() for m in (split.X, split.X_test))
-    return split._replace(X=X, X_test=X_test)
 
 
 def splits_of(name: str) -> list[Split]:
@@ -175,19 +168,6 @@ def part_of(movie: str) -> str:
 def _ratings() -> Iterator[tuple[int, str, str]]:
     for rating, movie, _, text in rows_of("nsmc/nsmc-raw-ratings.tsv.xz", 3):
         yield int(rating), movie, text
-
-
-@cache
-def nsmc_validation() -> dict[str, tuple[Any, np.ndarray]]:
-    """Return reviews rated 1-4 against 9-10 as counts of 1- and 2-grams of two reviews or more: training, validation."""
-    texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
-    labels: dict[str, list[bool]] = {part: [] for part in texts}
-    for rating, movie, text in _ratings():
-        if not 4 < rating < 9:
-            texts[part_of(movie)].append(text)
-            labels[part_of(movie)].append(rating >= 9)
-    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, min_df=2).fit(texts["train"])
-    return {part: (vectorizer.transform(texts[part]), np.array(labels[part])) for part in ("train", "validation")}
 
 
 def all_ratings(where: Path) -> tuple[sp.csr_matrix, np.ndarray]:

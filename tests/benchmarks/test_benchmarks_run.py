@@ -53,9 +53,6 @@ def small_corpora(monkeypatch):
 
 SCRIPTS = [
     (choose_defaults.grid, {"names": ("r8",), "steps": (0.2,), "powers": (0.0,)}, "c 0.2 norm 10 power 0"),
-    (choose_defaults.indifferent, {"names": ("r8",)}, "apart 0.0"),
-    (choose_defaults.few, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
-    (choose_defaults.lanes, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
     (mixtures.text, {"components": (2,), "seeds": 1}, "hinge, 2"),
     (mixtures.clusters, {"n_clusters": 3, "n_init": 2, "seeds": 1}, "online: NMI, ARI, purity"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
@@ -109,24 +106,8 @@ def test_wrong_labels_are_found():
 
 
 def test_defaults_are_chosen_on_held_out_fourths():
-    weighted = corpora.tfidf(SPLIT, norm=3.0)
-    assert np.allclose(np.sqrt(weighted.X.multiply(weighted.X).sum(axis=1)), 3.0)
     accuracy, loss = choose_defaults.cross_validated(SPLIT, step=0.2)
     assert 0.6 < accuracy <= 1.0 and loss > 0
-    overlapping = choose_defaults.counted(["a good film", "a fair film", "a bad film"] * 30, np.arange(90) % 3)
-    accuracy, loss = choose_defaults.cross_validated(overlapping, loss="ncll")
-    assert accuracy == 1.0 and 0 < loss < 1
-
-
-def test_draws_of_few_documents_a_class():
-    y = np.repeat(np.arange(3), 60)
-    for kind, least in (("random", 0), ("1", 10), ("3", 5)):
-        train, test = choose_defaults.drawn(y, kind, 10, 0)
-        sizes = np.bincount(y[train], minlength=3)
-        assert not set(train) & set(test) and abs(len(train) - 30) <= 1 and sizes.min() >= least
-    assert sizes.max() > 2.5 * sizes.min()
-    results = np.array([[[0.9, 0.5, 1.0], [0.8, 0.6, 2.0]]])
-    np.testing.assert_allclose(choose_defaults.regret(results, np.array([False])), [0.1, 0.0, 100.0])
 
 
 def test_labels_are_hidden_class_by_class():

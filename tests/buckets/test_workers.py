@@ -35,7 +35,7 @@ def source(bucket, tmp_path, monkeypatch):
 
 @everywhere
 def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path):
-    settings = VectorizerSettings(features="words+characters", max_features=250)
+    settings = VectorizerSettings(min_df=2, max_features=250)
     options = {"held_out": 0.2, "shard_documents": 100}
     sd.ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
     sd.ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)
@@ -123,7 +123,10 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+SLOW_SEARCHES = ("topics", "clusters", "mixture")  # one a layout and a target is with the quick tests
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW_SEARCHES)) for n in SEARCHES])
 def test_searches_with_corpus_and_checkpoints_in_a_bucket(name, bucket, client, tmp_path):
     estimator, space, how = SEARCHES[name]
     corpora = [

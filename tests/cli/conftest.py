@@ -66,7 +66,6 @@ FILES = {
     "t.svmlight": 'label,text\na,"good\nfine"\n',
     "one.log": '{"event": "RunStarted", "n_workers": 1}\n{"eve',
     "list.log": "[1]\nx\n",
-    "objects.log": "{}\n{}\n",
     "bad-space.json": '{"loss": "nll"}',
     "costs.csv": ",pos,neg\nneg,3,0\npos,0,1\n",
     "costs-twice.csv": ",sport,sport\nmoney,3,0\nsport,0,1\n",

@@ -24,13 +24,9 @@ TRAIN = [
     (2, "--estimator LDAClassifier --alpha 2", "Unknown parameter 'alpha'"),
     (2, "--stem english --label 0", "--label, --stem: applies to sources only"),
     (1, "--estimator GaussianNB", "GaussianNB needs dense ones"),
-    (1, "--estimator EMMixtureClassifier --set components=gaussian", "needs dense ones"),
-    (1, "--merge sum --rounds 2", "rounds_per_epoch needs merge='mean': otherwise set it to None"),
-    (1, "--alpha -1", "alpha must be"),
     (1, "--checkpoint made --checkpoint-rounds 1 --checkpoint-seconds 5", "not both"),
     (1, "--validation posts.model", "posts.model is a model; a corpus or a source"),
     (1, "--checkpoint posts.tsv", "a folder of their own"),
-    (1, "--checkpoint posts.zarr", "a folder of their own"),
     (1, "--log posts.tsv/run.jsonl", "posts.tsv"),
     *((2, f"--loss {name}", "perceptron, hinge:MARGIN") for name in (
         "Hinge(0)", "hinge:x", "hinge:-1", "hinge:nan", "blend", "blend:2", "blend:.1:auto", "blend:.1:blend:.2", "ncll:2", "''",
@@ -40,12 +36,9 @@ TRAIN = [
 TRAIN_ON = [
     (1, "train nope.tsv m", "Error: nope.tsv: there is no such file or folder"),
     (2, "train posts.tsv", "CORPUS... MODEL"),
-    (1, "train posts.model m", "posts.model is a model; a corpus or a source"),
     (1, "train posts.zarr posts.tsv", "is not a model"),
-    (1, "train posts.zarr test.zarr", "is a folder"),
     (2, "train posts.zarr ftp://bucket/m", "URLs begin with s3://"),
     (2, "train posts.tsv m --scheduler tcp://127.0.0.1:1", "use sdem ingest"),
-    (1, "train posts.tsv m --analyzer char --stem english", "stem does not apply"),
     (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: has only one class (a)"),
     (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
     (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ,"),
@@ -70,7 +63,6 @@ TUNE = [
     (1, "tune posts.tsv m --checkpoint search", "has an earlier search"),
     (2, "tune posts.tsv m --space loss=hinge,foo", "losses are auto"),
     (1, "tune posts.tsv m --space losss=hinge", "Unknown parameter 'losss'. Did you mean 'loss'?"),
-    (1, "tune posts.tsv m --space stepp=1", "Unknown parameter 'stepp'"),
     (2, "tune posts.tsv m --space nowhere.json", "neither NAME=A,B,C nor a file"),
     (2, "tune posts.tsv m --space bad-space.json", "values"),
     (2, "tune posts.tsv m --space step=", "write NAME=A,B,C"),
@@ -79,22 +71,16 @@ TUNE = [
     (2, "tune posts.tsv m --curve c.txt", ".png"),
     (2, "tune posts.tsv m --curve one.png --table x/../one.png", "unknown suffix; use one of"),
     (2, "tune posts.tsv m --estimator MultinomialNBB", "MultinomialNB"),
-    (1, "tune posts.zarr m --metric R2", "has no R2"),
     (1, "tune two.tsv m --quiet", "5 folds need at least 5 documents, and there are 2"),
-    (1, "suspects two.tsv", "5 folds need at least 5 documents, and there are 2"),
 ]
 INGEST = [
     (1, "ingest plain.tsv c --min-df 1.5", "min_df is a whole number"),
-    (1, "ingest plain.tsv c --ngrams 3,1", "ngram_range is two lengths"),
     (1, "ingest plain.tsv c --analyzer char --stem english", "stem does not apply to analyzer 'char'"),
-    (1, "ingest plain.tsv c --hashing 8 --max-df 2", "max_df does not apply to kind 'hashing'"),
-    (1, "ingest plain.tsv c --held-out 2", "held_out must be a fraction"),
     (2, "ingest plain.tsv c --ngrams x", "--ngrams"),
     (2, "ingest plain.tsv c --min-df few", "--min-df"),
     (2, "ingest plain.tsv c --stop-words absent", "--stop-words"),
     (2, "ingest plain.tsv c --vocabulary-from posts.zarr --min-df 2", "remove --min-df"),
     (1, "ingest bad.tsv c", "Error: bad.tsv, line 2: no TAB"),
-    (1, "ingest plain.tsv test.zarr", "test.zarr already exists"),
     (1, "ingest posts.zarr c", "is a corpus already"),
     (1, "ingest posts.tsv posts.zarr --overwrite", "posts.zarr-held-out was held out from an earlier posts.zarr"),
     (1, "ingest posts.tsv posts.zarr --held-out 0.5", "posts.zarr and posts.zarr-held-out already exist"),
@@ -106,7 +92,6 @@ INGEST = [
         "ingest plain.tsv c --workers 1 --keep-text --jobs 2",
         "--keep-text, --jobs applies to threads of this process",
     ),
-    (1, "ingest t.csv c --id nothing --label extra --text body", "no column 'nothing'"),
     (1, "ingest files c --id key", "has no column of ids"),
     (1, "ingest surrogate-id.jsonl c --id note", "surrogate-id.jsonl, line 2: the id has half"),
     (1, "ingest parts c", "Files of many documents are sources themselves: parts/*.tsv"),
@@ -123,7 +108,6 @@ PREDICT = [
     (1, "predict posts.model mixed.txt", "mixed.txt, line 2: 1 column instead of 2"),
     (1, "predict posts.model records.csv", "records.csv, record 3: 3 fields under a header of 2"),
     (1, "predict posts.model number.jsonl", "number.jsonl, line 2: the text is 3, not a string"),
-    (1, "predict posts.model records.csv --text nothing", "no column 'nothing'"),
     (1, "predict posts.model body.csv", "the columns are 'body'. Choose with --text (and --id)"),
     (1, "predict posts.model same-names.csv -o o.csv", "more than one column 'n'"),
     (1, "predict posts.model empty.csv -o o.csv", "is the file empty?"),
@@ -148,13 +132,8 @@ PREDICT = [
     (1, "calibrate topics.model test.tsv", "prediction sets need a classifier"),
 ]  # fmt: skip
 LOOK = [
-    (1, "evaluate posts.model nope.tsv", "Error: nope.tsv: there is no such file or folder"),
-    (1, "evaluate absent posts.tsv", "absent: no such file"),
-    (1, "evaluate posts.zarr test.zarr", "is a folder"),
-    (1, "evaluate posts.model bad.tsv", "bad.tsv, line 2"),
     (2, "evaluate posts.model numbers.svm", "holds numbers"),
     (1, "predict numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
-    (1, "predict posts.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate posts.model test.zarr --format tsv", "--format: applies to sources only"),
     (1, "evaluate posts.model numbers.zarr", "--vocabulary-from"),
@@ -174,10 +153,8 @@ LOOK = [
     (1, "log absent", "absent: No such file"),
     (1, "log empty.txt", "no completed epoch"),
     (1, "log one.log", "no completed epoch"),
-    (1, "log objects.log", "line 1"),
     (1, "log list.log", "line 1"),
     (1, "log posts.model", "expected a log of sdem train --log"),
-    (2, "train posts.tsv m --log posts.tsv", "posts.tsv"),
     (2, "trian", "No such command 'trian'. Did you mean 'train'?"),
     (2, "help nothing", "neither a command nor reading"),
     (2, "train a b --step 3", "'--set step=VALUE'"),
@@ -227,7 +204,7 @@ def unchanged(library):
     """Return the files of the library, before and after the tests of this module the same."""
 
     def contents():
-        return {path: path.read_bytes() for path in library.rglob("*") if path.is_file()}
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in library.rglob("*") if path.is_file()}
 
     (library / "precious.csv").write_text("precious\n")
     before = contents()

@@ -50,21 +50,6 @@ def test_a_loss_has_its_numbers_in_its_name_and_costs_are_of_classes_by_name(des
         assert load_model("m").loss == loss
 
 
-def test_the_line_of_a_training_says_what_was_trained_and_what_of(desk):
-    line = ok("train posts.zarr m --epochs 3 --quiet --loss ncll --set evaluate_every=1")
-    assert "m: MultinomialNB, loss ncll, 3 epochs; training documents: accuracy" in line
-    line = ok("train posts.zarr m --epochs 1 --set validation_fraction=0 --quiet --overwrite")
-    assert line.endswith(": MultinomialNB, loss hinge, 1 epoch\n")  # metrics of training cost as much as it
-    line = ok("train plain.tsv m --quiet --overwrite")
-    assert f"loss {load_model('m').learner_.loss}" in line
-    held_out = "--validation test.zarr --set validation_fraction=0.5"
-    line = ok(f"train posts.zarr n --estimator EMMixtureClassifier --epochs 4 {held_out}")
-    for documents in ("training documents", "held-out training documents", "validation documents"):
-        assert f"; {documents}: accuracy" in line
-    shown = ok("inspect n")
-    assert "on held-out training documents" in shown and "on validation documents" in shown
-
-
 def test_progress_is_on_standard_error_and_quiet_says_nothing(desk):
     Path("many.tsv").write_text(PLAIN * 1800)
     result = run("train many.tsv m --epochs 2")

@@ -137,11 +137,3 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     best = int(np.argmin([entry["validation_ncll"] for entry in model.history_])) + 1
     assert f"stopped after epoch {best + 1}" in lines[-1] and f"keeping epoch {best}" in lines[-1]
-
-
-def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():
-    metrics = {"ncll": 0.5, "mse": 0.25}
-    event = EpochEnded("train", 0, 1.0, 1.0, metrics)
-    assert callbacks.brief(event, ("mse",)) == "epoch 1  mean squared error 0.2500"
-    event = EpochEnded("train", 0, 1.0, 1.0, metrics | {"validation_mse": 0.75})
-    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  held-out  mean squared error 0.7500"

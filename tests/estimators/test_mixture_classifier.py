@@ -104,7 +104,7 @@ def test_words_of_a_class_are_those_of_its_documents(kind):
     p = np.exp(model.feature_log_prob_)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_allclose(p[0], np.exp(model.theta_[0]))
-    drawn, classes = model.sample(20_000, 0, length=20)
+    drawn, classes = model.sample(6_000, 0, length=20)
     for k, name in enumerate(model.classes_):
         counts = np.asarray(drawn[classes == name].sum(axis=0)).ravel()
         np.testing.assert_allclose(counts / counts.sum(), p[k], atol=0.01)

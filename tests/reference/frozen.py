@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from reference.catalogue_cases import CASES, write_corpora
 from reference.trained_bits import bits
+from text.sources import written
 
 import sdem_dist as sd
 
@@ -68,18 +69,7 @@ def documents() -> list[tuple[str, str]]:
 
 
 def write_sources(folder: Path) -> list[Path]:
-    import csv
-
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    pairs = documents()
-    (folder / "d.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in pairs))
-    with open(folder / "d.csv", "w", newline="") as file:
-        csv.writer(file).writerows([("label", "text"), *pairs])
-    (folder / "d.jsonl").write_text("".join(json.dumps({"label": a, "text": b}) + "\n" for a, b in pairs))
-    parquet.write_table(pa.table({"label": [a for a, _ in pairs], "text": [b for _, b in pairs]}), folder / "d.parquet")
-    return [folder / f"d.{ending}" for ending in ("tsv", "csv", "jsonl", "parquet")]
+    return [written(folder / f"d.{ending}", documents()) for ending in ("tsv", "csv", "jsonl", "parquet")]
 
 
 def ingested(folder: Path) -> dict[str, str]:

@@ -32,7 +32,7 @@ def found(corpus):
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpora")
-    write_corpora(folder, 800)
+    write_corpora(folder, 600)
     return folder
 
 

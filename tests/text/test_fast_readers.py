@@ -40,7 +40,7 @@ def outcome(path, form, size, **reading):
     return documents, gate.skipped, gate.examples
 
 
-@hypothesis_settings(deadline=None, max_examples=200)
+@hypothesis_settings(deadline=None, max_examples=100)
 @given(st.lists(st.lists(FIELD, min_size=1, max_size=4), max_size=9), st.integers(1, 60), st.sampled_from(",;\t|"))
 @pytest.mark.filterwarnings("ignore:.*looks like a header")
 def test_csv(rows, size, delimiter):
@@ -76,7 +76,7 @@ def tab_lines(content: bytes, wanted: tuple[int, int] | None):
     return documents, bad
 
 
-@hypothesis_settings(deadline=None, max_examples=200)
+@hypothesis_settings(deadline=None, max_examples=100)
 @given(CONTENT, st.integers(1, 60), st.sampled_from([None, (0, 1), (0, -1), (1, 0), (-2, 2)]))
 @pytest.mark.filterwarnings("ignore:.*looks like a header")
 def test_lines_and_columns(content, size, wanted):
@@ -90,7 +90,7 @@ def test_lines_and_columns(content, size, wanted):
     assert skipped == len(bad) and [int(e.split("line ")[1].split(":")[0]) for e in examples] == bad[:5]
 
 
-@hypothesis_settings(deadline=None, max_examples=200)
+@hypothesis_settings(deadline=None, max_examples=100)
 @given(CONTENT, st.integers(1, 60))
 def test_plain_lines(content, size):
     lines = content.decode("utf-8", "surrogateescape").split("\n")
