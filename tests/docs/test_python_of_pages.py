@@ -32,7 +32,10 @@ from sdem_dist.testing import check_learner
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN_ELSEWHERE = {"tutorial.md", "your-data.md", "coming-from.md"}  # with what they print: test_printed.py
-SOURCES = [ROOT / "README.md", *sorted(p for p in (ROOT / "sdem_dist/docs").rglob("*.md") if p.name not in RUN_ELSEWHERE)]
+SOURCES = [
+    ROOT / "README.md",
+    *sorted(p for p in (ROOT / "sdem_dist/docs").rglob("*.md") if p.name not in RUN_ELSEWHERE),
+]
 PAGES = {str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8")) for page in SOURCES}
 SLOW = ("guide/tuning.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
 """Needs a server: tests/cluster/test_gateway.py has one."""
