@@ -2,8 +2,8 @@
 
 Run: python .ci/pages.py [PAGE...]     (default: all of them; and examples/tutorial.ipynb)
 
-A block of ``console`` has commands after ``$ ``, each followed by what it prints; a block of ``python`` may be followed by
-one of ``text``. The blocks of a page are run one after the other, in a folder that holds the data of the tutorial.
+A block of ``console`` has commands after ``$ ``, each followed by what it prints. A block of ``python`` may be followed
+by one of ``text``. Blocks are run one after the other, in a folder that holds the data of the tutorial.
 """
 
 import contextlib
