@@ -40,7 +40,7 @@ def test_figures_are_named_and_those_of_a_source_are_of_its_corpus(shelf):
     assert {c["class"] for c in found["classes"]} == set(TOPICS)
     assert sum(c["documents"] for c in found["classes"]) == found["documents"] == 120
     said = run("evaluate posts.model bad.tsv --on-error skip").output
-    for words in ("2 documents", "1 line left out", "1 document without a known word"):
+    for words in ("2 documents", "1 line skipped", "1 document without a known word"):
         assert words in said
 
 
@@ -98,7 +98,7 @@ def test_errors_are_found_again_in_their_source(desk, suffix):
     columns = "--label 0 --text 1" if suffix == "tsv" else ""
     for more, expected in (("", 1), ("--id 2" if suffix == "tsv" else "--id key", "Db")):
         said = run(f"evaluate posts.model {source} --on-error skip --errors e.jsonl --overwrite {columns} {more}")
-        assert [row["id"] for row in rows_of("e.jsonl")] == [expected] and ("count" in said.stderr) == (more == "")
+        assert [row["id"] for row in rows_of("e.jsonl")] == [expected] and ("from 0" in said.stderr) == (more == "")
 
 
 def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):

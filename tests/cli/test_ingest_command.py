@@ -77,7 +77,7 @@ def test_held_out_and_test_sets(folder):
 def test_bad_lines_are_left_out_and_counted(folder):
     (folder / "bad.tsv").write_text("acq\tbanks\nno tab\n")
     said = run("ingest bad.tsv c --on-error skip")
-    assert said.exit_code == 0 and "1 bad line left out" in said.stderr
+    assert said.exit_code == 0 and "1 bad line skipped" in said.stderr
     ok("ingest docs.tsv c --overwrite")
     (folder / "q.tsv").write_text("PAR1\tgoal\nPAR2\tvote\n")  # as Parquet files begin
     ok("ingest q.tsv q")

@@ -64,7 +64,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
     history = load_model("m").history_
     kept = min(history, key=lambda h: h["validation_hinge"])
     assert kept["epoch"] < len(history) and f"keeping epoch {kept['epoch']}" in result.stderr
-    assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training documents: accuracy" in result.stdout
+    assert f"{len(history)} epochs, keeping epoch {kept['epoch']}; training documents: accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     assert json.loads(ok("evaluate m posts.zarr-held-out --json"))["hinge"] == pytest.approx(kept["validation_hinge"])
     assert f"kept: epoch {kept['epoch']}" in ok("inspect m")
@@ -154,7 +154,7 @@ def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
     ok("ingest stars.tsv test.zarr --vocabulary-from stars.zarr")
     assert sorted(set(open_corpus("test.zarr").read(0, 120).targets[:, 0])) == [1.0, 5.0]
     options = "--estimator SupervisedLDARegressor --set n_components=3 --set batch_size=10 --epochs 30 --quiet"
-    assert re.search(r"; held-out documents: .*R2 [.\d]+", ok(f"train stars.zarr m {options} --validation test.zarr"))
+    assert re.search(r"; validation documents: .*R2 [.\d]+", ok(f"train stars.zarr m {options} --validation test.zarr"))
     assert "R2" in ok("evaluate m test.zarr") and "for each topic" in ok("inspect m")
     Path("new.txt").write_text("good bright film\nbad dull film\n")
     high, low = (float(line) for line in ok("predict m new.txt").split())
@@ -200,7 +200,7 @@ def half(tmp_path_factory):
 WHAT_CAME = {
     "": "",
     "--set unlabelled_weight=0.01": "the model also learned from them, with unlabelled_weight 0.01",
-    "--set unlabelled_weight=0": "the model is of the 200 labelled documents alone",
+    "--set unlabelled_weight=0": "the model was trained on the 200 labelled documents alone",
     "--loss nll": "the model also learned from them",
 }
 
