@@ -45,6 +45,43 @@ def joined(batches: Iterable[Scored]) -> Scored:
     return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
+class Reliability(NamedTuple):
+    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
+
+    confidence: np.ndarray
+    """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
+    accuracy: np.ndarray
+    """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
+    documents: np.ndarray
+    """How many, shape (n_bins,)."""
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
+        filled = self.documents > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
+        return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
+
+
+def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
+    bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
+    columns = weights * confidence, weights * right, weights
+    return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
+
+
+def reliability(sums: np.ndarray) -> Reliability:
+    """Return bins of documents from `bin_sums`."""
+    confidence, hits, documents = sums.reshape(3, N_BINS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Reliability(confidence / documents, hits / documents, documents)
+
+
+def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
+    return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
+
+
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
     """Return what each classifier has: `evaluation_sums`, `class_sums`, Brier scores, bins; `tempered`: losses, too."""
     scores, labels, weights = documents.scores, documents.labels, documents.weights
@@ -250,40 +287,3 @@ def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     weight = with_label / (with_label + SHARED_DOCUMENTS)
     # A model file takes no number between 0 and 1e-250, which log-odds below -575 would be.
     return probabilities(np.maximum(weight * own + (1.0 - weight) * cut(pooled), -500.0))
-
-
-class Reliability(NamedTuple):
-    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
-
-    confidence: np.ndarray
-    """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
-    accuracy: np.ndarray
-    """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
-    documents: np.ndarray
-    """How many, shape (n_bins,)."""
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
-        filled = self.documents > 0
-        gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
-        return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
-
-
-def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
-    bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
-    columns = weights * confidence, weights * right, weights
-    return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
-
-
-def reliability(sums: np.ndarray) -> Reliability:
-    """Return bins of documents from `bin_sums`."""
-    confidence, hits, documents = sums.reshape(3, N_BINS)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Reliability(confidence / documents, hits / documents, documents)
-
-
-def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
-    return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)

@@ -52,7 +52,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     Workers count a source into a hidden folder beside MODEL, which they must see. A corpus must have the vocabulary of
     the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
-    from sdem_dist.reports.report import named
+    from sdem_dist.reports.report import by_metric_name
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
 
@@ -91,7 +91,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         unshown, header = console.unshown_metrics(estimator), documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
         note = "per weighted word" if weighted else "per word"
-        figures = named({name: value for name, value in metrics.items() if name not in unshown})
+        figures = by_metric_name({name: value for name, value in metrics.items() if name not in unshown})
         rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
         title = f"{counted(documents.n_documents - hidden, 'document')} of {corpus}"
         click.echo(console.table(title, rows, numbers=(1,)), nl=False)

@@ -76,7 +76,7 @@ class WordNB(EngineClassifier):
         how = max(int(self.min_df), source.least_documents), orders, characters
         weighting = Weighting(form, float(norm or 0.0), 1.0, *how, boundary=source.boundary)
         source = plans.with_frequencies(source, weighting)
-        return source if weighting.norm or self.steps != "margin" else plans.scaled(source)
+        return source if weighting.norm or self.steps != "margin" else plans.with_mean_length(source)
 
     def _margin_start(
         self, source: Source, model: NaiveBayes, loss: str | Loss
@@ -117,9 +117,9 @@ class LaneNB(WordNB):
         labels, n, counts = self.spec.label_sets, source.n_documents, source.class_counts
         fewest = defaults.FEW_HELD_OUT if labels else defaults.FOLDS_HELD_OUT
         share = holdout.share_held_out(self.validation_fraction, n, fewest)
-        # Documents of one class alone are right from the start.
-        enough = share > 0.0 if labels else share * n * (1.0 - max(counts) / sum(counts)) >= defaults.TELLING
-        return share, self.n_epochs == "auto" and enough
+        # Documents of one class alone are right from the start, so they cannot choose the number of epochs.
+        can_choose = share > 0.0 if labels else share * n * (1.0 - max(counts) / sum(counts)) >= defaults.TELLING
+        return share, self.n_epochs == "auto" and can_choose
 
     def _plan(self, source: Source) -> Plan:
         n, n_epochs, seed, labels = source.n_documents, self.n_epochs, seed_of(self.random_state), self.spec.label_sets

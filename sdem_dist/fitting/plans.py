@@ -93,8 +93,8 @@ def is_unnormalised(source: Source) -> bool:
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
-def scaled(source: Source) -> Source:
-    """Return documents that keep their length times one factor: their mean squared length is `NORM` squared."""
+def with_mean_length(source: Source) -> Source:
+    """Return documents all multiplied by one factor, so that the mean of their squared lengths is `NORM` squared."""
     documents = sample(source)
     mean = heads.unit_of(documents, np.ones(documents.n_features)).mean_square
     return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))

@@ -221,9 +221,9 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     columns, names = dict[str, Any](), cast("Sequence[Any]", ())
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
+        check_consistent_length(rows, y)
         labels = None if reset else estimator.classes_.tolist()
         names, positions, labels = of_labels.encoded_sets(y, labels)
-        check_consistent_length(rows, positions)
         members, trained_classes = membership(names, labels), np.array(labels)
     elif target == "labels":
         positions, trained_classes = _positions(estimator, cast(np.ndarray, checked), use, classes)

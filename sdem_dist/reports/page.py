@@ -18,7 +18,7 @@ from sdem_dist.counted import PREFIXES, counted, metric_of
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.explanation import FOR, highlight
-from sdem_dist.reports.report import UNSHOWN, Report, TopicReport, by_documents, named
+from sdem_dist.reports.report import UNSHOWN, Report, TopicReport, by_documents, by_metric_name
 from sdem_dist.reports.reporting import documents_at, of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
@@ -58,7 +58,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
     sections["Training"] = curves(estimator.history_)
     if isinstance(report, ClassificationReport):
         card = '<div class="card"><b>{:.4f}</b><span>{}</span></div>'
-        cards = (card.format(value, cell(figure)) for figure, value in named(report.figures).items())
+        cards = (card.format(value, cell(figure)) for figure, value in by_metric_name(report.figures).items())
         figures = f'<div class="cards">{"".join(cards)}</div>'
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)

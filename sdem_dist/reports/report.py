@@ -89,7 +89,7 @@ class Report:
 
     def figure_table(self) -> Table:
         """Return `figures` by what people call them."""
-        return Table((), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
+        return Table((), [(name, f"{value:.4f}") for name, value in by_metric_name(self.figures).items()])
 
     def details(self) -> str:
         """Return `tables` for a terminal."""
@@ -274,7 +274,7 @@ class TopicReport(Report):
         return [replace(table, widths=widths) for table in super().tables()]
 
 
-def named(figures: dict[str, float]) -> dict[str, float]:
+def by_metric_name(figures: dict[str, float]) -> dict[str, float]:
     """Return metrics by what people call them, in the order of the list; others come after."""
     order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
     return {metric_of(name).name: figures[name] for name in order}

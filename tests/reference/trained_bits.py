@@ -1,6 +1,6 @@
 """Train cases of the catalogue in a process of its own and print a hash of what came out.
 
-``python -m reference.trained_bits FOLDER WHERE NAME...``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
+``python -m reference.trained_bits FOLDER WHERE [NAME...]``, of all cases by default. `WHERE`: ``threads-N``, ``cluster-N``,
 ``cluster-threads``, or ``killed``: two worker processes, each of which is killed once between rounds.
 """
 
@@ -95,7 +95,7 @@ def main(folder: str, where: str, *names: str) -> None:
 
     found: dict[str, Any] = {"killed": 0}
     with place(where) as (client, n_jobs):
-        for name in names:
+        for name in names or CASES:
             case, killer = CASES[name], Killer(client)
             callbacks = [killer] if where == "killed" and name == "ncll mean" else []
             corpus = sdem_dist.open_corpus(f"{folder}/{case.corpus}")
