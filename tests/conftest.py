@@ -21,6 +21,14 @@ with suppress(ImportError), held_back():
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_power_is_lost():
+    """Waiting for the disk takes longer than many tests do otherwise, and what is killed loses nothing that was written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def client():
     """A Dask cluster of two workers within this process, whose scheduler tests can look into."""

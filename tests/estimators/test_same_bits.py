@@ -26,8 +26,9 @@ TESTS = Path(__file__).parent.parent
 each_case = pytest.mark.parametrize("name", CASES)
 FIRST = tuple({case.estimator: name for name, case in reversed(CASES.items())}.values())
 """One case an estimator; the others with the slow tests, where most time goes."""
-PLACES = [("threads-2", tuple(CASES)), ("cluster-2", FIRST)]
-PLACES += [pytest.param(f"cluster-{n}", tuple(CASES), marks=pytest.mark.slow) for n in (1, 2, 4, "threads")]
+PLACES = [("cluster-2", FIRST)]
+SLOW_PLACES = ("threads-2", "cluster-1", "cluster-2", "cluster-4", "cluster-threads")
+PLACES += [pytest.param(where, tuple(CASES), marks=pytest.mark.slow) for where in SLOW_PLACES]
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +79,9 @@ def test_same_bits_though_workers_die(bits_of):
 
 @each_case
 def test_same_bits_in_memory_and_from_a_file(name, folder, tmp_path, bits_of):
-    """Rows from memory, where the shuffle puts them into the order in which they are stored."""
+    """Rows from memory, on two threads, where the shuffle puts them into the order in which they are stored."""
     case = CASES[name]
-    model = case.made(n_jobs=1)
+    model = case.made(n_jobs=2)
     stored = open_corpus(folder / case.corpus)
     documents = stored.read(0, stored.n_documents)
     rows = np.asarray(documents.values, np.float64) if hasattr(documents, "values") else documents.to_csr()

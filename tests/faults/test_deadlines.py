@@ -120,26 +120,32 @@ def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
             model().fit(corpus, client=client)
 
 
-@pytest.mark.parametrize("lost", [True, False])
-def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, monkeypatch):
+def waits_for_another(cluster, client, lost: bool) -> None:
+    """Ask a worker that is paused, and perhaps lost then, for something that the other does."""
+    executor, scheduler = dask.DaskExecutor(client), cluster.scheduler
+    state = executor.put(1)
+    for place in (0.0, 0.5):  # both have it
+        assert executor.result(executor.submit(saboteur.repeat, state, affinity=place)) == 1
+    asked, other = executor.workers
+    client.run(set_paused, True)
+    wait_until(lambda: not scheduler.running, "both are paused")
+    waiting = executor.submit(saboteur.repeat, state, affinity=0.0)
+    wait_until(lambda: waiting.key in {task.key for task in scheduler.unrunnable}, "the task waits")
+    if lost:
+        os.kill(client.run(os.getpid, workers=[asked])[asked], signal.SIGKILL)
+        wait_until(lambda: asked not in scheduler.workers, "it is lost")
+    client.run(set_paused, False, workers=[other])
+    assert executor.result(waiting) == 1
+    assert asked not in {worker.address for worker in scheduler.tasks[waiting.key].who_has}
+
+
+def test_what_asked_for_a_worker_that_is_paused_or_lost_runs_elsewhere(monkeypatch):
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.1)
     with local_cluster(2) as (cluster, client):
-        executor = dask.DaskExecutor(client)
-        state = executor.put(1)
-        for place in (0.0, 0.5):  # both have it
-            assert executor.result(executor.submit(saboteur.repeat, state, affinity=place)) == 1
-        asked, other = executor.workers
-        client.run(set_paused, True)
-        wait_until(lambda: not client.cluster.scheduler.running, "both are paused")
-        waiting = executor.submit(saboteur.repeat, state, affinity=0.0)
-        scheduler = cluster.scheduler
-        wait_until(lambda: waiting.key in {task.key for task in scheduler.unrunnable}, "the task waits")
-        if lost:
-            os.kill(client.run(os.getpid, workers=[asked])[asked], signal.SIGKILL)
-            wait_until(lambda: asked not in scheduler.workers, "it is lost")
-        client.run(set_paused, False, workers=[other])
-        assert executor.result(waiting) == 1
-        assert asked not in {worker.address for worker in scheduler.tasks[waiting.key].who_has}
+        waits_for_another(cluster, client, lost=False)
+        client.run(set_paused, False)
+        wait_until(lambda: len(cluster.scheduler.running) == 2, "both run")
+        waits_for_another(cluster, client, lost=True)
 
 
 def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypatch):
