@@ -132,7 +132,7 @@ PREDICT = [
     (1, "calibrate topics.model test.tsv", "prediction sets need a classifier"),
 ]  # fmt: skip
 LOOK = [
-    (2, "evaluate posts.model numbers.svm", "holds numbers"),
+    (2, "evaluate posts.model numbers.svm", "contains numbers"),
     (1, "predict numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate posts.model test.zarr --format tsv", "--format: applies to sources only"),

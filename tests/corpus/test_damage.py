@@ -182,11 +182,11 @@ CRAFTED = [
     ("c", "indptr", 7, 1 << 40, f"{CLIMB}.* document 6"),
     ("c", "indptr", -1, lambda a: a[-1] - 1, f"{CLIMB}.* document 19"),
     ("c", "labels", 3, 3, "'labels' contains values that are not from -1 to 2, first in its document 3"),
-    ("c", "labels", 3, -2, "'labels' holds .* document 3"),
-    *(("c", "weights", 3, bad, "'weights' holds .* document 3") for bad in (np.nan, np.inf, -1.0, 1e308)),
-    *(("c", "targets", 3, bad, "'targets' holds .* document 3") for bad in (np.nan, -np.inf)),
-    *(("real", "data", 0, bad, "'data' holds .* document 0") for bad in (np.nan, np.inf, -1.0)),
-    ("table", "values", (3, 1), np.inf, "'values' holds an infinity, first in its document 3"),
+    ("c", "labels", 3, -2, "'labels' contains .* document 3"),
+    *(("c", "weights", 3, bad, "'weights' contains .* document 3") for bad in (np.nan, np.inf, -1.0, 1e308)),
+    *(("c", "targets", 3, bad, "'targets' contains .* document 3") for bad in (np.nan, -np.inf)),
+    *(("real", "data", 0, bad, "'data' contains .* document 0") for bad in (np.nan, np.inf, -1.0)),
+    ("table", "values", (3, 1), np.inf, "'values' contains an infinity, first in its document 3"),
 ]  # fmt: skip
 
 

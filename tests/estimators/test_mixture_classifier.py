@@ -127,7 +127,7 @@ def test_values_that_have_no_place(tmp_path):
         with pytest.raises(ValueError, match=f"{said} for tables, and X is sparse"):
             mixture(**settings).fit(sp.csr_matrix(X), Y)
     corpus = sd.write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
-    np.testing.assert_raises_regex(ValueError, "no place for missing values", mixture().fit, corpus)
+    np.testing.assert_raises_regex(ValueError, "do not support missing values", mixture().fit, corpus)
     np.testing.assert_raises_regex(
         sd.CorpusError, "needs sparse ones", mixture(components="multinomial", **EM).fit, corpus
     )

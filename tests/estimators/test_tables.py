@@ -86,7 +86,7 @@ def test_costs_move_the_border():
 def test_values_that_a_family_does_not_take_are_named():
     X = np.zeros((50, 3))
     X[7, 1] = 3.0
-    with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in the Bernoulli column 1 \(from 0\)"):
+    with pytest.raises(ValueError, match=r"row 7 .*contains \[3.0\] in the Bernoulli column 1 \(from 0\)"):
         sd.BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
     np.testing.assert_raises_regex(ValueError, "not whole", sd.CategoricalNB().fit, IRIS, SPECIES)
     model = sd.CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
@@ -210,7 +210,7 @@ def test_other_values_too_large(tmp_path):
         sd.GaussianNB().fit(corpus)
     with pytest.raises(ValueError, match="the target contains values as large as"):
         sd.GaussianRegressor().fit(IRIS, X[:, 1])
-    with pytest.raises(ValueError, match=r"holds \[1e\+300\] in the Poisson column 1"):
+    with pytest.raises(ValueError, match=r"contains \[1e\+300\] in the Poisson column 1"):
         sd.PoissonNB(loss="nll").fit(X, SPECIES)
     with pytest.raises(ValueError, match=r"column 1 \(from 0\) contains the category 1e\+300.*renumber them"):
         sd.CategoricalNB().fit(np.floor(X), SPECIES)

@@ -145,7 +145,7 @@ def test_an_invalid_value_is_named_by_its_row(model, entry, what):
         (model.predict, bad),
         (model.evaluate, bad, Y),
     ):
-        with pytest.raises(ValueError, match=rf"{what} values .* row 2 \(from 0\) holds {re.escape(str(entry))}"):
+        with pytest.raises(ValueError, match=rf"{what} values .* row 2 \(from 0\) contains {re.escape(str(entry))}"):
             method(*given)
 
 
