@@ -177,7 +177,7 @@ def test_a_model_says_whether_it_has_converged(tmp_path):
     assert short.converged_ is False
     assert MultinomialMixture(4, n_init=1, evaluate_every=0).fit(COUNTS).converged_ is None
     assert model_facts(long)["epochs"] == "40, converged"
-    assert "not converged: more n_epochs" in model_facts(short)["epochs"]
+    assert "not converged: increase n_epochs" in model_facts(short)["epochs"]
     assert kept(short, tmp_path / "m").converged_ is False
 
 
