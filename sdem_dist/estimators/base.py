@@ -29,7 +29,7 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.fitting import running
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
-from sdem_dist.inputs.validation import are_texts, is_dask
+from sdem_dist.inputs.validation import are_texts, is_dask, text_column
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.reports.reporting import agreement, report_of
@@ -109,7 +109,8 @@ class EngineEstimator(Estimator):
             ``loss="nll"`` a weight is a number of documents; other losses of classifiers divide them by their mean.
         client : distributed.Client, default=None -- Train on this Dask cluster. `X` is then a corpus that its workers
             can read, or a dask array of counts, which they write as a corpus for the time of the fit: into
-            ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``.
+            ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``. A
+            Dask column of texts is computed there, and this process trains on it.
         validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
         checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. Both None: every epoch.
@@ -130,6 +131,9 @@ class EngineEstimator(Estimator):
         folder = None if checkpoint is None else place(checkpoint)
         if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
             raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
+        if client is not None and is_dask(X) and (self.spec.either or self._layout == "sparse"):
+            X = text_column(X)  # a column of texts is computed, and counted here
+            client = client if is_dask(X) else None
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
         with ExitStack() as stack:

@@ -47,6 +47,8 @@ def text_column(X: Any) -> object:
         return X
     n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), list[tuple[Any, Any]]()
     if is_dask(X):
+        if n_axes == 2 and hasattr(X, "divisions") and len(X.columns) == 1:
+            X, n_axes = X[X.columns[0]], 1
         if n_axes == 1 and hasattr(X, "divisions") and X.dtype.kind not in "biufcmM":
             columns = [("", X.compute())]
     elif hasattr(X, "iloc"):

@@ -116,6 +116,13 @@ def test_every_form_gives_the_same_bits(form, model):
     assert [e.to_dict() for e in other.explain(made(TEXTS[:3]))] == [e.to_dict() for e in model.explain(TEXTS[:3])]
 
 
+@pytest.mark.parametrize("columns", ["text", ["text"]])
+def test_a_column_of_dask_is_computed_by_its_client(columns, model, client):
+    frame = dd.from_pandas(pd.DataFrame({"text": TEXTS, "label": Y}), npartitions=3)
+    other = sd.MultinomialNB(n_epochs=2).fit(frame[columns], frame["label"], client=client)
+    assert other.feature_log_prob_.tobytes() == model.feature_log_prob_.tobytes()
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_of_several_columns_one_is_to_be_chosen(frame, model):
     for call in (lambda X: sd.MultinomialNB().fit(X, Y), model.predict):
