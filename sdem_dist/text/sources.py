@@ -169,7 +169,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         problem = " is a model; a corpus or a source is expected here"
     elif form is None:
         known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
-        problem = f": unknown suffix ({known}); choose a format with --format: {', '.join(FORMATS)}"
+        problem = f": unknown suffix ({known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
     elif predicted and form == "svmlight":
         advice = f"make a corpus of it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and give that"
         problem = f" is {form}, which contains numbers: {advice}"
