@@ -110,7 +110,7 @@ def documents_of(
         return
     if len(sources) < len(paths):
         command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
-        advice = f"make a corpus of it with their vocabulary ({command}), and give that"
+        advice = f"ingest it with their vocabulary ({command}), and pass that corpus"
         raise click.UsageError(f"{sources[0]} is a source, but others are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
@@ -173,8 +173,8 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     if reading.weight is not None:
         raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
-        corpus = f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training)"
-        raise click.UsageError(f"{path} contains numbers: {corpus}, and pass that")
+        corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, with the training corpus)"
+        raise click.UsageError(f"{path} contains numbers: {corpus}, and pass that corpus")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:

@@ -200,7 +200,7 @@ def batch_jobs(
                 texts[text] = None
                 if is_over and job.job_id is not None:
                     texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
-            statuses = "\n".join(filter(None, texts)) or "nothing: no job was submitted"
+            statuses = "\n".join(filter(None, texts)) or "no job was submitted"
             raise ClusterError(f"{error}\nMessage of {system}:\n{statuses}") from error
         finally:
             cluster.close()

@@ -92,7 +92,7 @@ class LabelEncoder:
         try:
             order = list(range(len(labels)) if self._fixed else sorted(range(len(labels)), key=labels.__getitem__))
         except TypeError as error:
-            raise CorpusError(f"the labels are of kinds that cannot be sorted together: {error}") from error
+            raise CorpusError(f"the labels have types that cannot be sorted: {error}") from error
         positions = np.zeros(max(1, len(labels)), np.int32)
         positions[order] = np.arange(len(labels))
         return tuple(labels[code] for code in order), positions, tuple(counts[code] for code in order)
@@ -130,7 +130,7 @@ def label_set(labels: Iterable[object]) -> LabelSet:
     try:
         return tuple(sorted({plain_label(label) for label in labels}))  # type: ignore[type-var]
     except TypeError as error:
-        raise CorpusError(f"the labels of a document are of kinds that cannot be sorted together: {error}") from error
+        raise CorpusError(f"the labels of a document have types that cannot be sorted: {error}") from error
 
 
 def are_label_sets(y: object) -> bool:

@@ -142,7 +142,7 @@ class DaskExecutor(Executor):
                 "may crash compiled code or need more memory than a worker has; see the workers' logs"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
-            during = f"while the task {cast(Any, handle).key!r} was under way: {error}"
+            during = f"while the task {cast(Any, handle).key!r} was running: {error}"
             raise ClusterError(f"the scheduler at {self.address} was lost, or lost its data, {during}") from error
 
     def put(self, value: Value) -> Handle[Value]:

@@ -355,7 +355,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            problem = f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}"
+            problem = f"{source.name} has {source.n_features} columns, but the model has {self.n_features_in_}"
             raise CorpusError(f"{problem}, with or without a target after them")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:

@@ -249,7 +249,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     def level_thresholds_(self) -> np.ndarray:
         """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
         if not isinstance(self.learner_.head, heads.Levels):
-            raise AttributeError("level_thresholds_ are those of ordered=True")
+            raise AttributeError("level_thresholds_ needs ordered=True")
         return heads.level_thresholds(self._parameters.output)
 
     def _class_scores(self, X: object) -> np.ndarray:

@@ -33,7 +33,7 @@ class EmForm:
 
     def __post_init__(self) -> None:
         if self.kind not in FORMS:
-            raise ValueError(f"em must be one of {FORMS}, and is {self.kind!r}")
+            raise ValueError(f"em must be one of {FORMS}, got {self.kind!r}")
 
     @property
     def rises(self) -> bool:

@@ -39,7 +39,7 @@ class Inference:
         if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
             raise ValueError(f"the inference is unknown: {self}")
         if not 0.0 < self.alpha < np.inf:
-            raise ValueError(f"alpha must be positive and finite, and is {self.alpha}")
+            raise ValueError(f"alpha must be positive and finite, got {self.alpha}")
         most_burn_in = self.n_sweeps - 1 if self.method == "gibbs" else topics.MOST
         check_number("n_sweeps", self.n_sweeps, 1)
         check_number("burn_in", self.burn_in, 0, most_burn_in)

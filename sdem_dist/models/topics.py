@@ -37,7 +37,7 @@ class MirrorDescent:
     def __post_init__(self) -> None:
         alpha = np.array(START if self.alpha == "learned" else self.alpha)
         if not (np.all((alpha > 0.0) & (alpha < np.inf)) and 0.0 < self.step < np.inf):
-            raise ValueError(f"alpha and the step must be positive and finite, and are {self.alpha} and {self.step}")
+            raise ValueError(f"alpha and the step must be positive and finite, got {self.alpha} and {self.step}")
         if self.method not in METHODS:
             raise ValueError(f"topics are inferred by {self.method!r}, which is unknown")
         check_number("n_layers", self.n_layers, 1)

@@ -174,7 +174,7 @@ def _topics(report: TopicReport, corpus: Corpus) -> str:
         html += f"<h3>Topics by class</h3>{Table(('class', *report.names), rows).html()}"
     for k in np.argsort(-report.shares, kind="stable").tolist() if corpus.has_texts else ():
         texts = (f'<p class="text">{cell(_start(text))}</p>' for text in corpus.texts_at(report.examples(k)))
-        title = f"Documents with most of topic {cell(report.names[k])}"
+        title = f"Documents with the largest share of topic {cell(report.names[k])}"
         html += f"<details><summary>{title}</summary>{''.join(texts)}</details>"
     return html
 

@@ -329,7 +329,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
-        lines.append(f"  Of a search that has not seen the fold (nested): {name_of(metric)} {mean:.4f}")
+        lines.append(f"  Nested, by searches without the fold: {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is "

@@ -94,7 +94,7 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         roles = {role: int(column) for role, column in reading.roles.items()}
         texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
-        rule = f"it has no header, so a column is a number from 0, not {str(error).partition(': ')[2]}"
+        rule = f"without a header, columns are numbers from 0, not {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
     if of_lines and roles:
         advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"

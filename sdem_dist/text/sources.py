@@ -171,7 +171,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
         problem = f": unknown suffix ({known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
     elif predicted and form == "svmlight":
-        advice = f"make a corpus of it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and give that"
+        advice = f"ingest it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and pass that corpus"
         problem = f" is {form}, which contains numbers: {advice}"
     elif predicted and suffix == ".json" and reading.format is None:
         problem = " is json: write an object per line into a .jsonl file, or the texts into a .txt file"

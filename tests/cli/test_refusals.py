@@ -98,7 +98,7 @@ INGEST = [
 ]
 PREDICT = [
     (2, "predict posts.tsv posts.model", "pass the model first: sdem predict posts.model posts.tsv"),
-    (1, "predict posts.model posts.tsv --text text", "a column is a number from 0, not 'text'"),
+    (1, "predict posts.model posts.tsv --text text", "columns are numbers from 0, not 'text'"),
     (2, "predict posts.model https://example.org/texts.txt", "URLs begin with s3://"),
     (1, "predict posts.model t.json", "t.json is "),
     (1, "predict posts.model t.npz --text-column 1", "write_corpus"),
@@ -133,8 +133,8 @@ PREDICT = [
 ]  # fmt: skip
 LOOK = [
     (2, "evaluate posts.model numbers.svm", "contains numbers"),
-    (1, "predict numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
-    (2, "evaluate numbers.model numbers.svm", "make a corpus of it (sdem ingest numbers.svm NAME.zarr"),
+    (1, "predict numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
+    (2, "evaluate numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate posts.model test.zarr --format tsv", "--format: applies to sources only"),
     (1, "evaluate posts.model numbers.zarr", "--vocabulary-from"),
     (1, "evaluate posts.model unknown.tsv", "'graain' is not among the classes"),
