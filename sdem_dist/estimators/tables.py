@@ -355,7 +355,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            problem = f"{source.name} has {source.n_features} columns, but the model has {self.n_features_in_}"
+            problem = f"the {source.n_features} columns of {source.name} are not the {self.n_features_in_} of the model"
             raise CorpusError(f"{problem}, with or without a target after them")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
