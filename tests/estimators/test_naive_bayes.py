@@ -107,7 +107,7 @@ def test_nothing_is_kept_of_documents_in_memory():
 
 REFUSED = [  # what scikit-learn's checks feed is not here
     *((lambda m, w=w: m.fit(X, Y, sample_weight=np.full(240, w)), "(?i)sample.?weight") for w in (-1.0, np.nan)),
-    (lambda m: m.fit(X, Y, sample_weight=(Y == 1).astype(float)), "one class only"),
+    (lambda m: m.fit(X, Y, sample_weight=(Y == 1).astype(float)), "only one class"),
     (lambda m: m.fit(X, Y, client=object()), "corpus that its workers can read"),
     (lambda m: m.evaluate(X, Y, client=object()), "corpus that its workers can read"),
     (lambda _: MultinomialNB().partial_fit(X, Y), "classes must be passed on the first call"),

@@ -55,7 +55,7 @@ def test_several_targets_are_learned(merge):
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
     for fitted, said, *given in (
-        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above zero", R[:, 0], np.zeros(N)),
+        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above 0", R[:, 0], np.zeros(N)),
     ):  # fmt: skip
         np.testing.assert_raises_regex(ValueError, said, fitted.score, X, *given)
 
@@ -232,7 +232,7 @@ def test_levels_of_a_scale():
     assert log_loss(LEVELS[NEW], p) < 0.9 * log_loss(LEVELS[NEW], np.tile(even, (len(p), 1)))
     with pytest.raises(ValueError, match="sorted alphabetically: 1, 10, 2"):
         sd.SupervisedLDAClassifier(ordered=True).fit(DOCS[:6], ["1", "10", "2"] * 2)
-    with pytest.warns(UserWarning, match="alphabet: high, low, medium"):
+    with pytest.warns(UserWarning, match="alphabetically: high, low, medium"):
         sd.SupervisedLDAClassifier(ordered=True, **LONGER).fit(DOCS[:60], ["low", "medium", "high"] * 20)
     assert all(abs(e.log_odds) < np.inf and e.words for e in model.explain(DOCS[NEW][:5]))
 

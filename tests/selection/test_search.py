@@ -271,9 +271,9 @@ def test_what_k_means_has_is_said():
     ({"cv": 1}, "2 or more"),
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),
-    ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
+    ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "need folds"),
     ({"estimator": LinearSVC()}, "got LinearSVC: for others use GridSearchCV"),
-    ({"estimator": sd.MultinomialNB}, "with brackets"),
+    ({"estimator": sd.MultinomialNB}, "must be an instance"),
 ])  # fmt: skip
 def test_mistakes(corpus, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -129,7 +129,7 @@ def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path):
         assert list(corpus.vocabulary()) == ["apple", "grey", "red", "stone"] and corpus.n_documents == 20
         assert rows_in_source_order(tmp_path / name)[0].toarray().sum(axis=1).tolist()[-2:] == [1, 0]
     (tmp_path / "none.csv").write_text("label,text,weight\na,apple,0\nb,stone,0\n")
-    with pytest.raises(IngestError, match="weight above zero"):
+    with pytest.raises(IngestError, match="weight above 0"):
         ingest([tmp_path / "none.csv"], tmp_path / "none", reading=reading)
 
 
