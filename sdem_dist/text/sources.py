@@ -34,7 +34,7 @@ _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "ut
 # PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers
 _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
 _FIRST_BYTES = {
-    **{m: f"it begins with the mark of {e.upper()}: --encoding {e} reads it" for m, e in _MARKS.items()},
+    **{m: f"it starts with a {e.upper()} byte order mark: use --encoding {e}" for m, e in _MARKS.items()},
     **{b: f"it has the first bytes of a {s} file: give it the suffix {s}" for b, s in _PACKED.items()},
     b"PK\x03\x04": "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it",
 }
@@ -249,7 +249,7 @@ def foreign(start: bytes) -> str | None:
     head = start[:HEAD]
     if (n_nul := head.count(0)) > len(head) // 3:
         encoding = f"utf-{32 if n_nul > len(head) * 5 // 8 else 16}-{'be' if head[0] == 0 else 'le'}"
-        return f"it is text of {encoding.upper()}, as its NULs show: --encoding {encoding} reads it"
+        return f"it is {encoding.upper()} text, since it contains NULs: use --encoding {encoding}"
     return None
 
 

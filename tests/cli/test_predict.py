@@ -106,7 +106,7 @@ def test_utf_16_in_folders(desk):
         (desk / "f" / "ab"[i] / "1.txt").write_text("one goal")
     (desk / "f" / "a" / "2.txt").write_text("a goal of Windows", encoding="utf-16-le")
     said = refused("ingest f c")
-    assert "2.txt, file 1: it is text of UTF-16-LE" in said and "--on-error skip skips such files" in said
+    assert "2.txt, file 1: it is UTF-16-LE text" in said and "--on-error skip to skip such files" in said
     ok("ingest f c --on-error skip")
 
 

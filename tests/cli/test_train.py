@@ -118,7 +118,7 @@ def test_a_source_and_the_corpus_of_it_give_the_model_of_its_documents(way, of_l
         Path(name).write_bytes(content)
     if wide:
         for command in (f"train {name} m", f"ingest {name} c --on-error skip"):
-            assert f"--encoding {way} reads it" in refused(command)
+            assert f"use --encoding {way}" in refused(command)
     piped = {"input": content} if name == "-" else {}
     ok(f"train {name} m --quiet {options}", **piped)
     ok(f"ingest {name} c --quiet {options}", **piped)
