@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import sys
 import time
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -77,7 +78,11 @@ def reruns_parent_script() -> bool:
 
 @cache  # it does not change while a process runs, and every stage asks
 def compile_target() -> str:
-    """Return what numba compiles for, such as ``"znver3 +avx -avx512f"``; other targets round otherwise."""
+    """Return what numba and NumPy compute with, such as ``"x86-64-v3 +numpy-avx512"``; others round otherwise."""
+    with suppress(ImportError):  # a worker that `sdem doctor` looks at may have no package
+        import_module("sdem_dist.kernels.jit")  # which says for what processor
     codegen = import_module("numba.core.registry").cpu_target.target_context.codegen()
     _, name, features = codegen.magic_tuple()  # which numba's own cache goes by
-    return " ".join([name, *sorted(features.split(","))]).strip()
+    numpy = import_module("numpy._core._multiarray_umath").__cpu_features__  # logarithms of AVX-512 differ from others
+    wide = ["+numpy-avx512"] if numpy.get("AVX512_SKX") or numpy.get("X86_V4") else []
+    return " ".join([name, *sorted(features.split(",")), *wide]).strip()

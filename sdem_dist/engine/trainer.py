@@ -216,9 +216,9 @@ class StageRun:
             targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
             if not trainer.compiled and {*targets} - {compile_target()}:
                 warnings.warn(
-                    "a worker compiles its kernels for another processor than this process: the model may differ in its "
-                    "last bits from one trained elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the "
-                    "environment of all makes them the same, and slower",
+                    "a worker compiles its kernels for another processor than this process, or its NumPy uses AVX-512: "
+                    "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers; "
+                    "NUMBA_CPU_NAME=generic, and NPY_DISABLE_CPU_FEATURES, for all make them the same, and slower",
                     stacklevel=2,
                 )
             trainer.compiled.add(kernels)

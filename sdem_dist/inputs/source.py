@@ -18,7 +18,7 @@ from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
 from sdem_dist.corpus.manifest import DENSE, as_numbers, checked_weights
 from sdem_dist.counted import counted
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments, Documents, unsigned
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.spec import Estimator, Source
@@ -321,10 +321,8 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
     if data.dtype not in (np.float32, np.float64):  # as in training, for which the kernel is compiled
         narrow = weighting is not None and data.dtype.kind in "biu"
         data = data.astype(np.min_scalar_type(int(data.max(initial=0))) if narrow else np.float64, copy=False)
-    may_change = indices.dtype == np.int32 and indices.flags.writeable
-    indices = indices.view(np.uint32) if may_change else indices.astype(np.uint32)
     n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
-    documents = Documents(data, indices, rows.indptr.astype(np.int64), n_features)
+    documents = Documents(data, unsigned(indices), rows.indptr.astype(np.int64), n_features)
     if weighting is None or frequency is None:
         return documents
     make = partial(weighting.factors, frequency, estimator.vocabulary_)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.jit import jit, jit_inline, jit_once
 
 NLL, NCLL, HINGE = 0, 1, 2
 
@@ -69,7 +69,7 @@ def loss_weights(loss, scores, label, out):
     return largest
 
 
-@jit_inline
+@jit_once
 def _wins(loss, own, best):
     """Say whether the hinge loss asks for no step; the best rival's score includes its cost."""
     return own >= best if loss.costs.size else own - best > loss.margin

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sdem_dist.kernels.csr import measured
-from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.losses import HINGE, advanced, component_weights, loss_weights, renew_prior
 from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
@@ -136,7 +136,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
     return t
 
 
-@jit_inline
+@jit_once
 def rarer_step(share, group, blend_credit, step):
     """Make a step a whole one where it is due under a blend; return the largest weight, 0 where none is due.
 
@@ -151,7 +151,7 @@ def rarer_step(share, group, blend_credit, step):
     return largest
 
 
-@jit_inline
+@jit_once
 def add_scores(values, words, rows, sums):
     """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
     n_columns = rows.shape[1] // 2
@@ -169,7 +169,7 @@ def add_scores(values, words, rows, sums):
     return add_columns(values, words, rows, 0, n_columns, sums)
 
 
-@jit_inline
+@jit_once
 def move(values, words, rows, rho, step, columns, least, totals):
     """Add a document's weighted entries to a few columns."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
@@ -188,7 +188,7 @@ def move(values, words, rows, rho, step, columns, least, totals):
         totals[k] += gain
 
 
-@jit_inline
+@jit_once
 def move_rows(values, words, rows, rho, step, least, totals, room):
     """Add a document's weighted entries to all columns; `room`: two flat arrays of float32, each of a row or more."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)

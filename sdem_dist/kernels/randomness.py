@@ -10,7 +10,7 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _UNIT = 1.0 / (1 << 53)
 
 
-@jit_inline
+@jit  # Python calls it, too
 def mixed(z):
     """Return 64 bits that each depend on all 64 bits of `z` (uint64)."""
     z = (z ^ (z >> _30)) * _A

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, low_zeros, store64
-from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
@@ -118,6 +118,22 @@ def arrange(indptr, nodes, counts, columns, width, rows):
     return n
 
 
+@jit_once
+def sort(keys):
+    """Sort a few numbers in place (Shell 1959, with the gaps of Knuth); NumPy's method takes a second to compile."""
+    gap = 1
+    while 3 * gap < keys.size:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, keys.size):
+            key, place = keys[i], i
+            while place >= gap and keys[place - gap] > key:
+                keys[place] = keys[place - gap]
+                place -= gap
+            keys[place] = key
+        gap //= 3
+
+
 @jit
 def _sorted(indptr, nodes, counts, columns, rows):
     """Do what `arrange` does of few entries among very many columns."""
@@ -135,7 +151,7 @@ def _sorted(indptr, nodes, counts, columns, rows):
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
                 size += 1
         own = keys[:size]
-        own.sort()
+        sort(own)
         for i in range(size):
             place = np.int32(own[i] >> half)
             if n > new_indptr[d] and new_indices[n - 1] == place:
@@ -185,17 +201,17 @@ class Entries(NamedTuple):
     counts: np.ndarray
 
 
-@jit_inline
+@jit_once
 def _first_slot(key, n_slots):
     return first_slot(np.uint64(key), np.uint64(0), 0, n_slots)
 
 
-@jit_inline
+@jit_once
 def _has_room(n, tree):
     return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
 
 
-@jit_inline
+@jit_once
 def _new_node(n_nodes, parent, last, tree):
     tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
     tally = tree.tally
@@ -204,7 +220,7 @@ def _new_node(n_nodes, parent, last, tree):
         tally[n_nodes, column] = 0
 
 
-@jit_inline
+@jit_once
 def _first_level(words, level, grow, tree, n_nodes):
     """Write the node of each word to `level`; return the number of nodes."""
     node_of_word = tree.node_of_word
@@ -221,7 +237,7 @@ def _first_level(words, level, grow, tree, n_nodes):
     return n_nodes
 
 
-@jit_inline
+@jit_once
 def _next_level(words, level, first, grow, tree, n_nodes):
     """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
     slots = tree.slots

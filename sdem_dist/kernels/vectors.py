@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
+from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, jit_once, require_array
 
 WIDTH = 8  # columns of a register of single precision
 LINE = 64  # bytes of a line of cache
@@ -74,7 +74,7 @@ def _adder(n_eights):
 _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 
-@jit_inline
+@jit_once
 def add_columns(values, words, rows, first, last, sums):
     """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half a row; return sums of values and squares.
 
@@ -127,7 +127,7 @@ def fetch_row(table, words, i):
         prefetch(table, row, column)
 
 
-@jit_inline
+@jit_once
 def fetch_rows(words, rows, first):
     """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
     for j in range(words.size):

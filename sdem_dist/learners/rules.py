@@ -200,7 +200,7 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
             of_mean += np.where(slopes > 0, (wanted - moved) / np.where(slopes > 0, slopes, 1.0), 0.0)
         share = np.abs(lanes.class_counts) / np.maximum(state.class_counts, 1e-300)
         classes = lanes.class_counts * (1.0 / n + (1.0 - 1.0 / n) / (1.0 + DAMPING * share))
-    add_changes(changes, entries, of_mean, floor, lanes.words, words)
+    add_changes(changes.astype(np.float64, copy=False), entries, of_mean, floor, lanes.words, words)
     counts, t = np.maximum(state.class_counts + classes, class_floor), state.t + lanes.weight
     gammas = state.gamma + lanes.gamma / n, state.class_gamma + lanes.class_gamma / n
     return SdemState(words, column_sums(words), counts, *gammas, t)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma
 
-from sdem_dist.documents import Documents
+from sdem_dist.documents import Documents, unsigned
 from sdem_dist.evaluation import scored
 from sdem_dist.kernels.csr import add_scores, add_statistics, runs
 from sdem_dist.kernels.losses import Objective, Schedule
@@ -149,7 +149,7 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
     Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary; `parameters` are of the documents' words.
     """
     scores = np.zeros((documents.n_documents, len(parameters.log_totals)))
-    add_scores(documents.data, documents.indices, documents.indptr, parameters.log_words, scores)
+    add_scores(documents.data, unsigned(documents.indices), documents.indptr, parameters.log_words, scores)
     scores += parameters.log_prior
     scores -= lengths(documents)[:, None] * parameters.log_totals
     return scores

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdem_dist.documents import Documents, offsets_of
+from sdem_dist.documents import Documents, offsets_of, unsigned
 from sdem_dist.kernels.rows import FORMS, weigh
 from sdem_dist.records import record
 
@@ -58,7 +58,7 @@ class Weighting:
         return idf.astype(np.float32)
 
     def apply(self, documents: Documents, factors: np.ndarray) -> Documents:
-        data, indices, indptr = documents.data, documents.indices, documents.indptr
+        data, indices, indptr = documents.data, unsigned(documents.indices), documents.indptr
         chosen = factors[indices] > 0 if self.chooses else None
         if chosen is not None and not chosen.all():
             data, indices = data[chosen], indices[chosen]

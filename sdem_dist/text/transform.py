@@ -45,14 +45,14 @@ def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
 def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
     """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
     n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
-    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
     row = entry = 0
     for part in parts:
         rows = slice(row, row + len(part.indptr))
         n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
-    return CsrCounts(indptr, indices[:entry], counts[:entry])
+    return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))
 
 
 def beside(kinds: Sequence[CsrCounts]) -> CsrCounts:
