@@ -2,6 +2,7 @@
 
 import errno
 import io
+import logging
 import os
 import select
 import signal
@@ -36,8 +37,15 @@ _COMMANDS = {
     "cluster": ("cluster", "cluster", "Create certificates, and show worker settings."),
     "help": ("options", "help_command", "Explain a command, or reader options (sdem help reading)."),
     "doctor": ("doctor", "doctor", "Check this machine or a cluster."),
+    "warmup": ("warmup", "warmup", "Compile all kernels, once per machine."),
 }
 """The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
+
+
+def echo(record: logging.LogRecord) -> bool:
+    """Show a record at the terminal, and nowhere else."""
+    click.echo(record.getMessage(), err=True)
+    return False
 
 
 class LazyGroup(click.Group):
@@ -62,6 +70,9 @@ class LazyGroup(click.Group):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # for characters that are not in the terminal's encoding
         show = warnings.showwarning
+        if sys.stderr.isatty():
+            (log := logging.getLogger("sdem_dist.kernels.jit")).setLevel(logging.INFO)
+            log.addFilter(echo)
 
         def showwarning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if category is UserWarning:

@@ -112,7 +112,7 @@ def checks_of(
     encrypted = "every connection is encrypted and both ends show certificates"
     fine = {  # what is said of a topic without a problem
         "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
-        "cpu": f"kernels use the same vector instructions in {compiled}",
+        "cpu": f"kernels (sdem warmup) use the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
         "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, not more than cores",

@@ -1,6 +1,9 @@
 """Executors run functions of results to come and say what went wrong; models that workers cannot hold are refused."""
 
 import operator
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -130,6 +133,18 @@ def test_one_worker_of_a_machine_compiles_and_the_others_load(tmp_path, monkeypa
     assert sorted(found.values()) == [(0, 1), (0, 1), (1, 0)]
     kinds = [type(event) for event in events]
     assert kinds.index(Compiled) < kinds.index(LanesEnded) and events[kinds.index(Compiled)].seconds > 0
+
+
+@pytest.mark.slow
+def test_after_warmup_no_command_compiles_anything(tmp_path):
+    """Warmup runs commands in new processes, and says how many functions these compile."""
+    where = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "sdem_dist", "warmup"]
+    first, second = (
+        subprocess.run(command, env=where, text=True, stdout=subprocess.PIPE, check=True) for _ in range(2)
+    )
+    assert int(first.stdout.split()[1]) > 100 and first.stdout.endswith("compiled 0 functions\n")
+    assert second.stdout == "compiled 0 functions\n"
 
 
 def test_the_formula():
