@@ -1,6 +1,6 @@
 """The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
-# How long to train, which loss: choose_defaults.py overlap and few (in git alone: RESULTS.md).
+# How long to train, which loss: choose_defaults.py (its parts overlap and few, too).
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
 FEW_EPOCHS = 6  # epochs where nothing chooses them
 IMPROVEMENT = 0.01  # share by which the log-loss has to fall for another epoch to be worth its time
@@ -80,4 +80,6 @@ TOPIC_LANES = 8  # lanes at most
 TOPIC_LANE_DOCUMENTS = 2_500  # documents from which a lane learns something of its own
 TOPIC_BATCH = 100  # documents of a step, of all lanes together
 TOPIC_LEAST_BATCH = 10  # the same of one lane, at least
+# Without labels: steps of an epoch at least, and documents of a step at least and at most.
+LDA_EPOCH_STEPS, LDA_LEAST_BATCH, LDA_BATCH = 15, 50, 500
 TOPIC_MANY_DOCUMENTS = 25_000  # documents from which the default rate of topics falls, as one over their number
