@@ -9,6 +9,7 @@ import pytest
 CI = Path(__file__).parents[2] / ".ci/pages.py"
 MAKER = runpy.run_path(str(CI))
 TUTORIAL = (MAKER["DOCS"] / "tutorial.md").read_text("utf-8")
+pytestmark = pytest.mark.timeout(900)  # kernels of many estimators may have to be compiled
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-\d+)?")
 
 
