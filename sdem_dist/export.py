@@ -14,9 +14,10 @@ import numpy as np
 from scipy.special import log_expit, log_softmax
 
 from sdem_dist.errors import ModelError, SdemError
+from sdem_dist.kernels.kinds import matching
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.storage.publish import publish_file
-from sdem_dist.text.patterns import SURROGATES, WORDS, WORDS_AND_SIGNS, expression_of, is_of_kernels, matching, ranges
+from sdem_dist.text.patterns import SURROGATES, WORDS, WORDS_AND_SIGNS, expression_of, is_of_kernels, ranges
 from sdem_dist.text.vectorizer import MARK, VectorizerSettings, stopped_words
 
 if TYPE_CHECKING:

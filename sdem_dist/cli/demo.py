@@ -32,10 +32,10 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
 
     from sdem_dist import plots
     from sdem_dist.cluster import connected
+    from sdem_dist.corpus.docstrings import PACKAGES
     from sdem_dist.reports.top_words import word_weights
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
-    from sdem_dist.text.docstrings import PACKAGES
 
     folder.mkdir(parents=True, exist_ok=True)
     source, corpus_path, test_path = (folder / f"docstrings{end}" for end in (".jsonl", ".zarr", "-held-out.zarr"))

@@ -6,12 +6,9 @@ import numpy as np
 
 from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.kinds import BEYOND_ASCII, EXTENDS, FLAG, INSIDE, JOINER, SEPARATES, SIGN
 
 UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
-SEPARATES, INSIDE, BEYOND_ASCII, SIGN, EXTENDS, FLAG = range(6)
-"""Kinds of code points: between tokens; of a word; (of a byte) the first of a code point beyond ASCII; a token by
-itself; belongs to the word or sign before, and is a sign where there is none; a letter of a flag, which are two."""
-_JOINER = 0x200D  # what follows it belongs to the sign before: families and the like are several emoji
 _FACTOR, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _EIGHT = np.uint64(8)
@@ -136,12 +133,12 @@ def _end_of_sign(text, i, marks, points):
             return -1
     i += width
     may_be_flag = points[last] == FLAG
-    while marks[i] == BEYOND_ASCII or (marks[i] == SIGN and last == _JOINER):
+    while marks[i] == BEYOND_ASCII or (marks[i] == SIGN and last == JOINER):
         point, width = np.int64(text[i]), 1
         if marks[i] == BEYOND_ASCII:
             point, width = decoded(text, i)
         kind = points[point]
-        belongs = kind == EXTENDS or (last == _JOINER and kind >= SIGN)
+        belongs = kind == EXTENDS or (last == JOINER and kind >= SIGN)
         if not (belongs or (may_be_flag and kind == FLAG)):
             break
         may_be_flag = False

@@ -1,6 +1,6 @@
 """From raw sources to documents: reading, counting words, choosing a vocabulary, writing a corpus."""
 
-from sdem_dist.text.docstrings import collect_docstrings
+from sdem_dist.corpus.docstrings import collect_docstrings
 from sdem_dist.text.ingest import ingest
 from sdem_dist.text.pipeline import IngestReport
 from sdem_dist.text.sources import Reading

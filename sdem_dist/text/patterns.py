@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
@@ -12,6 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.kinds import EXTENDS, FLAG, INSIDE, JOINER, SEPARATES, kinds_of_code_points
 
 WORDS_AND_SIGNS = "words+signs"
 """The default: words of any length, numbers with their decimal point, and every other sign, such as ``!``, ``%`` and an
@@ -20,50 +20,13 @@ WORDS = "words"
 PATTERN_OF_WORDS = r"(?u)\b\w\w+\b"  # scikit-learn's: words of two letters and more
 KERNEL_PATTERN = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
 """Patterns of runs of one kind of code points, of one at least or two: kernels find these."""
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
-)
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese, as ranges of a class; Korean has spaces."""
 TEXT_SECONDS = 5.0  # to split one text; more of a long one
 CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
 SURROGATES = "\ud800-\udfff"  # halves of code points, as a range: no UTF-8 has them
-_JOINER = 0x200D  # joins two emoji to one
-_SKIN_TONES, _FLAGS = slice(0x1F3FB, 0x1F400), slice(0x1F1E6, 0x1F200)
 
 
 class PatternError(IngestError):
     pattern = ""
-
-
-@lru_cache(maxsize=1)
-def every_code_point() -> str:
-    return np.arange(sys.maxunicode + 1, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
-
-
-@lru_cache(maxsize=5)
-def matching(pattern: str) -> np.ndarray:
-    r"""Return which code points a pattern of one, such as ``\w``, matches: bool of shape (1114112,)."""
-    table = np.zeros(sys.maxunicode + 1, bool)
-    for run in re.finditer(f"(?:{pattern})+", every_code_point()):
-        table[slice(*run.span())] = True
-    return table
-
-
-@lru_cache(maxsize=1)
-def kinds_of_code_points() -> np.ndarray:
-    """Return what each code point is to `WORDS_AND_SIGNS`, see `sdem_dist.kernels.words`: uint8 of shape (1114112,)."""
-    from sdem_dist.kernels.words import EXTENDS, FLAG, INSIDE, SEPARATES, SIGN  # they import numba
-
-    kinds = np.full(sys.maxunicode + 1, SIGN, np.uint8)
-    kinds[matching(r"\s")] = SEPARATES
-    kinds[matching(r"\w") & ~matching(f"[{UNSPACED}]")] = INSIDE
-    of_category = {"Mn": EXTENDS, "Mc": EXTENDS, "Me": EXTENDS, "Cf": EXTENDS, "Cc": SEPARATES, "Cs": SEPARATES}
-    for planes in (slice(0x20000), slice(0xE0000, 0xE0200)):  # others have none of these
-        for point in np.flatnonzero(kinds[planes] == SIGN) + (planes.start or 0):
-            kinds[point] = of_category.get(unicodedata.category(chr(point)), SIGN)
-    kinds[_SKIN_TONES], kinds[_FLAGS] = EXTENDS, FLAG
-    return kinds
 
 
 def ranges(chosen: np.ndarray) -> str:
@@ -75,12 +38,10 @@ def ranges(chosen: np.ndarray) -> str:
 @lru_cache(maxsize=1)
 def expression_of_words_and_signs() -> str:
     """Return the regular expression of `WORDS_AND_SIGNS`, for Python and RE2."""
-    from sdem_dist.kernels.words import EXTENDS, FLAG, INSIDE, SEPARATES
-
     kinds, digits = kinds_of_code_points(), np.zeros(sys.maxunicode + 1, bool)
     digits[48:58] = True
     letters, spaces = ranges((kinds == INSIDE) & ~digits), ranges(kinds == SEPARATES)
-    marks, joiner = ranges((kinds == EXTENDS) & (np.arange(len(kinds)) != _JOINER)), chr(_JOINER)
+    marks, joiner = ranges((kinds == EXTENDS) & (np.arange(len(kinds)) != JOINER)), chr(JOINER)
     extends, flag, sign = f"[{marks}{joiner}]*", f"[{ranges(kinds == FLAG)}]", f"[^0-9{letters}{spaces}]"
     words = f"(?:[0-9](?:[.,][0-9])*{extends}|[{letters}]{extends})+"
     return f"{words}|(?:{flag}{flag}|{joiner}+{sign}?|{sign})(?:[{marks}]|{joiner}+{sign}?)*"

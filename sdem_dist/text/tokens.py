@@ -17,16 +17,9 @@ from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
 from sdem_dist.kernels.csr import gather
+from sdem_dist.kernels.kinds import BEYOND_ASCII, every_code_point, kinds_of_code_points, matching
 from sdem_dist.kernels.spelling import Segments
-from sdem_dist.text.patterns import (
-    KERNEL_PATTERN,
-    WORDS_AND_SIGNS,
-    every_code_point,
-    expression_of,
-    is_of_kernels,
-    kinds_of_code_points,
-    matching,
-)
+from sdem_dist.text.patterns import KERNEL_PATTERN, WORDS_AND_SIGNS, expression_of, is_of_kernels
 from sdem_dist.text.texts import Texts, pieces, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
 
@@ -155,7 +148,7 @@ class TokenInterner(Spelling):
 
 def _splitting(points: np.ndarray, shortest: int) -> word_kernels.Splitting:
     kinds = points[:256].copy()
-    kinds[128:] = word_kernels.BEYOND_ASCII
+    kinds[128:] = BEYOND_ASCII
     return word_kernels.Splitting(kinds, points, shortest)
 
 

@@ -13,8 +13,9 @@ from cli.commands import ok, refused, run
 from sdem_dist import IngestError, MultinomialNB, __version__, load_model, open_corpus, write_corpus
 from sdem_dist.cli.ingest import ingest as ingest_command
 from sdem_dist.cli.options import READING, WORDS
+from sdem_dist.corpus import docstrings
 from sdem_dist.counted import visible
-from sdem_dist.text import Reading, VectorizerSettings, docstrings
+from sdem_dist.text import Reading, VectorizerSettings
 
 COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"
 ODD = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.texts import not_unicode
 
 # Packages and the names that their own texts use for them; these would give the label away.
 PACKAGES = {
@@ -22,6 +21,7 @@ PACKAGES = {
     "rich": ("rich",),
 }
 SHORTEST = 80
+HALVES = re.compile("[\ud800-\udfff]")  # of code points, which no UTF-8 has
 
 
 def collect_docstrings() -> tuple[list[str], list[str]]:
@@ -49,7 +49,7 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
                 node, docstring = pending.pop(), None
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                     docstring = ast.get_docstring(node, clean=False)
-                if docstring is not None and not_unicode(docstring) is None:
+                if docstring is not None and HALVES.search(docstring) is None:
                     docstring = inspect.cleandoc(docstring).strip()
                     if len(docstring) >= SHORTEST and docstring not in texts:
                         texts[docstring] = own_names.sub("", docstring)
