@@ -38,7 +38,7 @@ Examples:
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 _METRIC = """What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else
 perplexity]"""
-_SPACE = """What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  [default: the
+_SPACE = """Values to try of a parameter, or a JSON file with {name: [values]} or a list of such.  [default: the
 estimator's own; may be repeated]"""
 
 
@@ -46,33 +46,32 @@ estimator's own; may be repeated]"""
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @option("--metric", METRICS, _METRIC)
-@option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
-@option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
-@option("--trials n_trials", 1, "Settings to try at most.", default=17)
-@option("--seconds", click.FloatRange(0, min_open=True), "End after S seconds, once there is a score.", metavar="S")
+@option("--folds", 2, "Number of folds.", default=5, metavar="K")
+@option("--validation", "CORPUS", "Score settings on this corpus or source instead of folds.")
+@option("--trials n_trials", 1, "Maximum number of settings.", default=17)
+@option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds, once there is a score.", metavar="S")
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
-@option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold, or none.", "yes")
-@option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
-@option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
-@option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
+@option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
+@option("--sampler", ["random", "optuna"], "How settings are drawn; Optuna uses previous scores.", default="random")
+@option("--nested", None, "Repeat the search without each fold for an unbiased score: K times the work.")
+@option("--estimator", "NAME", "Estimator to tune.", default="MultinomialNB")
 @set_option
-@option("--curve", LocalPath(), "Draw the winner's accuracy, or micro-F1, by number of documents.", metavar="FILE.png")
-@option("--table", LocalPath(), "Write all settings and their scores.", metavar="FILE.csv")
-@option("--checkpoint", Place(), "Keep the search here, after each fit.", metavar="FOLDER")
-@option("--resume", None, "Go on from FOLDER, if it holds this search; a source is counted again first.")
-@option("--overwrite", None, "Replace MODEL and FILEs that exist, as --resume does.")
-@option("--seed", 0, "Decides folds and draws.  [default: 0]")
+@option("--curve", LocalPath(), "Plot the learning curve of the best setting.", metavar="FILE.png")
+@option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
+@option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
+@option("--resume", None, "Resume the search in FOLDER, if there is one.")
+@option("--overwrite", None, "Replace existing outputs; --resume also does.")
+@option("--seed", 0, "Random seed.  [default: 0]")
 @option("--quiet", None, "No progress.")
 @word_options
 @cluster_options
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
-    """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
+    """Search for the best hyperparameters by cross-validation, train with them on all of CORPUS, and save MODEL.
 
-    CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
-    prints what was tried, the best score with each value, and the winner beside the default. A parameter that --set
-    gives is not tried, unless --space names it or its value is the default.
-    Documents of one group are in one fold, where CORPUS was ingested with --group. CORPUS may be a source, too, as in
-    sdem train. The same corpus, settings and seed give the same model on any number of workers.
+    CORPUS, which may be a source as in sdem train, is read once. The worse half of the settings is dropped after each
+    fold. The command prints all scores, the best score for each value, and a comparison with the default. Parameters
+    given by --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group). The same
+    corpus, settings and seed give the same model for any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
@@ -80,7 +79,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and held_out is not None:
-        raise click.UsageError("--nested needs folds: leave --validation out")
+        raise click.UsageError("--nested needs folds: remove --validation")
     refuse_far_sources((*corpora, held_out), cluster.remote_address)
     from numpy import ma
 
@@ -99,7 +98,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     how |= {} if quiet else {"callbacks": [lambda event: click.echo(line(event, folder), err=True)]}
     # The corpus to validate on is opened below.
     search = sdem_dist.CorpusSearchCV(estimator, space_of(options["spaces"]), cv=held_out or options["folds"], **how)
-    remains = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
+    remains = f"run the same command with --resume to continue from {folder}" if folder else "nothing was saved"
     click.get_current_context().meta["remains"] = f"; {remains}"
     both = training_documents(corpora, held_out, source, estimator, words=options["words"], beside=model, quiet=quiet)
     search.check()  # before a source is read
@@ -164,9 +163,9 @@ def line(event: SearchEvent, folder: object) -> str:
     n_left, settings = sum(trial.goes_on for trial in event.trials), counted(len(event.trials), "setting")
     what = {
         LAST: LAST,
-        RESUMED: f"going on after {counted(event.done, 'fit')} of {folder}",
+        RESUMED: f"resuming after {counted(event.done, 'fit')} in {folder}",
         NESTED: f"{NESTED} {event.done} of {event.n_folds}",
-        FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} go on",
+        FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} continue",
     }.get(event.what, f"{event.what} {event.done}")
     return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 
@@ -206,27 +205,27 @@ LETTERS = 60  # of a text that are shown
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus")
-@option("-n --number", 1, "Documents to list.", default=20, metavar="INTEGER")
-@option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
-@option("--estimator", "NAME", "Classifier; naive Bayes has the loss ncll.  [default: MultinomialNB or MultiLabelNB]")
+@option("-n --number", 1, "Number of documents to list.", default=20, metavar="INTEGER")
+@option("--folds", 2, "Number of folds.", default=5, metavar="K")
+@option("--estimator", "NAME", "Classifier; naive Bayes uses the NCLL.  [default: MultinomialNB or MultiLabelNB]")
 @set_option
-@option("--seed", 0, "Decides folds and draws.", default=0)
+@option("--seed", 0, "Random seed.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
 @word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
-    """List the documents of CORPUS whose label is doubted most by models that have not seen them.
+    """List the documents of CORPUS that are most likely mislabeled.
 
-    CORPUS, which may be a source as in sdem train, is cut into folds; each is judged by a model of the others. Doubt is
-    1 - p(label). Where documents may have several labels, each label is looked at by itself; the doubt of a missing one
-    is p(label). Look at the documents before you change a label: rare but right ones are doubted, too.
+    CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
+    trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
+    of a missing label is p(label). Check documents before you change labels: rare but correct labels are also doubted.
     """
 
     def classifier(name: str) -> EngineEstimator:
         """Return the classifier of a name; the hinge loss suffers more from wrong labels than the usual one here."""
         estimator = estimator_of(name, {"settings": options["settings"]})
         if estimator.spec.target != "labels":
-            raise click.UsageError(f"--estimator {name}: suspects are found by classifiers")
+            raise click.UsageError(f"--estimator {name}: choose a classifier")
         usual: dict[str, object] = {"random_state": options["seed"]}
         if name in ("MultinomialNB", "MultiLabelNB"):
             usual["loss"] = "ncll"
@@ -257,16 +256,16 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
             click.echo(json.dumps(dict(zip(rows, row, strict=True))))
         return
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
-    title = f"in {n_documents} {(doubted.doubt > 0.5).sum():,} labels would be added or taken away"
+    title = f"{(doubted.doubt > 0.5).sum():,} labels of {n_documents} may be missing or wrong"
     if doubted.other_proba is not None:
         n_doubted = (doubted.other_proba > doubted.label_proba).sum()
-        title = f"of {n_documents} {n_doubted:,} would get another label"
+        title = f"{n_doubted:,} of {n_documents} may be mislabeled"
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
-    counted_from = ", documents counted from 0" if by_place else ""
+    counted_from = " (numbered from 0)" if by_place else ""
     lines = [list(columns), *zip(*columns.values(), strict=True)]
-    click.echo(console.table(f"{corpus}: {title}; the most doubtful{counted_from}", lines), nl=False)
+    click.echo(console.table(f"{corpus}: {title}{counted_from}", lines), nl=False)
     if texts is None:
-        by_id = "" if by_place else "Documents are named by their ids. "
-        console.say(f"{by_id}With sdem ingest --keep-text texts are shown, too.")
+        by_id = "" if by_place else "Documents are listed by ID. "
+        console.say(f"{by_id}To see texts, ingest with --keep-text.")

@@ -75,7 +75,6 @@ class TopicModel(Transforming):
     vectorizer: VectorizerSettings | None = None
 
     _topic_rate, _saved = 0.05, {"topic_shares": "alpha_"}
-    output_rate, log_counts, words_weight = 3.0, False, 0.0  # parameters of those that learn to predict
 
     def _check(self) -> None:
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
@@ -95,7 +94,8 @@ class TopicModel(Transforming):
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
             plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
-        log_counts = bool(self.log_counts)
+        of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
+        log_counts = bool(of_output.get("log_counts", False))
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
@@ -108,13 +108,13 @@ class TopicModel(Transforming):
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        how: Any = {"log_counts": log_counts, "words_weight": float(self.words_weight)}
+        how: Any = {"log_counts": log_counts, "words_weight": float(of_output.get("words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
         batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
-        rule = rules.MirrorSteps(rate, float(self.output_rate), *times)
+        rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
         shares: Any = heads.TopicShares(head, model.n_topics)
@@ -204,14 +204,14 @@ class SupervisedTopics(TopicModel):
 
 
 class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
-    """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
+    """Topics that predict classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned by back-propagation through all
     steps.
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
-        (cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.
+        (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
     gamma -- Factor inside the softmax, or of the scores of levels and labels.
     unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
@@ -230,10 +230,10 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
-            raise ValueError("several labels have neither levels nor weights: leave ordered, class_weight, unlabelled")
+            raise ValueError("with several labels per document, do not set ordered, class_weight or unlabelled")
         levels = source.classes.tolist() if self.ordered else []
-        advice = "if the scale has another order, give numbers, or texts of one length, such as 02 and 10"
-        order = f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels[:10]))}; {advice}"
+        advice = "if the order is wrong, use numbers, or strings of equal length, such as 02 and 10"
+        order = f"ordered levels are sorted alphabetically: {', '.join(map(str, levels[:10]))}; {advice}"
         try:
             values = [float(str(level)) for level in levels]
         except ValueError:  # of words nobody can tell
@@ -257,7 +257,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     def level_thresholds_(self) -> np.ndarray:
         """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
         if not isinstance(self.learner_.head, heads.Levels):
-            raise AttributeError("level_thresholds_ are those of ordered=True")
+            raise AttributeError("level_thresholds_ needs ordered=True")
         return heads.level_thresholds(self._parameters.output)
 
     def _class_scores(self, X: object) -> np.ndarray:
@@ -266,7 +266,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
 
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
-    """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
+    """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
     with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.

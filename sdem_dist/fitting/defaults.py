@@ -1,6 +1,6 @@
 """The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
-# How long to train, which loss: choose_defaults.py (its parts overlap and few, too).
+# How long to train, which loss: choose_defaults.py overlap and few (in git alone: RESULTS.md).
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
 FEW_EPOCHS = 6  # epochs where nothing chooses them
 IMPROVEMENT = 0.01  # share by which the log-loss has to fall for another epoch to be worth its time
