@@ -137,26 +137,16 @@ _READING = (
 )
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
-    _hidden(
-        "--analyzer", ["word", "char", "char_wb"], "Count words, or character n-grams (_wb: within words).", "word"
-    ),
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, or character n-grams (_wb: in words).", "word"),
     _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
     _hidden(
-        "--ngrams ngram_range",
-        _lengths,
-        "Shortest and longest n-grams.  [1,1; beside characters 1,2]",
-        metavar="MIN,MAX",
+        "--ngrams ngram_range", _lengths, "Shortest, longest n-gram.  [1,1; with characters 1,2]", metavar="MIN,MAX"
     ),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Stop words: the English list, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
     _hidden("--keep-case lowercase", None, "Keep upper case.", True, flag_value=False),
-    _hidden(
-        "--min-df",
-        _share,
-        "Ignore words in fewer documents (number or fraction).  [1; beside characters 2]",
-        metavar="NUMBER",
-    ),
+    _hidden("--min-df", _share, "Ignore words in fewer documents.  [1; with characters 2]", metavar="NUMBER"),
     _hidden("--max-df", _share, "Ignore words in more documents (number or fraction).", "1.0", metavar="NUMBER"),
     _hidden("--max-features", 1, "Keep the N most frequent words."),
     _hidden("--hashing n_features", 1, "Hash words to N columns, without a vocabulary."),

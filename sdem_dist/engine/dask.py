@@ -184,9 +184,7 @@ class DaskExecutor(Executor):
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self.wait_for_workers:
-            what = (
-                f"has had no worker for {self.wait_for_workers:g} s; start workers, or ask the cluster's administrator"
-            )
+            what = f"has had no worker for {self.wait_for_workers:g} s; start workers, or ask its administrator"
             if present:
                 paused = f"all of its {len(present)} workers paused, which Dask does to workers short of memory"
                 what = f"has had {paused}, for {self.wait_for_workers:g} s; give each more memory"

@@ -240,9 +240,7 @@ class MultinomialNB(LaneNB):
 
     def _check(self) -> None:
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
-            raise ValueError(
-                "steps='paper' supports neither unlabelled documents nor loss='nll', which has a closed form"
-            )
+            raise ValueError("steps='paper' supports neither unlabelled documents nor loss='nll' (a closed form)")
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
 

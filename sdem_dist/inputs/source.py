@@ -295,9 +295,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     if len(unknown := np.setdiff1d(distinct, model_classes)):
         both = (np.asarray(values, object) for values in (distinct, model_classes))
         y_kind, kind = ("texts" if all(isinstance(v, str) for v in values) else "numbers" for values in both)
-        advice = (
-            f"; these are {y_kind}, and the classes are {kind}: use the same type for both" if y_kind != kind else ""
-        )
+        advice = f"; these are {y_kind}, and the classes are {kind}: use one type" if y_kind != kind else ""
         raise ValueError(f"y has labels that are not in classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(model_classes, labels[labelled])

@@ -22,9 +22,7 @@ class Weighting:
     orders: tuple[int, int] | None = None  # shortest and longest n-grams; None: all that the corpus has
     of_characters: bool = False  # n-grams are of characters, not of words
     n_documents: int = 0  # n of the training corpus
-    boundary: int = (
-        0  # columns before it are words, the others n-grams of characters: both are equally long; 0: one kind
-    )
+    boundary: int = 0  # the first column of n-grams of characters, which have their own length; 0: words alone
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
