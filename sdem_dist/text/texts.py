@@ -237,7 +237,7 @@ class RowValidator:
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
         error.path, error.record, error.unit = str(path), line, unit
         if self.on_error == "raise":
-            error.hint = f"use --on-error skip to skip such {unit}s, on_error='skip' in Python"
+            error.hint = f"use --on-error skip to skip such {unit}s, in Python on_error 'skip'"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
