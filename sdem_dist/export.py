@@ -74,9 +74,8 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     for kind, columns in enumerate(kinds):
         of_kind, n_columns = list[tuple[str, Any]](), columns.stop - columns.start
         if settings is not None:
-            words = (
-                None if model.vocabulary_ is None else [word[len(MARK) * kind :] for word in model.vocabulary_[columns]]
-            )
+            terms = model.vocabulary_
+            words = None if terms is None else [word[len(MARK) * kind :] for word in terms[columns]]
             of_kind.append(("text", vectorizer_of(settings.parts[kind], words)))
         if weighting.form == "log":
             of_kind.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))

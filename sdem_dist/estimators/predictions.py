@@ -100,11 +100,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             raise ModelError("prediction sets need documents with one label each")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = (
-                "the model was trained on these documents: sets of new ones contain the true class less often than"
-            )
-            advice = "use other documents, such as those of sdem ingest --held-out"
-            warnings.warn(f"{problem} their coverage says; {advice}", stacklevel=2)
+            problem = "the model was trained on these documents: sets of new ones cover less than asked for"
+            warnings.warn(f"{problem}; use other documents, such as those of sdem ingest --held-out", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
         return self

@@ -103,7 +103,7 @@ class FeatureNB(WithDensity, JointClassifier):
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             raise ValueError(
-                "step='paper' makes a step per document: use merge='mean' (with n_lanes=1 for the paper's algorithm)"
+                "step='paper' makes a step per document: use merge='mean' (n_lanes=1 for the paper's algorithm)"
             )
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")

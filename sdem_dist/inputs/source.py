@@ -79,9 +79,7 @@ def source_of(
             if use == "score" and not len(present):
                 raise ValueError("none of the documents has a label: accuracy and losses need labels")
             if use == "train" and len(present) < 2:
-                problem = (
-                    f"has only one class ({some(source.classes[present])}): a classifier needs at least two classes"
-                )
+                problem = f"has only one class ({some(source.classes[present])}): a classifier needs at least two"
                 on_disk = isinstance(source.corpus, Corpus)
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
             if use == "train" and len(present) < len(source.classes):

@@ -99,9 +99,7 @@ class HoldOut:
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         documents = cast(Documents, documents)
-        held_out = (
-            ~trained_part(self.seed, start, stop, self.share) if self.share < 1.0 else np.ones(stop - start, bool)
-        )
+        held_out = ~trained_part(self.seed, start, stop, self.share) if self.share < 1 else np.ones(stop - start, bool)
         if documents.labels is not None:  # one without a label is trained on
             held_out &= documents.labels >= 0
         if documents.weights is not None:

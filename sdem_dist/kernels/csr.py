@@ -1,11 +1,12 @@
 """Documents in CSR: runs of them, products with word-major tables, copies of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import check_stop_event
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
@@ -152,3 +153,34 @@ def deal_groups(order, starts, classes, counts, totals, k):
         for e in range(starts[group], starts[group + 1]):
             held[best, classes[e]] += counts[e]
     return folds
+
+
+class CsrCounts(NamedTuple):
+    """Counts in CSR: int64, int32, int32; of columns, or of nodes of a trie as documents have them."""
+
+    indptr: np.ndarray
+    nodes: np.ndarray
+    counts: np.ndarray
+
+
+def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
+    if len(parts) == 1:
+        return parts[0]
+    ends = offsets_of([len(part.nodes) for part in parts])
+    indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
+    nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
+    return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
+
+
+def beside(kinds: Sequence[CsrCounts]) -> CsrCounts:
+    """Return the same documents with the entries of one kind of columns after those of the other, in each document."""
+    if len(kinds) == 1:
+        return kinds[0]
+    ends = np.cumsum([np.diff(kind.indptr) for kind in kinds], axis=0)
+    indptr = offsets_of(ends[-1])
+    nodes, counts = (np.empty(indptr[-1], part[0].dtype) for part in list(zip(*kinds, strict=True))[1:])
+    for kind, end in zip(kinds, ends, strict=True):
+        places = indptr[:-1] + end - np.diff(kind.indptr)
+        gather(kind.nodes, kind.indptr[:-1], kind.indptr[1:], places, nodes)
+        gather(kind.counts, kind.indptr[:-1], kind.indptr[1:], places, counts)
+    return CsrCounts(indptr, nodes, counts)

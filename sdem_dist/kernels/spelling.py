@@ -1,10 +1,12 @@
 """N-grams counted by document, as a tree of nodes; their texts and hashes; rows of counts in the order of columns."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, low_zeros, store64
+from sdem_dist.kernels.csr import CsrCounts
 from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
@@ -385,3 +387,16 @@ def insert(ids, offsets, tree, done, nodes):
         nodes[g] = node
     done[0], done[2] = n_nodes, offsets.size - 1
     return 0
+
+
+def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
+    """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
+    n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
+    row = entry = 0
+    for part in parts:
+        rows = slice(row, row + len(part.indptr))
+        n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
+        indptr[rows] += entry
+        row, entry = rows.stop - 1, entry + n_entries
+    return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))

@@ -234,9 +234,7 @@ class FeatureClasses(DenseModel):
         """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
         if form.kind == "variational":
             if features.missing.any():
-                raise ValueError(
-                    "em='variational' does not support missing values (NaN): impute them, or use em='soft'"
-                )
+                raise ValueError("em='variational' does not support missing values: impute them, or use em='soft'")
             parameters = self.posterior_mean(state)[0]
         else:
             parameters = self.parameters_at(state.class_counts, state.mu)

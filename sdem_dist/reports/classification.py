@@ -60,9 +60,7 @@ class ByClassReport(ErrorReport):
         if n_others := n_occurring - len(rows):
             documents = counted(int(present.sum() - present[rows].sum()), "document")
             some = f", the {len(rows)} with most errors"
-            others = (
-                f"; {counted(n_others, 'other')} ({documents}) are in to_frame() and in sdem evaluate --report --json"
-            )
+            others = f"; {counted(n_others, 'other')} ({documents}) are in to_frame(), and in evaluate --report --json"
         if n_absent := len(occurs) - n_occurring:
             n = counted(n_occurring, self.kind, self.kinds)
             note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}."

@@ -189,9 +189,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     if (n := getattr(learner, "n_documents", None)) is not None:
         facts["trained on"] = f"{n:,.10g} documents"
     if (weight := entry.get("unlabelled_weight")) is not None:
-        facts["without a label"] = (
-            f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"
-        )
+        facts["without a label"] = f"used, with unlabelled_weight {weight:.3g}" if weight else "not used"
     if predicts == "class":
         facts["classes"] = f"{len(model.classes_)}"
     if model.spec.topics == "documents":

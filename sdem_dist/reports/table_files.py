@@ -77,9 +77,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
             try:
                 fields = pa.unify_schemas(schemas, promote_options="permissive")
             except pa.ArrowException as error:
-                raise ValueError(
-                    f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
-                ) from error
+                raise ValueError(f"a column has values of two kinds ({error}): write .jsonl, where it may") from error
             schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in fields])
             with pq.ParquetWriter(partial, schema) as writer:
                 for _ in schemas:

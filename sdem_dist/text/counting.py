@@ -21,14 +21,15 @@ from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.csr import CsrCounts, beside, joined
+from sdem_dist.kernels.spelling import arranged
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
 from sdem_dist.text.sources import BLOCK_BYTES, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, TermColumns
 from sdem_dist.text.texts import NONE, Records, RowValidator, Texts, pieces
-from sdem_dist.text.tokens import CsrCounts
-from sdem_dist.text.transform import TextTransformer, arranged, beside, joined, matrix_of
+from sdem_dist.text.transform import TextTransformer, matrix_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:

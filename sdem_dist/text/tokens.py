@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
-from sdem_dist.kernels.csr import gather
+from sdem_dist.kernels.csr import CsrCounts, gather
 from sdem_dist.kernels.kinds import BEYOND_ASCII, every_code_point, kinds_of_code_points, matching
 from sdem_dist.kernels.spelling import Segments
 from sdem_dist.text.patterns import KERNEL_PATTERN, WORDS_AND_SIGNS, expression_of, is_of_kernels
@@ -245,14 +245,6 @@ class Tokenizer:
             starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
             texts = Texts(texts.data, starts, np.sort(np.concatenate([spaces, texts.stops]), kind="stable"))
         return self._stems.numbers(texts, grow=True), bounds
-
-
-class CsrCounts(NamedTuple):
-    """Counts in CSR: int64, int32, int32; of columns, or of nodes of a trie as documents have them."""
-
-    indptr: np.ndarray
-    nodes: np.ndarray
-    counts: np.ndarray
 
 
 NO_COUNTS = CsrCounts(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))

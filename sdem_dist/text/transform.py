@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of
-from sdem_dist.kernels.csr import gather
-from sdem_dist.kernels.spelling import arrange, murmur
+from sdem_dist.kernels.csr import CsrCounts, beside, joined
+from sdem_dist.kernels.spelling import arranged, murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.patterns import PatternError
 from sdem_dist.text.terms import Trie, merged_terms
@@ -21,7 +20,7 @@ from sdem_dist.text.texts import (
     pieces,
     texts_of_strings,
 )
-from sdem_dist.text.tokens import CsrCounts, NgramCounter
+from sdem_dist.text.tokens import NgramCounter
 from sdem_dist.text.vectorizer import MARK, VectorizerSettings
 
 if TYPE_CHECKING:
@@ -31,42 +30,6 @@ if TYPE_CHECKING:
 
 SPELLED_AT_A_TIME = 1 << 15  # terms that become texts together: their bytes stay in the cache
 MOST_HASHED = 1 << 21  # n-grams that a counter by hashing remembers
-
-
-def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
-    if len(parts) == 1:
-        return parts[0]
-    ends = offsets_of([len(part.nodes) for part in parts])
-    indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
-    nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
-    return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
-
-
-def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
-    """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
-    n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
-    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
-    row = entry = 0
-    for part in parts:
-        rows = slice(row, row + len(part.indptr))
-        n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
-        indptr[rows] += entry
-        row, entry = rows.stop - 1, entry + n_entries
-    return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))
-
-
-def beside(kinds: Sequence[CsrCounts]) -> CsrCounts:
-    """Return the same documents with the entries of one kind of columns after those of the other, in each document."""
-    if len(kinds) == 1:
-        return kinds[0]
-    ends = np.cumsum([np.diff(kind.indptr) for kind in kinds], axis=0)
-    indptr = offsets_of(ends[-1])
-    nodes, counts = (np.empty(indptr[-1], part[0].dtype) for part in list(zip(*kinds, strict=True))[1:])
-    for kind, end in zip(kinds, ends, strict=True):
-        places = indptr[:-1] + end - np.diff(kind.indptr)
-        gather(kind.nodes, kind.indptr[:-1], kind.indptr[1:], places, nodes)
-        gather(kind.counts, kind.indptr[:-1], kind.indptr[1:], places, counts)
-    return CsrCounts(indptr, nodes, counts)
 
 
 def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
