@@ -177,10 +177,7 @@ def count_documents(
             matrix: Any = some.matrix if transformer is None else transformer.counts(some.texts)
             kinds, numbers = [CsrCounts(matrix.indptr, matrix.indices, matrix.data)], [matrix.shape[1], -1]
         for kind, counts in enumerate(kinds):
-            if counts.counts.dtype.kind != "f":  # the smallest dtype halves the files or better
-                smallest = np.min_scalar_type(int(counts.counts.max(initial=0)))
-                counts = counts._replace(counts=counts.counts.astype(smallest))
-            block |= {f"{name}{kind}": values for name, values in counts._asdict().items()}
+            block |= {f"{name}{kind}": values for name, values in _narrowed(counts)._asdict().items()}
         block["numbers"] = np.array(numbers)
         if some.weights is not None:
             block["weights"] = some.weights
@@ -202,6 +199,13 @@ def count_documents(
     offsets = offsets_of(np.concatenate(sizes))
     data = np.memmap(spool, np.uint8, "r") if offsets[-1] else np.zeros(0, np.uint8)
     return tally, runs, Texts(data, offsets[:-1], offsets[1:])
+
+
+def _narrowed(counts: CsrCounts) -> CsrCounts:
+    if counts.counts.dtype.kind == "f":
+        return counts
+    smallest = np.min_scalar_type(int(counts.counts.max(initial=0)))  # it halves the files or better
+    return counts._replace(counts=counts.counts.astype(smallest))
 
 
 def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObject | IngestError:
