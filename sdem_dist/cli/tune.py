@@ -107,10 +107,12 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     with both as (documents, validation), ExitStack() as others, cluster.client() as client:
         take_documents(estimator, documents, options)
         if search.space is None and validation is None and not options["nested"]:
-            how = {"beside": model, "quiet": True}
-            for settings in other_settings(corpora, documents, estimator):
-                corpus = others.enter_context(documents_of(corpora, source, estimator, words=settings, **how))
-                search._counted = {**search._counted, settings: corpus}
+            search._counted = {
+                settings: others.enter_context(
+                    documents_of(corpora, source, estimator, words=settings, beside=model, quiet=True)
+                )
+                for settings in other_settings(corpora, documents, estimator)
+            }
         if validation is not None:
             search.set_params(cv=validation)
         search.fit(documents, client=client, checkpoint=folder, resume=resume)
