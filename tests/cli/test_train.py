@@ -155,7 +155,7 @@ def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
     assert sorted(set(open_corpus("test.zarr").read(0, 120).targets[:, 0])) == [1.0, 5.0]
     options = "--estimator SupervisedLDARegressor --set n_components=3 --set batch_size=10 --epochs 30 --quiet"
     assert re.search(r"; validation documents: .*R2 [.\d]+", ok(f"train stars.zarr m {options} --validation test.zarr"))
-    assert "R2" in ok("evaluate m test.zarr") and "for each topic" in ok("inspect m")
+    assert "R2" in ok("evaluate m test.zarr") and "of each topic" in ok("inspect m")
     Path("new.txt").write_text("good bright film\nbad dull film\n")
     high, low = (float(line) for line in ok("predict m new.txt").split())
     assert high > low + 1.0
