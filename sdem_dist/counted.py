@@ -90,6 +90,8 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),
 }
+UNSHOWN = ("temperature", "tempered_log_loss")
+"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
 PREFIXES = {  # what a metric of a history is of, by what its name begins with
     "": "training documents",
     "validation_": "validation documents",
@@ -100,3 +102,9 @@ PREFIXES = {  # what a metric of a history is of, by what its name begins with
 def metric_of(name: str, prefix: str = "") -> Metric:
     """Return what people call a metric of documents of a kind; one that is not in the list keeps its name."""
     return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
+
+
+def by_metric_name(figures: dict[str, float]) -> dict[str, float]:
+    """Return metrics by what people call them, in the order of the list; others come after."""
+    order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
+    return {metric_of(name).name: figures[name] for name in order}

@@ -23,12 +23,6 @@ def offsets_of(sizes: ArrayLike) -> np.ndarray:
     return offsets
 
 
-def unsigned(indices: np.ndarray) -> np.ndarray:
-    """Return numbers of words as uint32, in which kernels are compiled once: a view of int32 that may be written."""
-    is_view = indices.dtype == np.int32 and indices.flags.writeable
-    return indices.view(np.uint32) if is_view else indices.astype(np.uint32, copy=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Documents:
     """Documents in compressed sparse row form."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.options import option
-from sdem_dist.counted import counted, visible
+from sdem_dist.counted import UNSHOWN, counted, visible
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -82,8 +82,6 @@ def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int 
 
 def unshown_metrics(estimator: EngineEstimator) -> tuple[str, ...]:
     """Return metrics that people are not shown: of p(document), too, which discriminative training spoils."""
-    from sdem_dist.reports.report import UNSHOWN
-
     loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
     spoiled = estimator.spec.predicts == "class" and loss != "nll"
     return (*UNSHOWN, "nll", "perplexity") if spoiled else UNSHOWN

@@ -14,7 +14,7 @@ from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import documents_of, is_source
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, format_option, option, source_options
-from sdem_dist.counted import counted, nearest
+from sdem_dist.counted import by_metric_name, counted, nearest
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.encoding import to_json
 
@@ -52,7 +52,6 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     Workers count a source into a hidden folder beside MODEL, which they must see. A corpus must have the vocabulary of
     the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
-    from sdem_dist.reports.report import by_metric_name
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
 

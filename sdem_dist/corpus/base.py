@@ -232,6 +232,22 @@ class BaseCorpus(ABC):
         step = max(1, min(BATCH_DOCUMENTS, most, BATCH_ENTRIES * n // max(1, entries)))
         return [(start, min(start + step, n)) for start in range(0, n, step)]
 
+    def rows_at(self, positions: np.ndarray) -> Documents | DenseDocuments | None:
+        """Return documents in the order of `positions`, and read every shard once; None without positions."""
+        order, parts = np.argsort(positions, kind="stable"), list[Any]()
+        ascending = positions[order]
+        for start, stop in self.ranges() if len(positions) else ():
+            documents = self.read(start, stop)
+            first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
+            parts += [documents[ascending[first:end] - start]] if first < end else []
+        return concatenate(parts)[np.argsort(order, kind="stable")] if parts else None
+
+    @property
+    def least_documents(self) -> int:
+        """How many documents a word of a part of a corpus must be in, as settings of text say; 1 of a whole one."""
+        least: Any = (self.header.vectorizer or {}).get("min_df", 1)
+        return least if self.mask is not None and isinstance(least, int) else 1
+
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
         """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))

@@ -73,7 +73,7 @@ class WordNB(EngineClassifier):
         characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
         orders = None if orders is None else (int(orders[0]), int(orders[1]))
         # of a part of the documents, words that are rare in it are left out, as those of all documents were
-        how = max(int(self.min_df), source.least_documents), orders, characters
+        how = max(int(self.min_df), source.corpus.least_documents), orders, characters
         weighting = Weighting(form, float(norm or 0.0), 1.0, *how, boundary=source.boundary)
         source = plans.with_frequencies(source, weighting)
         return source if weighting.norm or self.steps != "margin" else plans.with_mean_length(source)

@@ -18,11 +18,12 @@ from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
 from sdem_dist.corpus.manifest import DENSE, as_numbers, checked_weights
 from sdem_dist.counted import counted
-from sdem_dist.documents import DenseDocuments, Documents, unsigned
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, seed_of, some, text_column
+from sdem_dist.kernels.csr import unsigned
 from sdem_dist.text.texts import warn_of_lookalikes
 from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings

@@ -165,12 +165,6 @@ class Source:
         return VectorizerSettings.from_json(settings).boundary(self.vocabulary) if "features" in settings else 0
 
     @property
-    def least_documents(self) -> int:
-        """The documents that a word of a part of a corpus has to have, as settings of text say; 1 of a whole one."""
-        least: Any = (self.vectorizer or {}).get("min_df", 1)
-        return least if self.corpus.mask is not None and isinstance(least, int) else 1
-
-    @property
     def n_documents(self) -> int:
         return self.corpus.header.n_documents
 

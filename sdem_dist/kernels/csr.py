@@ -15,6 +15,12 @@ SECOND = 5e8  # what a run of documents may cost
 NO_TARGETS = np.zeros((1, 0), np.uint8)
 
 
+def unsigned(indices: np.ndarray) -> np.ndarray:
+    """Return numbers of words as uint32, in which kernels are compiled once: a view of int32 that may be written."""
+    is_view = indices.dtype == np.int32 and indices.flags.writeable
+    return indices.view(np.uint32) if is_view else indices.astype(np.uint32, copy=False)
+
+
 @jit
 def row_sums(data, indptr):
     """Return the sum of each document's entries, float64."""

@@ -7,9 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma
 
-from sdem_dist.documents import Documents, unsigned
+from sdem_dist.documents import Documents
 from sdem_dist.evaluation import scored
-from sdem_dist.kernels.csr import add_scores, add_statistics, runs
+from sdem_dist.kernels.csr import add_scores, add_statistics, runs, unsigned
 from sdem_dist.kernels.losses import Objective, Schedule
 from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdem_dist.documents import Documents, offsets_of, unsigned
+from sdem_dist.documents import Documents, offsets_of
+from sdem_dist.kernels.csr import unsigned
 from sdem_dist.kernels.rows import FORMS, weigh
 from sdem_dist.records import record
 

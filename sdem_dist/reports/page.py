@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdem_dist import plots
-from sdem_dist.counted import PREFIXES, counted, metric_of
+from sdem_dist.counted import PREFIXES, UNSHOWN, by_metric_name, counted, metric_of
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.explanation import FOR, highlight
-from sdem_dist.reports.report import UNSHOWN, Report, TopicReport, by_documents, by_metric_name
+from sdem_dist.reports.report import Report, TopicReport, by_documents
 from sdem_dist.reports.reporting import documents_at, of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sdem_dist.counted import METRICS, PREFIXES, counted, metric_of
+from sdem_dist.counted import PREFIXES, by_metric_name, counted, metric_of
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from sdem_dist.reports.top_words import Topic
 
-UNSHOWN = ("temperature", "tempered_log_loss")
-"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
 NAME_WIDTH = 24  # characters of a class, or a label, at a terminal
 Columns = dict[str, list[Any]]
 # Positions of the documents' classes, -1 where there is none, or None without any; and the classes.
@@ -272,12 +270,6 @@ class TopicReport(Report):
         # At a terminal there is room for the words that set a topic apart.
         widths = {0: 20, 1: 46} | dict.fromkeys(range(2, len(self.columns)), 0)
         return [replace(table, widths=widths) for table in super().tables()]
-
-
-def by_metric_name(figures: dict[str, float]) -> dict[str, float]:
-    """Return metrics by what people call them, in the order of the list; others come after."""
-    order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
-    return {metric_of(name).name: figures[name] for name in order}
 
 
 def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import joined
-from sdem_dist.documents import DenseDocuments, concatenate
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.running import AnyCorpus, over_corpus
 from sdem_dist.inputs.source import source_of
@@ -172,14 +172,8 @@ class DocumentRows:
 
 
 def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
-    """Return documents of a corpus in the order of `positions`; every shard is read once."""
-    order, listed = np.argsort(positions, kind="stable"), positions.tolist()
-    ascending, parts = positions[order], list[Any]()
-    for start, stop in corpus.ranges() if listed else ():
-        documents = corpus.read(start, stop)
-        first, end = np.searchsorted(ascending, (start, start + documents.n_documents))
-        parts += [documents[ascending[first:end] - start]] if first < end else []
-    rows = concatenate(parts)[np.argsort(order, kind="stable")] if parts else None
+    """Return documents of a corpus in the order of `positions`."""
+    rows, listed = corpus.rows_at(positions), positions.tolist()
     if not isinstance(corpus, Corpus):
         return DocumentRows(rows, listed, None)
     return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)
