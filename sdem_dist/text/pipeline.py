@@ -221,13 +221,13 @@ class IngestRun:
             in_memory = [[] for _ in settings.parts]
             if runs:
                 self._parts = [replace(self._parts[0], runs=[of_kind.write_all() for of_kind in runs])]
-        columns_of, texts, offsets, n_terms = list[Callable[[Part], Any]](), [b""], [np.zeros(1, np.int64)], 0
+        columns_of, texts, sizes, n_terms = list[Callable[[Part], Any]](), [b""], [np.zeros(0, np.int64)], 0
         for kind, tries in enumerate(in_memory):
             text, ends, columns = self._terms_of_kind(kind, tries, n_terms)
             if kind:  # marked
                 text, ends = np.insert(text, ends[:-1], ord(MARK)), ends + np.arange(len(ends))
             texts.append(text.tobytes())
-            offsets.append(ends[1:] + offsets[-1][-1])
+            sizes.append(np.diff(ends))
             columns_of.append(columns)
             n_terms += len(ends) - 1
         if not n_terms:
@@ -237,7 +237,7 @@ class IngestRun:
             problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
             raise IngestError(f"{problem}: {advice}")
         self._columns = lambda part: [columns(part) for columns in columns_of]
-        return np.frombuffer(b"".join(texts), np.uint8), np.concatenate(offsets)
+        return np.frombuffer(b"".join(texts), np.uint8), offsets_of(np.concatenate(sizes))
 
     def _terms_of_kind(
         self, kind: int, tries: Sequence[terms.Trie], first: int
