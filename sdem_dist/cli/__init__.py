@@ -42,12 +42,6 @@ _COMMANDS = {
 """The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
 
 
-def echo(record: logging.LogRecord) -> bool:
-    """Show a record at the terminal, and nowhere else."""
-    click.echo(record.getMessage(), err=True)
-    return False
-
-
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, so that ``sdem --help`` answers at once."""
 
@@ -72,7 +66,7 @@ class LazyGroup(click.Group):
         show = warnings.showwarning
         if sys.stderr.isatty():
             (log := logging.getLogger("sdem_dist.kernels.jit")).setLevel(logging.INFO)
-            log.addFilter(echo)
+            log.handlers = [logging.StreamHandler()]
 
         def showwarning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if category is UserWarning:

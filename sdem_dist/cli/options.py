@@ -139,9 +139,7 @@ _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
     _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, or character n-grams (_wb: in words).", "word"),
     _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
-    _hidden(
-        "--ngrams ngram_range", _lengths, "Shortest, longest n-gram.  [1,1; with characters 1,2]", metavar="MIN,MAX"
-    ),
+    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; with characters 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Stop words: the English list, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),

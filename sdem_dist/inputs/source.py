@@ -152,12 +152,10 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
-            needs = "to train; MultinomialMixture and LatentDirichletAllocation do without, "
-            needs += "SupervisedLDARegressor learns targets"
+            needs = "to train; mixtures and topic models do without, SupervisedLDARegressor learns targets"
         return f"has no labels, which {name} needs {needs}"
     if several and not spec.label_sets:
-        advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
-        return f"has several labels per document, and {name} learns one: {advice}"
+        return f"has several labels per document, and {name} learns one: use MultiLabelNB or SupervisedLDAClassifier"
     if several and not train and not estimator.several_labels:
         return SEVERAL
     if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
@@ -167,8 +165,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     if not n_hidden or unlabelled is not None or estimator._takes_hidden:
         return ""
-    takes = "does not support: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
-    takes += "with components='multinomial' (unlabelled=-1)"
+    takes = "does not support: use MultinomialNB, SupervisedLDAClassifier, or mixtures with components='multinomial'"
     if spec.unlabelled:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
@@ -191,8 +188,7 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         advice = f"write_corpus(path, X, y{how} writes a corpus for it in Python"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
-        name = type(estimator).__name__
-        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} ones: {advice}", path=path)
+        raise CorpusError(f"contains {layout} documents, and the model needs {needed} ones: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
@@ -207,8 +203,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
-            problem = f"y has several labels per document, or lists of labels, and {name} learns one"
-            raise ValueError(f"{problem}: MultiLabelNB and SupervisedLDAClassifier learn several")
+            raise ValueError(f"y has several labels per document, and {name} learns one: use MultiLabelNB")
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}

@@ -171,9 +171,8 @@ class ClassificationReport(ByClassReport):
         tables = super().tables()
         if len(self.names) <= MAX_MATRIX:
             names = [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}" for k, name in enumerate(self.names)]
-            rows = [
-                [name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)
-            ]
+            pairs = zip(names, self.confusion, strict=True)
+            rows = [[name, *(f"{n:,}" if n else "." for n in row)] for name, row in pairs]
             heads = ["class", *map(str, range(len(names)))]
             matrix = Table(heads, rows, "Documents by class (rows) and prediction (columns)")
             tables += [matrix] if max(map(len, matrix.text().splitlines())) <= LINE_WIDTH else []

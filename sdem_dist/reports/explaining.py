@@ -124,11 +124,10 @@ def _in_words(
             if settings.features != "words":
                 of_words, found = parts_of_words(text, settings, values), {term for term, _ in spelled}
                 found.update(words if hashed is not None else ())
-            if hashed is None:
+            if hashed is None and single:
                 of_one_word = ((term, at[0]) for term, at in spelled if len(at) == 1 and not term.startswith(MARK))
                 others = (at for term, at in of_one_word if term not in in_vocabulary and term not in of_words)
-                places = list(others) if single else []
-                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
+                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in others))
         columns = np.broadcast_arrays(parts.weights, parts.parts, parts.log_p, parts.log_p_against)
         rows = zip(words, *(np.asarray(column, np.float64).tolist() for column in columns), strict=True)
         # n-grams of characters add to the words that hold them

@@ -175,11 +175,9 @@ def of_lda(
     for (words, x), pair, shares in zip(_entries(documents), pairs, proportions, strict=True):
         p = np.exp(lda.log_word_probabilities(parameters._replace(words=parameters.words[words])))
         log_p = np.log(np.stack([shares[:, k] @ p[k] for k in pair], axis=1))
-        of_class = shares[:, pair[0]]
+        of_class, first = shares[:, pair[0]], pair[0] * parameters.n_topics
         order = np.argsort(-of_class, kind="stable").tolist()
-        of_document = tuple(
-            TopicPart(titles[pair[0] * parameters.n_topics + z], float(of_class[z]), None) for z in order
-        )
+        of_document = tuple(TopicPart(titles[first + z], float(of_class[z]), None) for z in order)
         more: dict[str, Any] = {"topics": of_document, "offset_name": "topics of the document"}
         yield _exact((words, x, x, log_p), parameters.log_prior[pair], **more)
 

@@ -151,11 +151,8 @@ class RegressionReport(ErrorReport):
 
     def error_columns(self, rows: np.ndarray) -> Columns:
         columns = {"target": self.targets, "prediction": self.predictions, "error": self.predictions - self.targets}
-        return {
-            f"{name}_{k}" if len(self.names) > 1 else name: values[rows, k].tolist()
-            for k in self.names
-            for name, values in columns.items()
-        }
+        ends = [f"_{k}" for k in self.names] if len(self.names) > 1 else [""]
+        return {name + end: v[rows, k].tolist() for k, end in enumerate(ends) for name, v in columns.items()}
 
 
 class ClusterReport(Report):

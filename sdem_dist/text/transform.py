@@ -13,13 +13,7 @@ from sdem_dist.kernels.spelling import arranged, murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.patterns import PatternError
 from sdem_dist.text.terms import Trie, merged_terms
-from sdem_dist.text.texts import (
-    Texts,
-    listed,
-    parts_of_strings,
-    pieces,
-    texts_of_strings,
-)
+from sdem_dist.text.texts import Texts, listed, parts_of_strings, pieces, texts_of_strings
 from sdem_dist.text.tokens import NgramCounter
 from sdem_dist.text.vectorizer import MARK, VectorizerSettings
 
@@ -147,10 +141,8 @@ class TextTransformer:
         hashes, of_thread, parts = self._settings.kind == "hashing", self._of_thread, list[CsrCounts]()
         n_features = self._settings.n_features or 1 if hashes else len(self._terms or ())
         for first, stop in pieces(texts.sizes, tokens.PIECE):
-            counters, some = (
-                getattr(of_thread, "counters", None) or self._new_counters(),
-                texts.take(slice(first, stop)),
-            )
+            counters = getattr(of_thread, "counters", None) or self._new_counters()
+            some = texts.take(slice(first, stop))
             if hashes and max(counter.n_nodes for counter, _ in counters) > MOST_HASHED:
                 counters = self._new_counters()
             kinds = []

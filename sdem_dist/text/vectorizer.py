@@ -85,10 +85,8 @@ class VectorizerSettings:
 
     def __post_init__(self) -> None:
         both = self.features == "words+characters"
-        usual: dict[str, Any] = {
-            "ngram_range": (1, 2) if both else (1, 1),
-            "min_df": 2 if both and self.kind != "hashing" else 1,
-        }
+        least = 2 if both and self.kind != "hashing" else 1
+        usual: dict[str, Any] = {"ngram_range": (1, 2) if both else (1, 1), "min_df": least}
         for name, value in usual.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)

@@ -262,7 +262,7 @@ def test_corpora_tell_their_models_what_stands_between_labels(desk, estimator):
     ok("ingest several.tsv b.zarr --label-separator | --vocabulary-from a.zarr")
     ok(f"train a.zarr b.zarr m --estimator {estimator} --epochs 1 --quiet")
     assert load_model("m").label_separator_ == "|"
-    assert "MultinomialNB learns one: train MultiLabelNB or SupervisedLDAClassifier" in refused("train a.zarr n")
+    assert "MultinomialNB learns one: use MultiLabelNB or SupervisedLDAClassifier" in refused("train a.zarr n")
 
 
 def test_a_separator_that_never_occurs_is_named(desk):

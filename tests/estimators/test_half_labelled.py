@@ -112,8 +112,8 @@ def test_a_resumed_run_knows_another_weight(tmp_path):
 
 REFUSED = {
     "MultinomialNB": "1,470 documents without a label",
-    "LDAClassifier": "does not support: MultinomialNB and SupervisedLDAClassifier do",
-    "MultiplicativeMixtureClassifier": "does not support: MultinomialNB and SupervisedLDAClassifier do",
+    "LDAClassifier": "does not support: use MultinomialNB, SupervisedLDAClassifier, or mixtures",
+    "MultiplicativeMixtureClassifier": "does not support: use MultinomialNB, SupervisedLDAClassifier, or mixtures",
     "MultiLabelNB": "MultiLabelNB supports only if documents have sets of labels",
     "EMMixtureClassifier": r"only if unlabelled is set \(unlabelled=-1\)",
 }

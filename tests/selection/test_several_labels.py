@@ -121,7 +121,7 @@ def test_what_does_not_go_together_is_refused(documents, sets):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="perplexity").fit(sets)
     with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss or accuracy"):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
-    with pytest.raises(ValueError, match="train MultiLabelNB or SupervisedLDAClassifier"):
+    with pytest.raises(ValueError, match="use MultiLabelNB or SupervisedLDAClassifier"):
         sd.cross_validate(sd.MultinomialNB(), sets)
     for apart in (sets, (X, members)):
         with pytest.raises(ValueError, match="labels"):
