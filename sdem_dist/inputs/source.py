@@ -131,8 +131,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if not train:
         if estimator._n_targets_in_columns and source.n_features != estimator._n_columns:
-            n_columns, own = source.n_features, estimator.n_features_in_
-            raise ValueError(f"{corpus!r} has {n_columns} columns, and the model {own} and a target")
+            raise ValueError(f"{corpus!r} has {source.n_features} columns, not {estimator.n_features_in_} and a target")
         estimator._check_columns(source)
         if learns_labels and source.classes.tolist() != estimator.classes_.tolist():
             problem = f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)})"
@@ -188,7 +187,8 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         advice = f"write_corpus(path, X, y{how} writes a corpus for it in Python"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
-        raise CorpusError(f"contains {layout} documents, and the model needs {needed} ones: {advice}", path=path)
+        name = type(estimator).__name__
+        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} ones: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:

@@ -251,8 +251,8 @@ class Estimator(BaseEstimator, ABC):
 
     def _weighed(self, source: Source) -> Source:
         if source.boundary:
-            problem = f"{type(self).__name__} does not weigh words and n-grams of characters, which {source.name} has"
-            raise ValueError(f"{problem}: take features='words' (MultinomialNB, MultiLabelNB and KMeans take both)")
+            problem = f"has n-grams of characters, which {type(self).__name__} does not weigh: use features='words'"
+            raise CorpusError(problem, path=source.name)
         return source
 
     @property
