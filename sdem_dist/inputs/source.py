@@ -250,7 +250,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         sample_weight = np.full(n, sample_weight)
     weights = checked_weights(sample_weight, n, "X")
     if not weights.any():
-        raise ValueError("no document has a sample_weight above 0")
+        raise ValueError("no document has a sample_weight above zero")
     if use == "score":
         return weights, None
     rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
