@@ -27,7 +27,7 @@ _OPTIONS: dict[str, Any] = {
 }
 BASELINE = "x86-64-v3"
 """Processors with AVX2 and FMA: where this one has them, kernels are compiled for no more, so that models have the same
-bits on all of them, and files of compiled kernels serve all. It costs less than 3 % of a fit on an EPYC with AVX2."""
+bits on all of them, and files of compiled kernels serve all. It costs up to 5 % of a fit on an EPYC with AVX2."""
 _OF_BASELINE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
 
