@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from sdem_dist.cli.ingest import documents_of, is_source, refuse_far_sources, tr
 from sdem_dist.cli.options import WORDS, LocalPath, Place, Source, SourceCommand, option, typed_flags, word_options
 from sdem_dist.cli.train import estimator_of, parse_setting, set_option, take_documents
 from sdem_dist.counted import counted, visible
+from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import place
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     with both as (documents, validation), ExitStack() as others, cluster.client() as client:
         take_documents(estimator, documents, options)
         if search.space is None and validation is None and not options["nested"]:
-            search._counted = {
-                settings: others.enter_context(
-                    documents_of(corpora, source, estimator, words=settings, beside=model, quiet=True)
-                )
-                for settings in other_settings(corpora, documents, estimator)
-            }
+            how = {"beside": model, "quiet": True}
+            with suppress(IngestError):  # in few documents no word may be within the limits of other settings
+                search._counted = {
+                    settings: others.enter_context(documents_of(corpora, source, estimator, words=settings, **how))
+                    for settings in other_settings(corpora, documents, estimator)
+                }
         if validation is not None:
             search.set_params(cv=validation)
         search.fit(documents, client=client, checkpoint=folder, resume=resume)

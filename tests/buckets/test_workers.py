@@ -95,7 +95,11 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     with place(f"{bucket}/t.parquet").open("rb") as file:
         assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
     other = f"{scheme}://nowhere"
-    wrong = {source: "would replace", f"{bucket}/c/t.tsv": "within the corpus", f"{other}/t.tsv": f"no bucket {other}"}
+    wrong = {
+        source: "would replace",
+        f"{bucket}/c/t.tsv": "within the corpus",
+        f"{other}/t.tsv": f"{other} does not exist",
+    }
     for out, words in wrong.items():
         done = run(f"predict {bucket}/m {source} --text 1 -o {out}")
         assert done.exit_code and words in done.output

@@ -291,7 +291,7 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
         ("evaluate m s.jsonl --weight w", 2, "--weight applies to ingest"),
         ("train c s.jsonl m5", 2, "is a source, but others are corpora"),
         ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
-        ("ingest bad.tsv x --group who", 1, "it has no header"),
+        ("ingest bad.tsv x --group who", 1, "without a header, columns are numbers"),
         ("ingest bad.tsv x --group 7", 1, "2 columns, so there is no column 7 (from 0)"),
     ):
         message = refused(command, code=code)

@@ -133,7 +133,7 @@ def test_mistakes():
     np.testing.assert_raises_regex(ValueError, "'fox', which the model does not know", model.evaluate, X[:1], [["fox"]])
     np.testing.assert_raises_regex(ValueError, "y contains no labels", sd.MultiLabelNB().fit, X, [[]] * N)
     np.testing.assert_raises_regex(ValueError, "values must be 0 and 1", sd.MultiLabelNB().fit, X, Y * 2)
-    np.testing.assert_raises_regex(sd.ModelError, "documents of one label", model.calibrate_sets, X, LISTS)
+    np.testing.assert_raises_regex(sd.ModelError, "documents with one label each", model.calibrate_sets, X, LISTS)
 
 
 def test_an_explanation_adds_up():

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdem_dist.text import docstrings
+from sdem_dist.corpus import docstrings
 
 FOLDER = Path(__file__).parents[2] / "examples"
 CLASSES = ("neg", "pos")
