@@ -83,7 +83,7 @@ def test_a_worker_dies_among_rounds_of_one_task(n_lanes, corpus, folder, monkeyp
 @pytest.mark.slow
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_workers_that_join_midway_work(adaptive, corpus, folder, monkeypatch):
-    """A cluster that adapts begins without a worker."""
+    """A cluster that adapts begins without a worker, and may replace some."""
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.05)
     plan_faults(folder)
     with local_cluster(0 if adaptive else 1) as (cluster, client):
@@ -102,7 +102,7 @@ def test_workers_that_join_midway_work(adaptive, corpus, folder, monkeypatch):
         at_end = set(pids(client))
     assert bits(fitted) == bits(model(n_lanes=48, n_epochs=5, n_jobs=1).fit(corpus))
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
-    assert len(first) == 1 and len(at_end) == 3 and at_work == first | at_end
+    assert len(first) == 1 and len(at_end) == 3 and (at_work > first if adaptive else at_work == first | at_end)
 
 
 def test_workers_of_a_search_die_after_the_first_and_the_third_fit(corpus):
