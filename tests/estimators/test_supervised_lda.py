@@ -55,7 +55,7 @@ def test_several_targets_are_learned(merge):
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
     for fitted, said, *given in (
-        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above 0", R[:, 0], np.zeros(N)),
+        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above zero", R[:, 0], np.zeros(N)),
     ):  # fmt: skip
         np.testing.assert_raises_regex(ValueError, said, fitted.score, X, *given)
 
