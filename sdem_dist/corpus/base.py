@@ -18,6 +18,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import ByteCache, DenseDocuments, Documents, concatenate
 from sdem_dist.errors import CorpusError
+from sdem_dist.kernels.rows import count_words
 from sdem_dist.storage.encoding import crc32c
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
@@ -211,7 +212,7 @@ class BaseCorpus(ABC):
                 block = cast(Documents, self._read(start, stop) if all_are_in else self.read(start, stop))
                 if self.packed_mask is not None:
                     block = block[np.flatnonzero(cast(np.ndarray, block.weights))]
-                np.add.at(counts, block.indices if block.data.all() else block.indices[block.data != 0], 1)
+                count_words(block.indices if block.data.all() else block.indices[block.data != 0], counts)
             return counts
 
         return _frequencies.get((self.cache_key,), count_documents) if stored is None else stored
@@ -368,6 +369,10 @@ class MemoryCorpus(BaseCorpus):
     def __repr__(self) -> str:
         n_features = self._documents.n_features
         return f"{self.title}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
+
+    @property
+    def n_documents(self) -> int:  # without checksums of all
+        return self._documents.n_documents if self.rows is None else len(self.rows)
 
     def _key(self) -> str:
         return f"memory {self._number}"

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.collect import canonical
 from sdem_dist.corpus.labels import is_missing
 from sdem_dist.corpus.manifest import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.documents import Documents
@@ -168,11 +169,7 @@ def validated(
     if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
         what = f"{'Negative' if invalid[1] < 0 else 'Too large'} values in data passed to {name} (input X)"
         raise ValueError(f"{what}: row {invalid[0]} (from 0) contains {invalid[1]}; {VALUE_RULE}")
-    if not (rows.has_canonical_format and rows.data.all()):
-        rows = rows.astype(np.int64) if rows.data.dtype.kind in "ui" else rows.copy()  # sums may need more bytes
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-    return rows, y
+    return canonical(rows), y
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:

@@ -32,6 +32,13 @@ def add_rows_at(factors, positions, table, out):
         add_row(factors[j], table[positions[j]], out)
 
 
+@jit
+def add_rows_to(rows, places, out):
+    """``out[places[i]] += rows[i]``; `out` is float64."""
+    for i in range(places.size):
+        add_row(1.0, rows[i], out[places[i]])
+
+
 @jit_inline
 def copy_row(row, out):
     for k in range(out.size):
@@ -49,9 +56,9 @@ def column_sums(table):
 
 @jit
 def count_words(indices, number):
-    """Add to ``number[w]``, uint32 of shape (n_features,), how often each word occurs."""
+    """Add to ``number[w]``, integers of shape (n_features,), how often each word occurs."""
     for i in range(indices.size):
-        number[indices[i]] += np.uint32(1)
+        number[indices[i]] += 1
 
 
 @jit

@@ -140,7 +140,8 @@ class Merge:
         changes, counts, end = model.run(state, local, at, schedule, objective)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging
-            met, entries = np.any(changes, axis=1).astype(np.float64), local.sums_of_words(data)
+            moved = np.abs(changes) @ np.ones(changes.shape[1], changes.dtype)  # any() takes ten times as long
+            met, entries = (moved > 0.0).astype(np.float64), local.sums_of_words(data)
         gammas, weight = (end.gamma - state.gamma, end.class_gamma - state.class_gamma), local.weight
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
 

@@ -11,7 +11,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import NO_TARGETS, Visited, column_sums, runs
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import Moment, Table
-from sdem_dist.kernels.rows import OFTEN, count_words, number_words, renumber
+from sdem_dist.kernels.rows import OFTEN, add_rows_to, count_words, number_words, renumber
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
 from sdem_dist.models.heads import Classes, Labels, Model
 from sdem_dist.records import Field
@@ -136,7 +136,7 @@ def added_by_word(
     for parts in tables:
         total = np.zeros((len(union), *parts[0].shape[1:]))
         for rows, own in zip(parts, places, strict=True):
-            total[own] += rows
+            add_rows_to(rows.reshape(len(own), -1), own, total.reshape(len(union), -1))
         sums.append(total)
     return union, sums
 
