@@ -13,6 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.incremental import partial_fit
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, Transforming, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import Source, documents_of, table_of
@@ -172,6 +173,8 @@ class SdemMixtureClassifier(JointMixture):
     n_em_epochs: int = 10
     validation_fraction: float = 0.0  # training lowers the log-loss itself
 
+    partial_fit = partial_fit
+
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
         em, start = self._em(trainer, source, once)
@@ -326,6 +329,7 @@ class LDAClassifier(Transforming, JointClassifier):
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
+    partial_fit = partial_fit
 
     @property
     def _unused_by_nll(self) -> tuple[str, ...]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import replace
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.counted import counted
-from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan, Stage
+from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.incremental import partial_fit
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
-from sdem_dist.fitting.running import executor_for
-from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
-from sdem_dist.inputs.validation import classes_of_batches, seed_of
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form, loss_kind
@@ -52,11 +52,12 @@ class WordNB(EngineClassifier):
     evaluate_every: int = 0
 
     steps = "margin"
+    partial_fit = partial_fit
     _unused_by_nll = "n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction"
 
     def _weighed(self, source: Source) -> Source:
         """Return documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
-        if self.alpha == 0 and self.loss != "nll":
+        if self.loss != "nll" and not np.ndim(self.alpha) and self.alpha == 0:
             raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu inside of S")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
         if form == "auto":
@@ -149,12 +150,18 @@ class LaneNB(WordNB):
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         n_classes, labels, seed = len(source.classes), self.spec.label_sets, seed_of(self.random_state)
         head: Any = Labels(n_classes, exclusive=source.members is None) if labels else Classes(n_classes)
-        alpha, log_prior = pseudo_count(self.alpha, source.n_features), plans.fixed_log_prior(self, n_classes)
-        model = NaiveBayes(source.n_features, head, alpha, log_prior=log_prior)
+        each = np.asarray(self.alpha, np.float64) if np.ndim(self.alpha) and loss == "nll" else None
+        alpha = pseudo_count(self.alpha if each is None else 1.0, source.n_features)
+        model = NaiveBayes(source.n_features, head, alpha, log_prior=plans.fixed_log_prior(self, n_classes))
         rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
         initial, share, local = None, 1.0, self.merge == "mean"
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
+            if each is not None and (each.shape != (source.n_features,) or self.unlabelled is not None):
+                raise ValueError(
+                    f"alpha must have a number for each of {source.n_features} words, and no hidden labels"
+                )
+            initial = None if each is None else model.start_at(each)
             if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
                 share = float(weight)
         else:
@@ -265,52 +272,17 @@ class MultinomialNB(LaneNB):
             end = super().train(trainer, source)
         return end._replace(warnings=(message,) if message else ())
 
-    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Update the model with one pass over a batch of documents.
-
-        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. Their
-        parameters cannot change after the first call; others, such as `class_weight`, can.
-
-        classes : array-like of shape (n_classes,), default=None -- All classes; needed at the first call.
-        Raises ValueError -- Documents or parameters do not fit the model.
-        """
-        p.check(self)
-        self._check()
-        frozen = [*("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight", "step", "steps", "step_decay")]
-        frozen += ["merge", "weighting", "norm", "min_df", "ngram_range", "vectorizer"]
-        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
-        for name in () if first else frozen:
-            value, before = getattr(self, name), self._trained_params[name]
-            if not np.array_equal(np.array(value, object), np.array(before, object)):
-                problem = f"{name} is {value!r}, and was {before!r} when training began"
-                raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
-        all_classes = classes_of_batches(None if first else self.classes_, classes)
-        source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
-        if first:
-            self.history_, self.n_iter_ = [], 0
-            source = self._weighed(source)
-            self._describe(source)
-        if self.loss != "nll" and source.n_labelled:
-            raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
-        plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
-        if first:
-            begin = self._candidate(source, None)
-            learner, initial = begin.learner, begin.initial
-        else:
-            weights, n_documents = self._class_weights(source), self.state_.t + source.weight
-            learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
-            plan = replace(plan, growth=0)
-        with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
-            self._take(learner, trainer.run(Stage("train", learner, plan, initial)).state)
-        self.n_iter_ += 1
-        return self
-
     feature_log_prob_ = p.fitted(
         "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
     )
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
-    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class, of 'nll'.")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class, of 'nll'.")
     class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
+
+    @property
+    def _pseudo_counts(self) -> Any:
+        alpha = self._trained_params["alpha"]
+        return alpha if np.ndim(alpha) else self.learner_.model.alpha
 
     @property
     def _counted(self) -> SdemState:

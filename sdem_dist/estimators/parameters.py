@@ -126,9 +126,9 @@ steps : Literal["margin", "paper"] -- "margin": rho_0 is such that a first step 
     rival by `step`, by twice that with the hinge loss. "paper": rho_0 = 1, and the prior's running correction (Masegosa
     2014, section 4.1). Both fall with the documents seen, see `step_decay`.
 step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``.
-alpha : Literal["laplace", "log"] | float in [0, 3e38] -- Pseudo-count of a word: 1 (the paper's P1), ln of the
-    vocabulary's size (P2), or a number. With ``steps="margin"`` it grows with the document frequency, to the power
-    1/8, or 3/8 with logarithms and ones. Its size hardly matters, since steps are in its unit.
+alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word: 1 (the paper's P1), ln
+    of the vocabulary's size (P2), a number, or with ``loss="nll"`` one for each word. With ``steps="margin"`` it grows
+    with the document frequency, to the power 1/8, or 3/8 with logarithms and ones. Its size hardly matters there.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: unchanged, ln(1 + x), 1,
     or sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for whole numbers; unchanged for other numbers,
     and with ``loss="nll"``.

@@ -17,6 +17,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.incremental import partial_fit
 from sdem_dist.estimators.predictions import JointClassifier, WithDensity
 from sdem_dist.families import Categorical, Family, GaussianFull
 from sdem_dist.fitting import defaults, plans
@@ -34,6 +35,7 @@ from sdem_dist.models import regression
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
+from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.reports.explaining import number_explanations
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class FeatureNB(WithDensity, JointClassifier):
     unlabelled_weight: float = 1.0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
+    partial_fit = partial_fit
     _kind = "gaussian"  # of all columns
     _unused_by_nll = "n_epochs", "step_decay", "merge"
     _saved: ClassVar = {"class_count": "classes_"}
@@ -160,6 +163,13 @@ class FeatureNB(WithDensity, JointClassifier):
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
+    def _counts_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the counts whose shares, with pseudo-counts, are `p`, shape (n_classes, n_values), with loss 'nll'."""
+        if not isinstance(self.learner_.rule, ClosedForm):
+            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
+        alpha = pseudo_count(self._trained_params["alpha"], 0)
+        return np.maximum(np.round(p * (self.state_.class_counts[:, None] + alpha * p.shape[1]) - alpha, 9), 0.0)
+
     def extra(self) -> dict[str, object]:
         """Return the counts of the classes, and the categories of columns."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
@@ -177,11 +187,16 @@ class GaussianNB(FeatureNB):
 
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
     prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
+    priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
     """
 
     var_smoothing: float = 1e-9
     prior: float = 1.0
+    priors: object = None
+    class_prior: ClassVar[Any] = None  # type: ignore[misc]
+    fit_prior: ClassVar[Any] = True  # type: ignore[misc]
 
+    class_prior_ = p.fitted(lambda model: np.exp(model.class_log_prior_), "Probability of each class.")
     _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
     var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
@@ -206,6 +221,12 @@ class BernoulliNB(FeatureNB):
         lambda model: model._log_densities(1.0 if model.binarize is None else float(model.binarize) + 1.0).T,
         "Logarithm of p(value 1 | class), shape (n_classes, n_features).",
     )
+
+    @property
+    def feature_count_(self) -> np.ndarray:
+        """Documents of each class with the value 1, of loss 'nll'; missing values count by their probability."""
+        p = np.exp(self.feature_log_prob_)
+        return np.stack([self._counts_of(np.stack([1 - q, q], axis=1))[:, 1] for q in p.T], axis=1)
 
 
 class CategoricalNB(FeatureNB):
@@ -237,6 +258,11 @@ class CategoricalNB(FeatureNB):
         sizes = self.n_categories_
         of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
         return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
+
+    @property
+    def category_count_(self) -> list[np.ndarray]:
+        """Documents of each class and category, of loss 'nll', as `feature_log_prob_`; missing ones by probability."""
+        return [self._counts_of(np.exp(log_p)) for log_p in self.feature_log_prob_]
 
 
 class PoissonNB(FeatureNB):
@@ -346,6 +372,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
     _monitor = p.fitted("loss", "", "str")
+    partial_fit = partial_fit
     explain = number_explanations
 
     def _check_columns(self, source: Source) -> None:
@@ -370,7 +397,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             # Columns that determine each other have a covariance without an inverse: a little prior keeps it regular.
             family = GaussianFull(d, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
             block = Block(family, tuple(range(d)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
-            return SdEM(regression.JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
+            return SdEM(regression.JointGaussian(FeatureModel((block,))), source.weight, ClosedForm(complete=not gaps))
 
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):  # that under which targets are most probable, with a unit a feature or one for all

@@ -102,7 +102,7 @@ def with_mean_length(source: Source) -> Source:
 
 def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
     """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is to be learnt."""
-    class_prior = getattr(estimator, "class_prior", None)
+    class_prior = getattr(estimator, "priors", getattr(estimator, "class_prior", None))
     if class_prior is None:
         return None if getattr(estimator, "fit_prior", True) else (-float(np.log(n_classes)),) * n_classes
     prior = np.asarray(class_prior, np.float64)

@@ -216,7 +216,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
         check_consistent_length(rows, y)
-        labels = None if reset else estimator.classes_.tolist()
+        labels = (None if reset else estimator.classes_.tolist()) if classes is None else np.asarray(classes).tolist()
         names, positions, labels = of_labels.encoded_sets(y, labels)
         members, trained_classes = membership(names, labels), np.array(labels)
     elif target == "labels":

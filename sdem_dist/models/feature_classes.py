@@ -143,7 +143,17 @@ class DenseModel(Model):
         return started(counts, mu, state.t + s.weight)._replace(rho=state.rho, first_loss=state.first_loss)
 
     def counted(self, state: FeatureState, s: FeatureStatistics, n_documents: float) -> FeatureState:
-        return self.maximum(state, s, n_documents, EXACT)
+        """Return the fit of these documents and those before, none of which misses a value."""
+        alone, v, n = self.maximum(state, s, n_documents, EXACT), self.variables, s.n_observed
+        if not state.t:
+            return alone
+        nu, of_prior = v.prior_weight + 0.0 * n, v.posterior_mean(0.0 * s.sums, 0.0 * n)
+        weights = (w[:, v.variable_of] for w in (nu, nu + state.class_counts[:, None], nu + n))
+        prior, before, now = weights  # the prior is in both
+        total = before + now - prior
+        sums = before * state.mu + now * alone.mu - prior * of_prior
+        mu = np.divide(sums, total, out=of_prior, where=total > 0)
+        return alone._replace(class_counts=state.class_counts + s.class_counts, mu=mu)
 
     def posterior_mean(self, state: FeatureState) -> tuple[FeatureParameters, float]:
         """Return expected parameters under the posterior of shares (Dirichlet) and theta, and its KL from the prior."""
