@@ -66,14 +66,14 @@ def partial_fit(self: _Model, X: object, y: object, classes: object = None, samp
     def of_batch(stage: AnyStage) -> AnyStage:
         if not stage.monitored:
             return stage
-        learner, initial = going_on(stage.learner), stage.initial if first else self.state_
+        learner = going_on(stage.learner)
+        initial: Any = stage.initial if first else self.state_
         tables = isinstance(learner.model, DenseModel)
         if isinstance(learner.rule, ClosedForm):
-            if tables and np.isnan(source.corpus.read(0, source.n_documents).values).any():
-                raise ValueError(
-                    "partial_fit with a closed form cannot leave out missing values: fill them, or call fit"
-                )
-        elif tables:  # a class may come later; and the best was another batch's
+            rows: Any = source.corpus.read(0, source.n_documents)
+            if tables and np.isnan(rows.values).any():
+                raise ValueError("partial_fit cannot leave out missing values in a closed form: fill them, or call fit")
+        elif tables and initial is not None:  # a class may come later; and the best was another batch's
             counts, mu = initial.best
             counts = np.maximum(counts, learner.model.class_alpha)
             initial = started(counts, mu, initial.t)._replace(rho=initial.rho)
@@ -82,8 +82,8 @@ def partial_fit(self: _Model, X: object, y: object, classes: object = None, samp
         plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=growth)
         return replace(stage, learner=learner, plan=plan, initial=initial)
 
-    one = copy(self)
-    vars(one).update({name: value for name, value in _OF_ONE_PASS.items() if hasattr(self, name)})
+    one: Any = copy(self)
+    one.__dict__.update({name: value for name, value in _OF_ONE_PASS.items() if hasattr(self, name)})
     if self._layout == "dense" and getattr(self, "batch_size", 1) is None:
         one.merge = "mean"  # sdEM over the batch, not one step
     with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:

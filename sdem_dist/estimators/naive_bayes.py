@@ -154,7 +154,8 @@ class LaneNB(WordNB):
         alpha = pseudo_count(self.alpha if each is None else 1.0, source.n_features)
         model = NaiveBayes(source.n_features, head, alpha, log_prior=plans.fixed_log_prior(self, n_classes))
         rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
-        initial, share, local = None, 1.0, self.merge == "mean"
+        initial: Any = None
+        share, local = 1.0, self.merge == "mean"
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
             if each is not None and (each.shape != (source.n_features,) or self.unlabelled is not None):
