@@ -27,6 +27,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.fitting import running
+from sdem_dist.fitting.running import Client
 from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, is_dask, text_column
@@ -37,9 +38,6 @@ from sdem_dist.saving import save_model
 from sdem_dist.storage.buckets import place
 from sdem_dist.text.texts import texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 @dataclass_transform(eq_default=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -17,7 +17,7 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.predictions import Transforming, WithDensity
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.running import evaluate_source, over_blocks
+from sdem_dist.fitting.running import Client, evaluate_source, over_blocks
 from sdem_dist.inputs.source import Source, documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners import rules, starts, surveys, variables
@@ -27,9 +27,6 @@ from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import state_at
 from sdem_dist.text.vectorizer import VectorizerSettings
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class Clustering(ClusterMixin, EngineEstimator):

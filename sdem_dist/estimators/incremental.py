@@ -4,90 +4,91 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
+from sdem_dist.engine.plan import AnyStage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import executor_for
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import classes_of_batches
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.models.feature_classes import DenseModel, started
 
-if TYPE_CHECKING:
-    from sdem_dist.engine.plan import AnyStage
-    from sdem_dist.estimators.base import EngineEstimator
-
-_Model = TypeVar("_Model", bound="EngineEstimator")
 _OF_ONE_PASS = {"n_epochs": 1, "n_em_epochs": 1, "calibrate": False, "validation_fraction": 0.0, "patience": None}
 _MAY_CHANGE = {*_OF_ONE_PASS, "class_weight", "n_jobs", "verbose", "evaluate_every", "random_state", "unlabelled"}
 _MAY_CHANGE |= {"batch_size", "n_lanes", "rounds_per_epoch", "n_blocks"}
 
 
-def partial_fit(self: _Model, X: object, y: object, classes: object = None, sample_weight: object = None) -> _Model:
-    """Update the model with one pass over a batch of documents, or rows.
+class Incremental(EngineEstimator):
+    """Estimators that go on with every batch, too."""
 
-    The first batch decides what is found before training: document frequencies, the size of steps, the units of
-    columns, and for texts the vocabulary. Parameters of the model cannot change after the first call; `class_weight`
-    and those of the pass can.
+    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
+        """Update the model with one pass over a batch of documents, or rows.
 
-    classes : array-like of shape (n_classes,), default=None -- All classes; needed at the first call of a classifier.
-    Raises ValueError -- Documents or parameters do not fit the model.
-    """
-    p.check(self)
-    self._check()
-    first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
-    for name in () if first else sorted(self._trained_params.keys() - _MAY_CHANGE):
-        value, before = getattr(self, name), self._trained_params[name]
-        if not np.array_equal(np.array(value, object), np.array(before, object)):
-            problem = f"{name} is {value!r}, and was {before!r} when training began"
-            raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
-    how: Any = {"use": "train" if first else "continue"}
-    if self.spec.target == "labels":
-        how["classes"] = classes_of_batches(None if first else self.classes_, classes)
-    source = source_of(self, X, y, sample_weight, **how)
-    if first:
-        self.history_, self.n_iter_ = [], 0
-        source = self._weighed(source)
-        self._describe(source)
-    elif "class_count_" in vars(self):
-        self.class_count_ = self.class_count_ + np.asarray(source.class_counts)  # type: ignore[attr-defined]
-    if source.n_labelled and getattr(self, "loss", "") != "nll":
-        raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
+        The first batch decides what is found before training: document frequencies, the size of steps, the units of
+        columns, and for texts the vocabulary. Parameters of the model cannot change after the first call;
+        `class_weight` and those of the pass can.
 
-    def going_on(learner: Any) -> Any:
+        classes : array-like of shape (n_classes,), default=None -- All; needed at the first call of a classifier.
+        Raises ValueError -- Documents or parameters do not fit the model.
+        """
+        p.check(self)
+        self._check()
+        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
+        for name in () if first else sorted(self._trained_params.keys() - _MAY_CHANGE):
+            value, before = getattr(self, name), self._trained_params[name]
+            if not np.array_equal(np.array(value, object), np.array(before, object)):
+                problem = f"{name} is {value!r}, and was {before!r} when training began"
+                raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
+        how: Any = {"use": "train" if first else "continue"}
+        if self.spec.target == "labels":
+            how["classes"] = classes_of_batches(None if first else self.classes_, classes)
+        source = source_of(self, X, y, sample_weight, **how)
         if first:
-            return learner
-        n_documents = self.learner_.n_documents + source.weight
-        return replace(self.learner_, n_documents=n_documents, class_weight=learner.class_weight)
+            self.history_, self.n_iter_ = [], 0
+            source = self._weighed(source)
+            self._describe(source)
+        elif (counts := vars(self).get("class_count_")) is not None:
+            self.class_count_ = counts + np.asarray(source.class_counts)
+        if source.n_labelled and getattr(self, "loss", "") != "nll":
+            raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
 
-    def of_batch(stage: AnyStage) -> AnyStage:
-        if not stage.monitored:
-            return stage
-        learner = going_on(stage.learner)
-        initial: Any = stage.initial if first else self.state_
-        tables = isinstance(learner.model, DenseModel)
-        if isinstance(learner.rule, ClosedForm):
-            rows: Any = source.corpus.read(0, source.n_documents)
-            if tables and np.isnan(rows.values).any():
-                raise ValueError("partial_fit cannot leave out missing values in a closed form: fill them, or call fit")
-        elif tables and initial is not None:  # a class may come later; and the best was another batch's
-            counts, mu = initial.best
-            counts = np.maximum(counts, learner.model.class_alpha)
-            initial = started(counts, mu, initial.t)._replace(rho=initial.rho)
-        n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
-        growth = stage.plan.growth if first else 0
-        plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=growth)
-        return replace(stage, learner=learner, plan=plan, initial=initial)
+        def going_on(learner: Any) -> Any:
+            if first:
+                return learner
+            n_documents = self.learner_.n_documents + source.weight
+            return replace(self.learner_, n_documents=n_documents, class_weight=learner.class_weight)
 
-    one: Any = copy(self)
-    one.__dict__.update({name: value for name, value in _OF_ONE_PASS.items() if hasattr(self, name)})
-    if self._layout == "dense" and getattr(self, "batch_size", 1) is None:
-        one.merge = "mean"  # sdEM over the batch, not one step
-    with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
-        end = one.train(trainer.changed(of_batch), source)
-    self._take(going_on(end.learner), end.state)
-    self.n_iter_ += 1
-    return self
+        def of_batch(stage: AnyStage) -> AnyStage:
+            if not stage.monitored:
+                return stage
+            learner = going_on(stage.learner)
+            initial: Any = stage.initial if first else self.state_
+            tables = isinstance(learner.model, DenseModel)
+            if tables and isinstance(learner.rule, ClosedForm):
+                rows: Any = source.corpus.read(0, source.n_documents)
+                if np.isnan(rows.values).any():
+                    problem = "partial_fit cannot leave out missing values in a closed form"
+                    raise ValueError(f"{problem}: fill them, or call fit")
+            elif tables and initial is not None:  # a class may come later; and the best was another batch's
+                counts, mu = initial.best
+                start = started(np.maximum(counts, learner.model.class_alpha), mu, initial.t)
+                initial = start._replace(rho=initial.rho)
+            n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
+            growth = stage.plan.growth if first else 0
+            plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=growth)
+            return replace(stage, learner=learner, plan=plan, initial=initial)
+
+        one: Any = copy(self)
+        one.__dict__.update({name: value for name, value in _OF_ONE_PASS.items() if hasattr(self, name)})
+        if self._layout == "dense" and getattr(self, "batch_size", 1) is None:
+            one.merge = "mean"  # sdEM over the batch, not one step
+        with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
+            end = one.train(trainer.changed(of_batch), source)
+        self._take(going_on(end.learner), end.state)
+        self.n_iter_ += 1
+        return self

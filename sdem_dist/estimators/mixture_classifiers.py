@@ -13,7 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.incremental import partial_fit
+from sdem_dist.estimators.incremental import Incremental
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, Transforming, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import Source, documents_of, table_of
@@ -156,7 +156,7 @@ class EMMixtureClassifier(JointMixture):
         return final_stage(trainer, learner, plan, start)
 
 
-class SdemMixtureClassifier(JointMixture):
+class SdemMixtureClassifier(JointMixture, Incremental):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
     EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
@@ -172,8 +172,6 @@ class SdemMixtureClassifier(JointMixture):
     n_epochs: int | None = None
     n_em_epochs: int = 10
     validation_fraction: float = 0.0  # training lowers the log-loss itself
-
-    partial_fit = partial_fit
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
@@ -274,7 +272,7 @@ class MultiplicativeMixtureClassifier(Components):
         return model.scores(self._parameters, rows) / self.temperature_
 
 
-class LDAClassifier(Transforming, JointClassifier):
+class LDAClassifier(Transforming, JointClassifier, Incremental):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
@@ -329,7 +327,6 @@ class LDAClassifier(Transforming, JointClassifier):
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
-    partial_fit = partial_fit
 
     @property
     def _unused_by_nll(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sdem_dist.counted import counted
 from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.incremental import partial_fit
+from sdem_dist.estimators.incremental import Incremental
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import documents_of
@@ -27,11 +27,10 @@ from sdem_dist.models import many_classes
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-class WordNB(EngineClassifier):
+class WordNB(EngineClassifier, Incremental):
     """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
 
     step : float | None with steps=margin -- How far a first step moves a mean document's label against a rival, or
@@ -52,11 +51,9 @@ class WordNB(EngineClassifier):
     evaluate_every: int = 0
 
     steps = "margin"
-    partial_fit = partial_fit
     _unused_by_nll = "n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction"
 
     def _weighed(self, source: Source) -> Source:
-        """Return documents as the parameters ask for them to be weighed, or ValueError where they cannot be."""
         if self.loss != "nll" and not np.ndim(self.alpha) and self.alpha == 0:
             raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu inside of S")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
@@ -77,7 +74,12 @@ class WordNB(EngineClassifier):
         how = max(int(self.min_df), source.corpus.least_documents), orders, characters
         weighting = Weighting(form, float(norm or 0.0), 1.0, *how, boundary=source.boundary)
         source = plans.with_frequencies(source, weighting)
-        return source if weighting.norm or self.steps != "margin" else plans.with_mean_length(source)
+        if weighting.norm or self.steps != "margin":
+            return source
+        documents = plans.sample(source)  # one factor makes the mean of their squared lengths `NORM` squared
+        mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+        of_source: Any = source.weighting
+        return replace(source, weighting=replace(of_source, scale=defaults.NORM / mean**0.5))
 
     def _margin_start(
         self, source: Source, model: NaiveBayes, loss: str | Loss
@@ -133,8 +135,8 @@ class LaneNB(WordNB):
             n_epochs = defaults.MAX_EPOCHS if self._held_out(source)[1] else defaults.FEW_EPOCHS
         plan = replace(plans.plan_of_steps(self, n, int(n_epochs), seed), n_blocks=n_blocks)
         if self.merge == "sum" and self.steps == "margin" and not labels:
-            while (n // plan.n_rounds) >> (plan.growth + 1) >= defaults.FIRST_BATCH:
-                plan = replace(plan, growth=plan.growth + 1)
+            growth = (n // plan.n_rounds // defaults.FIRST_BATCH).bit_length() - 1
+            return replace(plan, growth=max(0, growth))
         return plan
 
     def _class_weights(self, source: Source) -> tuple[float, ...] | None:
@@ -150,29 +152,25 @@ class LaneNB(WordNB):
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         n_classes, labels, seed = len(source.classes), self.spec.label_sets, seed_of(self.random_state)
         head: Any = Labels(n_classes, exclusive=source.members is None) if labels else Classes(n_classes)
+        n, local, share = source.n_features, self.merge == "mean", 1.0
         each = np.asarray(self.alpha, np.float64) if np.ndim(self.alpha) and loss == "nll" else None
-        alpha = pseudo_count(self.alpha if each is None else 1.0, source.n_features)
-        model = NaiveBayes(source.n_features, head, alpha, log_prior=plans.fixed_log_prior(self, n_classes))
+        alpha = pseudo_count(self.alpha if each is None else 1.0, n)
+        model = NaiveBayes(n, head, alpha, log_prior=plans.fixed_log_prior(self, n_classes))
         rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
-        initial: Any = None
-        share, local = 1.0, self.merge == "mean"
+        if local:  # says what is wrong with a loss that has no kernel
+            kernel_form(loss, 2 if labels else n_classes)
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
-            if each is not None and (each.shape != (source.n_features,) or self.unlabelled is not None):
-                raise ValueError(
-                    f"alpha must have a number for each of {source.n_features} words, and no hidden labels"
-                )
-            initial = None if each is None else model.start_at(each)
+            if each is not None and (each.shape != (n,) or self.unlabelled is not None):
+                raise ValueError(f"alpha must have a number for each of {n} words, and no hidden labels")
+            initial: Any = None if each is None else model.start_at(each)
             if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
                 share = float(weight)
+        elif self.steps == "paper":
+            initial, rule = None, rules.Merge(rules.paper_steps(float(self.step_decay)), local)
         else:
-            if local:  # says what is wrong with a loss that has no kernel
-                kernel_form(loss, 2 if labels else n_classes)
-            if self.steps == "paper":
-                rule = rules.Merge(rules.paper_steps(float(self.step_decay)), local)
-            else:
-                _, sizes, start = self._margin_start(source, model, loss)
-                initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
+            _, sizes, start = self._margin_start(source, model, loss)
+            initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
         learner = SdEM(model, source.weight, rule, loss, self._class_weights(source), share, seed=seed)
         return holdout.Candidate(learner, self._plan(source), initial, stage)
 
@@ -205,7 +203,7 @@ class LaneNB(WordNB):
         return policy.train(result, learner)
 
 
-class MultinomialNB(LaneNB):
+class MultinomialNB(LaneNB, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
@@ -243,8 +241,6 @@ class MultinomialNB(LaneNB):
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
     sample = WithDensity.sample
-    predict_joint_log_proba = JointClassifier.predict_joint_log_proba
-    class_log_prior_ = JointClassifier.class_log_prior_
 
     def _check(self) -> None:
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
@@ -258,8 +254,7 @@ class MultinomialNB(LaneNB):
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
             problem = f"MultinomialNB stores a number for each of {n_classes:,} classes and {source.n_features:,} words"
-            message = f"{problem}: ManyClassNB is as accurate, in a fraction of the time and memory"
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(f"{problem}: ManyClassNB is as accurate, in a fraction of the time and memory", stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not plans.is_unnormalised(source)
@@ -284,12 +279,6 @@ class MultinomialNB(LaneNB):
     def _pseudo_counts(self) -> Any:
         alpha = self._trained_params["alpha"]
         return alpha if np.ndim(alpha) else self.learner_.model.alpha
-
-    @property
-    def _counted(self) -> SdemState:
-        if not isinstance(self.learner_.rule, rules.ClosedForm):
-            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
-        return cast(SdemState, self.state_)
 
 
 class MultiLabelNB(LaneNB):

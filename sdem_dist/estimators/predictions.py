@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax, softmax
@@ -18,17 +18,15 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.evaluation import decision_scores, probabilities
-from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
+from sdem_dist.fitting.running import Client, evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
+from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.naive_bayes import sample_documents
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 FEW_OF_CLASS = 50
 """Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
@@ -176,6 +174,12 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), in nats; of counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
+
+    @property
+    def _counted(self) -> Any:
+        if not isinstance(self.learner_.rule, ClosedForm):
+            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
+        return self.state_
 
 
 class WithDensity(EngineEstimator):

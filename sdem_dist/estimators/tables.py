@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -16,12 +16,11 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.incremental import partial_fit
+from sdem_dist.estimators.incremental import Incremental
 from sdem_dist.estimators.predictions import JointClassifier, WithDensity
 from sdem_dist.families import Categorical, Family, GaussianFull
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.running import over_corpus
+from sdem_dist.fitting.running import Client, over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of, some
@@ -38,11 +37,8 @@ from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.reports.explaining import number_explanations
 
-if TYPE_CHECKING:
-    from distributed import Client
 
-
-class FeatureNB(WithDensity, JointClassifier):
+class FeatureNB(WithDensity, JointClassifier, Incremental):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
@@ -76,7 +72,6 @@ class FeatureNB(WithDensity, JointClassifier):
     unlabelled_weight: float = 1.0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    partial_fit = partial_fit
     _kind = "gaussian"  # of all columns
     _unused_by_nll = "n_epochs", "step_decay", "merge"
     _saved: ClassVar = {"class_count": "classes_"}
@@ -105,9 +100,8 @@ class FeatureNB(WithDensity, JointClassifier):
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
-            raise ValueError(
-                "step='paper' makes a step per document: use merge='mean' (n_lanes=1 for the paper's algorithm)"
-            )
+            hint = "use merge='mean' (n_lanes=1 for the paper's algorithm)"
+            raise ValueError(f"step='paper' makes a step per document: {hint}")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 
@@ -165,10 +159,8 @@ class FeatureNB(WithDensity, JointClassifier):
 
     def _counts_of(self, p: np.ndarray) -> np.ndarray:
         """Return the counts whose shares, with pseudo-counts, are `p`, shape (n_classes, n_values), with loss 'nll'."""
-        if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         alpha = pseudo_count(self._trained_params["alpha"], 0)
-        return np.maximum(np.round(p * (self.state_.class_counts[:, None] + alpha * p.shape[1]) - alpha, 9), 0.0)
+        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 9), 0.0)
 
     def extra(self) -> dict[str, object]:
         """Return the counts of the classes, and the categories of columns."""
@@ -344,7 +336,7 @@ class MixedNB(FeatureNB):
         return kinds
 
 
-class GaussianRegressor(RegressorMixin, EngineEstimator):
+class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
@@ -372,7 +364,6 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
     _monitor = p.fitted("loss", "", "str")
-    partial_fit = partial_fit
     explain = number_explanations
 
     def _check_columns(self, source: Source) -> None:
@@ -430,10 +421,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             missing in a row, far from the training rows, and where columns are many.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
-
-        def predicted(rows: object) -> np.ndarray:
-            model, n_rows = self.learner_.model, self.learner_.n_documents
-            return np.asarray(model.predicted(self.state_, table_of(self, rows), n_rows))
-
-        means, deviations = over_corpus(self, X, predicted, client).T
+        model, n = self.learner_.model, self.learner_.n_documents
+        both = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client)
+        means, deviations = both.T
         return (means, deviations) if return_std else means

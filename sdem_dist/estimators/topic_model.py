@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -16,7 +16,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, Transforming
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.running import evaluate_source, over_blocks, over_corpus
+from sdem_dist.fitting.running import Client, evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -27,9 +27,6 @@ from sdem_dist.models import topic_heads as heads
 from sdem_dist.reports.explaining import number_explanations
 from sdem_dist.reports.top_words import topics_of
 from sdem_dist.text.vectorizer import VectorizerSettings
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class TopicModel(Transforming):

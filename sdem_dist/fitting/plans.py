@@ -93,13 +93,6 @@ def is_unnormalised(source: Source) -> bool:
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
-def with_mean_length(source: Source) -> Source:
-    """Return documents all multiplied by one factor, so that the mean of their squared lengths is `NORM` squared."""
-    documents = sample(source)
-    mean = heads.unit_of(documents, np.ones(documents.n_features)).mean_square
-    return replace(source, weighting=replace(cast(Weighting, source.weighting), scale=defaults.NORM / mean**0.5))
-
-
 def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
     """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is to be learnt."""
     class_prior = getattr(estimator, "priors", getattr(estimator, "class_prior", None))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -33,19 +33,18 @@ from sdem_dist.inputs.validation import is_dask, refuse_no_documents, seed_of
 from sdem_dist.storage import buckets
 
 if TYPE_CHECKING:
-    from distributed import Client
+    import distributed
 
+Client: TypeAlias = "distributed.Client"
 AnyCorpus = Corpus | MemoryCorpus
 OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents, and returns an array with as many rows
 
 
 def notify(estimator: Estimator, callbacks: Sequence[Callback], error: object, *_: object) -> None:
     """Call methods `fitted` of callbacks at the end of a fit, or `failed` where it fails or is interrupted."""
+    name, arguments = ("fitted", (estimator,)) if error is None else ("failed", ())
     for callback in callbacks:
-        if error is None:
-            getattr(callback, "fitted", lambda _: None)(estimator)
-        else:
-            getattr(callback, "failed", lambda: None)()
+        getattr(callback, name, lambda *_: None)(*arguments)
 
 
 @contextmanager
