@@ -135,8 +135,9 @@ def added_by_word(
     places, sums = [number[own] for own in words], []
     for parts in tables:
         total = np.zeros((len(union), *parts[0].shape[1:]))
+        width = int(np.prod(total.shape[1:]))  # a lane may have no words
         for rows, own in zip(parts, places, strict=True):
-            add_rows_to(rows.reshape(len(own), -1), own, total.reshape(len(union), -1))
+            add_rows_to(rows.reshape(len(own), width), own, total.reshape(len(union), width))
         sums.append(total)
     return union, sums
 
