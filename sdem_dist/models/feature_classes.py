@@ -148,9 +148,8 @@ class DenseModel(Model):
         if not state.t:
             return alone
         nu, of_prior = v.prior_weight + 0.0 * n, v.posterior_mean(0.0 * s.sums, 0.0 * n)
-        weights = (w[:, v.variable_of] for w in (nu, nu + state.class_counts[:, None], nu + n))
-        prior, before, now = weights  # the prior is in both
-        total = before + now - prior
+        prior, before, now = (w[:, v.variable_of] for w in (nu, nu + state.class_counts[:, None], nu + n))
+        total = before + now - prior  # which is in both
         sums = before * state.mu + now * alone.mu - prior * of_prior
         mu = np.divide(sums, total, out=of_prior, where=total > 0)
         return alone._replace(class_counts=state.class_counts + s.class_counts, mu=mu)

@@ -196,9 +196,8 @@ class FeatureModel:
             complete = np.flatnonzero(~np.isnan(values).any(axis=-1))
             filled = np.where(np.isnan(values), 0.0, values)
             products = np.einsum("vs,kvs->vk", block.family.statistics(filled), theta)
-            products += (
-                block.log_base(filled[None])[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
-            )
+            partitions = parameters.partitions[:, first : first + len(filled)]
+            products += block.log_base(filled[None])[0][:, None] - partitions.T
             columns = np.reshape(block.columns, (block.n_variables, -1))[:, 0]
             densities[columns[complete]] = products[complete]
             first += block.n_variables

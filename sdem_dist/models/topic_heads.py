@@ -9,18 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy.special import log_expit, logit, xlogy
 
-from sdem_dist.evaluation import (
-    OF_THRESHOLDS,
-    Decisions,
-    best_thresholds,
-    classifier_metrics,
-    classifier_sums,
-    fitting_sums,
-    joined,
-    label_metrics,
-    label_sums,
-    scored,
-)
+from sdem_dist import evaluation
 from sdem_dist.kernels import topic_steps as kernel
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.word_counts import LocalDocuments, lengths
@@ -109,12 +98,12 @@ class SoftmaxClasses(TopicHead):
         parts = []
         for batch in batches:
             scores, d = self.scores(batch.parameters.output, batch.outputs), batch.documents
-            parts.append(scored(scores, d.labels, d.weights, lengths(d.documents), scores))
-        return classifier_sums(joined(parts))
+            parts.append(evaluation.scored(scores, d.labels, d.weights, lengths(d.documents), scores))
+        return evaluation.classifier_sums(evaluation.joined(parts))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how good probabilities are, among them the mean of ``-ln p(y | d)`` (ncll): there is no p(d)."""
-        means = classifier_metrics(sums, self.n_classes)
+        means = evaluation.classifier_metrics(sums, self.n_classes)
         return {name: means[name] for name in ("accuracy", "ncll", "macro_f1", "brier", "ece")}
 
 
@@ -163,12 +152,13 @@ class SigmoidLabels(TopicHead):
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         thresholds = np.array(self.thresholds or (0.5,) * self.n_classes)
         odds, members, weights = map(np.concatenate, zip(*(_odds(self.gamma, b) for b in batches), strict=True))
-        return label_sums(odds, members, weights, Decisions(np.ones(self.n_classes), thresholds))
+        return evaluation.label_sums(odds, members, weights, evaluation.Decisions(np.ones(self.n_classes), thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how well labels are predicted; before thresholds are known, without what depends on them."""
-        means = label_metrics(sums)
-        return means if self.thresholds else {name: means[name] for name in means if name not in OF_THRESHOLDS}
+        means = evaluation.label_metrics(sums)
+        unknown = () if self.thresholds else evaluation.OF_THRESHOLDS
+        return {name: means[name] for name in means if name not in unknown}
 
 
 def _odds(gamma: float, batch: TopicScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -271,12 +261,12 @@ class TopicShares:
             columns.append(_odds(self.of.gamma, batch))
         if not isinstance(self.of, SigmoidLabels):
             return shares
-        return np.concatenate([shares, fitting_sums(*map(np.concatenate, zip(*columns, strict=True)))])
+        return np.concatenate([shares, evaluation.fitting_sums(*map(np.concatenate, zip(*columns, strict=True)))])
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return the shares, and then thresholds, by their numbers."""
         shares, of_labels = np.split(sums, [self.n_topics])
         figures = (shares / max(shares.sum(), 1e-300)).tolist()
         if len(of_labels):
-            figures += best_thresholds(of_labels, np.ones(self.of.n_classes)).tolist()
+            figures += evaluation.best_thresholds(of_labels, np.ones(self.of.n_classes)).tolist()
         return {str(i): figure for i, figure in enumerate(figures)}
