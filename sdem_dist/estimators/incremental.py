@@ -12,6 +12,7 @@ from sdem_dist.engine.plan import AnyStage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.fitting import defaults
 from sdem_dist.fitting.running import executor_for
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import classes_of_batches
@@ -58,6 +59,8 @@ class Incremental(EngineEstimator):
             raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
 
         def going_on(learner: Any) -> Any:
+            if getattr(learner.rule, "judged", False):  # by a second pass, which there is not
+                learner = replace(learner, rule=replace(learner.rule, judged=False))
             if first:
                 return learner
             n_documents = self.learner_.n_documents + source.weight
@@ -74,19 +77,17 @@ class Incremental(EngineEstimator):
                 if np.isnan(rows.values).any():
                     problem = "partial_fit cannot leave out missing values in a closed form"
                     raise ValueError(f"{problem}: fill them, or call fit")
-            elif tables and initial is not None:  # a class may come later; and the best was another batch's
-                counts, mu = initial.best
-                start = started(np.maximum(counts, learner.model.class_alpha), mu, initial.t)
-                initial = start._replace(rho=initial.rho)
-            n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
-            growth = stage.plan.growth if first else 0
-            plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=growth)
+            elif tables and initial is not None:
+                counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
+                counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)
+                initial = started(counts, mu, initial.t)
+            plan = replace(stage.plan, n_epochs=1, n_blocks=1, growth=stage.plan.growth if first else 0)
             return replace(stage, learner=learner, plan=plan, initial=initial)
 
         one: Any = copy(self)
         one.__dict__.update({name: value for name, value in _OF_ONE_PASS.items() if hasattr(self, name)})
-        if self._layout == "dense" and getattr(self, "batch_size", 1) is None:
-            one.merge = "mean"  # sdEM over the batch, not one step
+        if self._layout == "dense":
+            one.batch_size = getattr(self, "batch_size", None) or defaults.MEAN_BATCH
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
             end = one.train(trainer.changed(of_batch), source)
         self._take(going_on(end.learner), end.state)
