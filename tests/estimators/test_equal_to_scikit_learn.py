@@ -104,6 +104,25 @@ def test_partial_fit_in_any_pieces_is_fit(inner):
     assert ours.n_iter_ == len(bounds) - 1
 
 
+def test_priors_and_pseudo_counts_are_scikit_learns():
+    alphas, priors = np.linspace(0.1, 2.0, X.shape[1]), [0.1, 0.2, 0.3, 0.4]
+    assert_same(sd.MultinomialNB(loss="nll", alpha=alphas).fit(X, Y), reference.MultinomialNB(alpha=alphas).fit(X, Y))
+    table = np.asarray(X, float)
+    ours, theirs = (
+        sd.GaussianNB(loss="nll", priors=priors).fit(table, Y),
+        reference.GaussianNB(priors=priors).fit(table, Y),
+    )
+    np.testing.assert_allclose(ours.predict_proba(table), theirs.predict_proba(table), atol=1e-9)
+    counts = (
+        sd.CategoricalNB(loss="nll").fit(table, Y).category_count_,
+        reference.CategoricalNB().fit(table, Y).category_count_,
+    )
+    for mine, other in zip(*counts, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    with pytest.raises(ValueError, match="alone accepts"):
+        sd.MultinomialNB(loss="hinge", alpha=alphas).fit(X, Y)
+
+
 def test_class_weights_are_sample_weights():
     for class_weight, of_class in (({0: 0.5, 2: 3.0}, [0.5, 1.0, 3.0, 1.0]), ("balanced", 90 / (4 * np.bincount(Y)))):
         ours = sd.MultinomialNB(loss="nll", class_weight=class_weight).fit(X, Y)

@@ -46,6 +46,42 @@ def test_every_family_gains(estimator, loss):
     assert cost.value(ended, HALVES).mean() < cost.value(start, HALVES).mean()
 
 
+BATCHED = [
+    sd.BernoulliNB(binarize=2.0),
+    sd.CategoricalNB(min_categories=20),
+    sd.PoissonNB(),
+    sd.GaussianNB(var_smoothing=0.0),
+]
+
+
+@pytest.mark.parametrize("estimator", [*BATCHED, sd.GaussianRegressor(alpha=0.0)], ids=str)
+def test_partial_fit_in_any_pieces_is_the_generative_fit(estimator):
+    model, fit, known = (
+        clone(estimator).set_params(loss="nll"),
+        clone(estimator).set_params(loss="nll"),
+        {"classes": [0, 1, 2]},
+    )
+    for part in np.split(np.arange(90), [30, 31, 70]):  # the second has one row, of one class
+        model.partial_fit(COUNTS[part], HALVES[part], **known if hasattr(model, "predict_proba") else {})
+    fit.fit(COUNTS, HALVES)
+    np.testing.assert_allclose(model.predict(COUNTS), fit.predict(COUNTS), rtol=1e-9)
+    for name in ("theta_", "var_", "class_prior_", "class_count_", "feature_count_", "coef_", "intercept_"):
+        if hasattr(fit, name):
+            np.testing.assert_allclose(getattr(model, name), getattr(fit, name), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="fill them"):
+        model.partial_fit(np.full((1, 3), np.nan), [0])
+
+
+@pytest.mark.parametrize("estimator", [*BATCHED[:3], sd.GaussianNB(), sd.SdemMixtureClassifier()], ids=str)
+def test_partial_fit_goes_on_learning(estimator):
+    order, model, losses = np.argsort(HALVES, kind="stable"), clone(estimator), []
+    for _ in range(4):
+        for part in (order[:45], order[45:], np.arange(90)):  # the first has no document of the last class
+            model.partial_fit(COUNTS[part], HALVES[part], classes=[0, 1, 2])
+        losses.append(model.evaluate(COUNTS, HALVES)["ncll"])
+    assert losses[-1] < losses[0] and model.n_iter_ == 12
+
+
 @pytest.mark.parametrize("merge", ["sum", "mean"])
 @pytest.mark.filterwarnings("ignore:.*prior outweighs the loss")
 def test_missing_values_are_summed_out(merge):
