@@ -160,7 +160,7 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
     def _counts_of(self, p: np.ndarray) -> np.ndarray:
         """Return the counts whose shares, with pseudo-counts, are `p`, shape (n_classes, n_values), with loss 'nll'."""
         alpha = pseudo_count(self._trained_params["alpha"], 0)
-        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 9), 0.0)
+        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 12), 0.0)
 
     def extra(self) -> dict[str, object]:
         """Return the counts of the classes, and the categories of columns."""

@@ -19,7 +19,14 @@ X, Y = random_counts(90, 25, 4, seed=6)
 WEIGHTS = np.random.default_rng(0).random(len(Y)) * 3
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 IRIS, SPECIES = load_iris(return_X_y=True)
-ATTRIBUTES = ("class_count_", "feature_count_", "feature_log_prob_", "class_log_prior_", "n_categories_")
+ATTRIBUTES = (
+    "class_count_",
+    "feature_count_",
+    "category_count_",
+    "feature_log_prob_",
+    "class_log_prior_",
+    "n_categories_",
+)
 OF_CATEGORIES = {
     "MultinomialNB": [{"alpha": 0.01}, {"alpha": 1e-9}, {"alpha": 7}],
     "BernoulliNB": [{"alpha": 0.5, "binarize": 2.0}, {"alpha": 0.3}],
@@ -35,7 +42,7 @@ REPEATED = {
 def assert_same(ours, theirs, X=X):
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     for name in ATTRIBUTES:
-        if hasattr(theirs, name) and not (name == "feature_count_" and isinstance(ours, sd.BernoulliNB)):
+        if hasattr(theirs, name):
             for a, b in zip(getattr(ours, name), getattr(theirs, name), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
     expected = theirs.predict_joint_log_proba(X)
@@ -105,20 +112,11 @@ def test_partial_fit_in_any_pieces_is_fit(inner):
 
 
 def test_priors_and_pseudo_counts_are_scikit_learns():
-    alphas, priors = np.linspace(0.1, 2.0, X.shape[1]), [0.1, 0.2, 0.3, 0.4]
+    alphas = np.linspace(0.1, 2.0, X.shape[1])
     assert_same(sd.MultinomialNB(loss="nll", alpha=alphas).fit(X, Y), reference.MultinomialNB(alpha=alphas).fit(X, Y))
-    table = np.asarray(X, float)
-    ours, theirs = (
-        sd.GaussianNB(loss="nll", priors=priors).fit(table, Y),
-        reference.GaussianNB(priors=priors).fit(table, Y),
-    )
+    table, how = X.toarray(), {"priors": [0.1, 0.2, 0.3, 0.4]}
+    ours, theirs = sd.GaussianNB(loss="nll", **how).fit(table, Y), reference.GaussianNB(**how).fit(table, Y)
     np.testing.assert_allclose(ours.predict_proba(table), theirs.predict_proba(table), atol=1e-9)
-    counts = (
-        sd.CategoricalNB(loss="nll").fit(table, Y).category_count_,
-        reference.CategoricalNB().fit(table, Y).category_count_,
-    )
-    for mine, other in zip(*counts, strict=True):
-        np.testing.assert_array_equal(mine, other)
     with pytest.raises(ValueError, match="alone accepts"):
         sd.MultinomialNB(loss="hinge", alpha=alphas).fit(X, Y)
 
