@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from reference.random_documents import random_counts
 from reference.trained_bits import bits, kept
 from scipy.special import log_softmax
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist import LDAClassifier, ManyClassNB, MultinomialNB, write_corpus
 from sdem_dist.documents import prepared_cache
 from sdem_dist.engine import rounds
 from sdem_dist.fitting import defaults, plans
@@ -170,23 +171,16 @@ def test_documents_that_hold_all_words_in_nearly_equal_shares_are_told_apart(shi
     assert MultinomialNB().fit(X[:300], y[:300]).score(X[300:], y[300:]) > generative - 0.1
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_partial_fit_with_batches_that_lack_classes(loss):
-    order = np.argsort(Y, kind="stable")
-    model = MultinomialNB(loss=loss)
-    for part in np.array_split(order, 5):
+ONLINE = [ManyClassNB(), LDAClassifier(), *(MultinomialNB(loss=loss) for loss in LOSSES)]
+
+
+@pytest.mark.parametrize("model", ONLINE, ids=str)
+def test_partial_fit_goes_on_learning(model):
+    model, losses = clone(model), []
+    for part in [*np.array_split(np.argsort(Y, kind="stable"), 3), *np.array_split(np.arange(240), 4)] * 3:
         model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
-    assert model.n_iter_ == 5 and np.isfinite(model.feature_log_prob_).all() and model.state_.t == 240
-
-
-@pytest.mark.parametrize("loss", ["ncll", "hinge"])
-def test_partial_fit_goes_on_learning(loss):
-    model = MultinomialNB(loss=loss)
-    for _ in range(5):
-        for part in np.array_split(np.arange(240), 4):
-            model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
-    first = MultinomialNB(loss=loss).partial_fit(X[:60], Y[:60], classes=[0, 1, 2])
-    assert model.evaluate(X, Y)[loss] < first.evaluate(X, Y)[loss]
+        losses.append(model.evaluate(X, Y)[model.loss_ if hasattr(model, "loss_") else model.loss])
+    assert losses[-1] < losses[0] and model.n_iter_ == 21
 
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])

@@ -78,7 +78,7 @@ def test_partial_fit_goes_on_learning(estimator):
     for _ in range(4):
         for part in (order[:45], order[45:], np.arange(90)):  # the first has no document of the last class
             model.partial_fit(COUNTS[part], HALVES[part], classes=[0, 1, 2])
-        losses.append(model.evaluate(COUNTS, HALVES)["ncll"])
+        losses.append(model.evaluate(COUNTS, HALVES)[estimator.loss])
     assert losses[-1] < losses[0] and model.n_iter_ == 12
 
 
