@@ -149,11 +149,12 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
     """Return the settings of text that a search tries, too, where texts are read and no option says what words are."""
     from sdem_dist.selection.spaces import default_space
 
-    of_text = is_source(paths[0]) and (documents.header.vectorizer or {}).get("kind") == "count"
-    if not of_text or typed_flags(WORDS):
-        return []
-    tried = [v for part in default_space(estimator, raw=True) for v in part.get("vectorizer", ())]
-    return [v for i, v in enumerate(tried) if v not in tried[:i]]
+    words = documents.header.vectorizer or {}
+    of_text = words.get("kind") == "count" and "features" not in words and not typed_flags(WORDS)
+    tried = dict.fromkeys(v for part in default_space(estimator, raw=of_text) for v in part.get("vectorizer", ()))
+    if tried and not is_source(paths[0]):
+        click.echo(f"{visible(paths[0])} has words alone; to try words+characters too, tune its source", err=True)
+    return list(tried) if is_source(paths[0]) else []
 
 
 def line(event: SearchEvent, folder: object) -> str:
@@ -261,8 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
     title = f"{(doubted.doubt > 0.5).sum():,} labels of {n_documents} may be missing or wrong"
     if doubted.other_proba is not None:
-        n_doubted = (doubted.other_proba > doubted.label_proba).sum()
-        title = f"{n_doubted:,} of {n_documents} may be mislabeled"
+        title = f"{(doubted.other_proba > doubted.label_proba).sum():,} of {n_documents} may be mislabeled"
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
