@@ -109,7 +109,7 @@ class CostSensitiveHinge:
         costs = np.array(self.costs, np.float64)
         fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
         if not fit or np.diag(costs).any() or not costs.any():
-            rule = "a square of finite numbers, none negative, 0 on its diagonal, not all 0"
+            rule = "a square matrix of finite, nonnegative numbers, not all 0, with a zero diagonal"
             raise ValueError(f"costs must be {rule}: {self.costs!s:.200}")
 
     def __str__(self) -> str:

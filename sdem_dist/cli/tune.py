@@ -37,9 +37,9 @@ Examples:
   sdem tune posts.zarr posts.model --sampler optuna --nested
 """
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
-_METRIC = """What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else
-perplexity]"""
-_SPACE = """Values to try of a parameter, or a JSON file with {name: [values]} or a list of such.  [default: the
+_METRIC = """Metric that selects the best setting.  [default: log-loss; micro-F1 for several labels; R2 for numbers;
+distance for k-means; otherwise perplexity]"""
+_SPACE = """Values to try for a parameter, or a JSON file with {name: [values]} or a list of these.  [default: the
 estimator's own; may be repeated]"""
 
 
@@ -218,7 +218,7 @@ LETTERS = 60  # of a text that are shown
 @word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
-    """List the documents of CORPUS that are most likely mislabeled.
+    """List the documents of CORPUS that are most likely mislabelled.
 
     CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
     trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
@@ -262,7 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
     title = f"{(doubted.doubt > 0.5).sum():,} labels of {n_documents} may be missing or wrong"
     if doubted.other_proba is not None:
-        title = f"{(doubted.other_proba > doubted.label_proba).sum():,} of {n_documents} may be mislabeled"
+        title = f"{(doubted.other_proba > doubted.label_proba).sum():,} of {n_documents} may be mislabelled"
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"

@@ -48,4 +48,4 @@ def warmup() -> None:
             click.echo(f"compiled {n_functions} functions")
             if n_functions == 0:
                 return
-    raise click.ClickException("numba keeps nothing: NUMBA_CACHE_DIR has to be a folder that can be written")
+    raise click.ClickException("numba cannot cache kernels: set NUMBA_CACHE_DIR to a writable folder")

@@ -89,7 +89,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
-        hint = f"of one that is there ({CLUSTERS}NAME) leave out their number"
+        hint = f"for a running cluster ({CLUSTERS}NAME) omit it"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
@@ -107,7 +107,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         except (GatewayClusterError, GatewayServerError, aiohttp.ClientError, OSError, ValueError) as error:
             hint = "check the address, how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
             why = f"{type(error).__name__}: {error}"
-            raise ClusterError(f"the Dask Gateway at {url} gave no cluster ({why}); {hint}") from error
+            raise ClusterError(f"the Dask Gateway at {url} did not start a cluster ({why}); {hint}") from error
         yield client
 
 
@@ -136,7 +136,7 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
         # A web server's answer is taken for a message of an absurd length.
         reason = "" if isinstance(error, TimeoutError | MemoryError) else f" ({error})"
-        why = f"a connection is accepted, but what listens there does not answer as a scheduler{reason}"
+        why = f"something accepts connections there, but it does not answer like a scheduler{reason}"
         try:  # Dask's error names its last attempt, which its own deadline may have cut
             socket.create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
         except OSError as failure:
@@ -162,7 +162,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
                         cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **how))
                         break
                     except RuntimeError as error:  # Dask's, of processes that ended at once
-                        what, unguarded = f"workers of this machine ended while they started ({error})", False
+                        what, unguarded = f"worker processes of this machine ended during their start ({error})", False
                         with suppress(AttributeError, OSError):  # a notebook, or a zipped application
                             script = Path(sys.modules["__main__"].__file__ or "").read_text("utf-8", errors="replace")
                             unguarded = "__main__" not in script
@@ -261,4 +261,4 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     except FileExistsError as error:
         raise ClusterError(f"{folder} already exists: a new set of certificates needs a new folder") from error
     except OSError as error:
-        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
+        raise ClusterError(f"{folder} cannot be created: {error.strerror}") from error

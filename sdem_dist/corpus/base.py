@@ -291,7 +291,7 @@ class BaseCorpus(ABC):
         mask[places] = True
         mask &= True if self.mask is None else self.mask
         if not mask.any():
-            raise ValueError("the subset has no document")
+            raise ValueError("the subset has no documents")
         return self.within(mask)
 
 

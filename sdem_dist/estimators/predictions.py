@@ -100,7 +100,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             raise ModelError("prediction sets need documents with one label each")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = "the model was trained on these documents: sets of new ones cover less than asked for"
+            problem = "the model was trained on these documents: sets of new documents would cover less than requested"
             warnings.warn(f"{problem}; use other documents, such as those of sdem ingest --held-out", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)

@@ -287,7 +287,7 @@ class MixedNB(FeatureNB):
         if isinstance(source.corpus, Corpus):
             theirs = numbering(source.corpus.header.vectorizer) or {}
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
-                advice = "write_corpus(vectorizer=corpus.header.vectorizer), of the one trained on, writes it as needed"
+                advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
                 raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
@@ -330,7 +330,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
         all. It costs one more pass, or 10 with features missing.
     n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
-    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardised columns, in the last stage.
+    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor

@@ -268,11 +268,11 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
-    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
+    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. Of counts,
     with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.
 
     family -- Of real numbers; or of counts (log link), fractions too.
-    gamma -- Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error; of
+    gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; of
         counts, minus the log-likelihood times it.
     single_ : bool -- The targets were one per document, not the columns of a table.
     """

@@ -36,7 +36,7 @@ class BlockedTable:
 
 
 class SdemState(NamedTuple):
-    """Expectation parameters mu, unnormalised, and where the run stands."""
+    """Expectation parameters mu, unnormalized, and where the run stands."""
 
     # N, expected counts without gamma of a word in each column (a class, or a component or topic of one); a
     # `BlockedTable` while lanes of a wide model are mapped.
@@ -220,7 +220,7 @@ class WordCounts(Model):
         return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
 
     def log_class_prior(self, state: SdemState) -> np.ndarray:
-        """Return normalised ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
+        """Return normalized ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
         if self.log_prior is not None:
             return np.asarray(self.log_prior)
         counts = state.class_counts + state.class_gamma

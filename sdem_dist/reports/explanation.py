@@ -222,7 +222,7 @@ class NumberExplanation(Explained):
 
     @property
     def summary(self) -> str:
-        return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the mean of training, {self.mean:.4g}"
+        return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the training mean, {self.mean:.4g}"
 
 
 class Explanations(list[Any]):

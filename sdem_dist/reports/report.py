@@ -156,7 +156,7 @@ class RegressionReport(ErrorReport):
 
 
 class ClusterReport(Report):
-    """Documents by cluster; where labels are known purity, normalised mutual information and adjusted Rand index.
+    """Documents by cluster; where labels are known purity, normalized mutual information and adjusted Rand index.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ def agreement_of(labels: np.ndarray | None, clusters: np.ndarray) -> dict[str, f
 
 
 def cluster_scores(y: object, labels: object) -> dict[str, float]:
-    """Return purity, normalised mutual information and adjusted Rand index of clusters.
+    """Return purity, normalized mutual information and adjusted Rand index of clusters.
 
     Parameters
     ----------

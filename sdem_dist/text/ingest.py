@@ -121,9 +121,9 @@ def ingest(
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
     for name, value in counts.items():
         if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+            raise ValueError(f"{name} must be a whole number of 1 or more, not {value!r}")
     if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
+        raise ValueError(f"random_state must be an integer, not {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     files = _checked_paths([sources] if isinstance(sources, str | Path) else sources, destinations, overwrite)
     form = numeric_format(files, reading)

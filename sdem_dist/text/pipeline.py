@@ -234,7 +234,7 @@ class IngestRun:
             least, most = terms.limits_of(settings, n_documents)
             within = f"at least {least} and at most {most} of the {n_documents} documents"
             advice = "check the text column and the tokenization (--text, --token-pattern, --stop-words)"
-            problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
+            problem = f"no word occurs in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
             raise IngestError(f"{problem}: {advice}")
         self._columns = lambda part: [columns(part) for columns in columns_of]
         return np.frombuffer(b"".join(texts), np.uint8), offsets_of(np.concatenate(sizes))

@@ -121,7 +121,7 @@ class InputSplit(SourcePart):
             elif self.part is not None and self.size is not None:
                 status = source.stat() if source.is_file() else None
                 if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
-                    advice = "start again, with a file that does not change"
+                    advice = "start again, and do not change the file"
                     raise IngestError(f"{source} was changed while it was read: {advice}")
 
     def elsewhere(self) -> InputSplit:

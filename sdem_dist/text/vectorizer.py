@@ -101,7 +101,7 @@ class VectorizerSettings:
                     rule = rule.replace(word, meaning)
                 raise ValueError(f"{name} is {rule}, not {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
-            raise ValueError(f"ngram_range is two lengths, the shorter first, not {self.ngram_range}")
+            raise ValueError(f"ngram_range must be two lengths, the shorter first, not {self.ngram_range}")
         if self.token_pattern == WORDS:  # one form, for settings that are compared
             object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
@@ -202,7 +202,7 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
     except ImportError as error:
         raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
     except KeyError as error:
-        raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
+        raise ValueError(f"stem must be one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:

@@ -131,8 +131,8 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
     (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
     (["x", 1, None] * 100, "'when' holds values of type int, str"),
-    (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
-    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*turn the column into one of these"),
+    (np.full(300, 1j), "'when' holds values of type complex.*convert the column"),
+    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*convert the column"),
 ], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
     np.testing.assert_raises_regex(ValueError, said, sd.MixedNB().fit, FRAME.assign(when=column), Y)

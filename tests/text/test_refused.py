@@ -18,7 +18,7 @@ BAD = [
     ("s.tsv", TSV, " \ty", "line 2", "label is empty"),
     ("s.tsv", TSV, "b\tcaf\xe9", "line 2", "0xe9"),
     ("s.csv", CSV, "b,caf\xe9", "record 3", "0xe9"),
-    ("s.csv", CSV, "b", "record 3", "1 fields under a header of 2"),
+    ("s.csv", CSV, "b", "record 3", "1 fields, but the header has 2"),
     ("s.jsonl", JSON, '{"label"', "line 2", "not JSON"),
     ("s.jsonl", JSON, "[]", "line 2", "object is expected"),
     ("s.jsonl", JSON, '{"Text": "y"}', "line 2", "no field 'label'"),
@@ -118,7 +118,7 @@ def test_truncated_and_damaged_files_are_errors_even_when_skipping(tmp_path, suf
     whole = compressed("".join(f"a\t{rng.integers(10**18)}\n" for _ in range(2000)).encode(), suffix)
     for content in (whole[: len(whole) * 2 // 3], whole[:200] + bytes(200) + whole[400:], b"no compression"):
         (tmp_path / f"a.tsv{suffix}").write_bytes(content)
-        with pytest.raises(IngestError, match=r"a\.tsv\.\w+ cannot be read to its end"):
+        with pytest.raises(IngestError, match=r"a\.tsv\.\w+ cannot be read completely"):
             ingest(tmp_path / f"a.tsv{suffix}", tmp_path / "c", on_error="skip")
 
 
