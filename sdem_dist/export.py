@@ -32,9 +32,9 @@ PADDING = " "  # no token: fills the rows of texts that are shorter than others
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
-    """Return a fitted pipeline of scikit-learn alone, with equal predictions, but no place for missing values (NaN).
+    """Return a fitted scikit-learn pipeline with equal predictions, but without support for missing values (NaN).
 
-    from_counts : bool, default=False -- Leave out the step from text to counts.
+    from_counts : bool, default=False -- Omit the step from text to counts.
     Raises ModelError -- The model is no MultinomialNB, GaussianNB, BernoulliNB, CategoricalNB or GaussianRegressor, has
         a class without documents, or counts texts otherwise.
     """

@@ -1,4 +1,4 @@
-"""What every exponential family, every loss and every learner has to obey; run it over your own."""
+"""Checks of the laws of exponential families, losses and learners; run them on your own."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _STEP = 1e-5
 
 
 def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
-    """Check an exponential family against its laws, at random points inside S; AssertionError says which it breaks."""
+    """Check an exponential family against its laws, at random points inside S; AssertionError names the broken law."""
     rng, centre = np.random.default_rng(seed), np.asarray(family.centre, np.float64)
     _holds(centre.shape == (family.n_statistics,), "the centre does not have n_statistics numbers")
     x = family.sample(np.broadcast_to(family.to_natural(centre), (n_points, 5, len(centre))), rng)
@@ -81,7 +81,7 @@ def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> n
 
 
 def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
-    """Check that a loss's weights are minus the gradient of its value; AssertionError says what does not hold."""
+    """Check that a loss's weights are minus the gradient of its value; AssertionError names the broken law."""
     rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
     copies = scores.copy(), labels.copy()
@@ -110,22 +110,22 @@ def check_learner(
 ) -> None:
     """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
 
-    AssertionError says what does not hold, or ValueError, of a state that is not what `state_fields` says.
+    Raises AssertionError with the broken law, or ValueError if a state contradicts `state_fields`.
 
     Parameters
     ----------
     documents : Documents or DenseDocuments
-        A dozen or more, with what the learner needs of labels, weights and targets.
+        A dozen or more, with the labels, weights and targets that the learner needs.
     state : NamedTuple, optional
         Where to start; None: ``learner.init()``.
     additive : bool, default=False
-        The statistics of all documents are those of parts combined, as of sums; means of lanes are not.
+        The statistics of parts, combined, must equal those of all documents; means of lanes do not.
     weighted : bool, default=True
-        Documents of weight zero are as if they were not there.
+        Documents of weight zero must have no effect.
     apart : bool, default=True
         Blocks of a wide learner move as the parts of the whole, also in rounds of several documents and lanes.
     own : sequence of classes
-        Settings of your own, dataclasses that files may name.
+        Custom settings: dataclasses that files may name.
     """
 
     def result(name: str, *arguments: Any) -> Any:

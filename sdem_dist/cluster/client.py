@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 def connected(
     scheduler: str | None = None, n_workers: int | None = None, timeout: float = 15.0
 ) -> Iterator[Client | None]:
-    """Yield a client, or None where neither a scheduler nor workers are asked for.
+    """Yield a client, or None if neither a scheduler nor workers are requested.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def worker_memory(n_workers: int) -> int:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
+    """Delay interrupts until the block has ended: Dask cannot stop workers that are still starting.
 
     A terminal sends Ctrl-C to all processes, and this one alone is to end the others: they inherit its mask.
     """

@@ -77,7 +77,7 @@ class BaseCorpus(ABC):
         return self._with(packed_mask=np.packbits(inside), title=f"{title} of {self.title}")
 
     def transformed(self, transform: Transform) -> Self:
-        """Return the documents as a function makes them, read by read."""
+        """Return a corpus whose documents a function transforms as they are read."""
         return self._with(transforms=(*self.transforms, transform))
 
     def relative(self) -> Self:
@@ -163,7 +163,7 @@ class BaseCorpus(ABC):
         return None if packed is None else np.unpackbits(packed, count=self.n_documents).view(bool)
 
     def place(self, document: int) -> str:
-        """Return where the document at a position is, for people."""
+        """Describe where the document at a position is stored."""
         return self._place(document if self.rows is None else int(self.rows[document]))
 
     def _column(self, name: str) -> np.ndarray | None:
@@ -175,7 +175,7 @@ class BaseCorpus(ABC):
         return self._column("labels")
 
     def all_groups(self) -> np.ndarray | None:
-        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none are stored."""
+        """Read a hash of each document's group, uint64 of shape (n_documents,); None if there are no groups."""
         return self._column("groups")
 
     @cached_property

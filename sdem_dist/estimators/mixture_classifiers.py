@@ -55,9 +55,9 @@ class JointMixture(Components, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions.
 
     components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
-    alpha -- Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial
+    alpha -- Weight of the prior: observations with the mean of the column, or pseudo-counts. Each multinomial
         component counts one document more than it has, so that none dies out.
-    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need one.
+    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need it.
     """
 
     components: Literal["gaussian", "exponential", "multinomial"] = "gaussian"
@@ -136,7 +136,7 @@ class EMMixtureClassifier(JointMixture):
     """A classifier with a mixture of components for each class, fitted by EM (mixture discriminant analysis).
 
     n_epochs -- Iterations of EM.
-    batch_size : int | None with em=online -- Documents of a step. None: 1,024.
+    batch_size : int | None with em=online -- Documents per step. None: 1,024.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
@@ -211,11 +211,11 @@ class MultiplicativeMixtureClassifier(Components):
 
     n_epochs -- Updates, each a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
-    scaling -- "rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.
+    scaling -- "rows": each row is divided by its sum, and all are scaled to a mean product of 2. This keeps eta small.
     expand -- Expand a table quadratically.
     schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
-    accelerate -- Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken.
-    dtype -- Of posteriors of tables; float32 is twice as fast.
+    accelerate -- Exponents grow by a fifth per pass; if the likelihood falls, the plain update is used.
+    dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
@@ -285,14 +285,14 @@ class LDAClassifier(Transforming, JointClassifier):
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
     doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
-    inference -- Of topics: most probable, fast; or sampled (equation 18).
+    inference -- Inference of topics: the most probable ones (fast), or sampled (equation 18).
     occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 literally; or each has
         its own, which needs whole counts.
-    n_sweeps -- Sweeps over a document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps, not kept. None: 3, or all but one.
-    n_particles : int in [0, inf) -- Of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is slow.
+    n_sweeps -- Number of sweeps over each document.
+    burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
+    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow.
         0: what inference gives.
-    init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
+    init_noise -- The start is multiplied by ``exp(init_noise * normal)``, so that topics can diverge.
     step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 

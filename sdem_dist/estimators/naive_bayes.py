@@ -271,7 +271,7 @@ class MultinomialNB(LaneNB):
         The first batch decides document frequencies, the size of steps, and for texts the vocabulary. Their
         parameters cannot change after the first call; others, such as `class_weight`, can.
 
-        classes : array-like of shape (n_classes,), default=None -- All classes; needed at the first call.
+        classes : array-like of shape (n_classes,), default=None -- All classes; required in the first call.
         Raises ValueError -- Documents or parameters do not fit the model.
         """
         p.check(self)
@@ -309,8 +309,8 @@ class MultinomialNB(LaneNB):
         "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
     )
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
-    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class, of 'nll'.")
-    class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb.learner_.model.alpha, "Words by class ('nll').")
+    class_count_ = p.fitted("_counted.class_counts", "Documents by class ('nll'), unlabelled ones by probability.")
 
     @property
     def _counted(self) -> SdemState:
@@ -342,8 +342,8 @@ class MultiLabelNB(LaneNB):
     spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
     _several = True
 
-    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Of each label's log-odds, shape (n_labels,).")
-    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Least probability that gives a label, (n_labels,).")
+    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Divisors of the labels' log-odds, (n_labels,).")
+    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Lowest probability that gives a label, (n_labels,).")
     feature_log_prob_ = p.fitted(
         lambda model: (np.log(model.state_.words[:, 1::2]) - np.log(model.state_.totals[1::2])).T,
         "Logarithm of p(word | label), shape (n_labels, n_features).",
@@ -359,7 +359,7 @@ class ManyClassNB(WordNB, JointClassifier):
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
     n_epochs -- Passes over the documents; "nll" needs one.
-    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
+    step -- Half the distance by which a first step separates a mean document's label and its rival. None: 0.2; 3 where
         documents are counts that keep their length.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
         scores are divided by for probabilities; one more pass takes them in, the only one that is evaluated. With fewer

@@ -105,7 +105,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics every so many epochs, and at the end; 0: on `validation` only.
+evaluate_every : int in [0, inf) -- Record metrics after so many epochs and at the end; 0: on `validation` only.
 n_jobs -- Number of threads, without a client; None: all cores. It does not change the result.
 verbose : bool | int in [0, inf) -- Show progress on standard error; a number as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -149,7 +149,7 @@ em : Literal{list(FORMS)} -- How components are assigned. "soft": by their poste
 output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch, which is multiplied by
-    {COOLING} an epoch until it is 1. Posteriors are raised to one over it. 1: no annealing.
+    {COOLING} per epoch until it is 1. Posteriors are raised to its inverse. 1: no annealing.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 

@@ -55,7 +55,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     temperature_ = p.fitted(
-        lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it for probabilities.", "float"
+        lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of scores, for calibration.", "float"
     )
 
     def __sklearn_tags__(self) -> Tags:
@@ -155,7 +155,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy on documents that have a label; of several all must be right."""
+        """Return the accuracy on labelled documents; with several labels, all of a document must be correct."""
         if isinstance(X, Corpus) or y is None or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         labels = np.asarray(checked_labels(self, y)).ravel()
@@ -193,7 +193,7 @@ class WithDensity(EngineEstimator):
         length : int, default=100 -- Words of each document.
         Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
         Returns y : ndarray of shape (n_samples,) --
-        Raises ModelError -- The model is of words, but not of counts.
+        Raises ModelError -- The model has words, but was not trained on counts.
         """
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"

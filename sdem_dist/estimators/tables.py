@@ -48,7 +48,7 @@ class FeatureNB(WithDensity, JointClassifier):
     loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Passes over the documents after the generative fit.
     merge -- "sum": a step per round, with the statistics of all lanes. "mean": lanes run sdEM, their mu are averaged.
-    batch_size : int | None -- Documents of a step: of a round for "sum" (None: all), in a lane for "mean" (None: 32).
+    batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
     step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
         and only rounds that lower the objective are kept. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe ones with batches.
@@ -214,7 +214,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"`` it is scikit-learn's.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: those of training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum categories of a column; None: as in training.
     """
 
     alpha: float = 1.0
@@ -386,13 +386,13 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
-    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
+    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Mean of features and target.")
     coef_ = p.fitted(
-        lambda m: regression.coefficients(m._moments[1]), "What a unit of each feature adds, shape (n_features,)."
+        lambda m: regression.coefficients(m._moments[1]), "Coefficient of each feature, shape (n_features,)."
     )
-    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
-    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
-    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
+    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction at features of 0.", "float")
+    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Variance given features.", "float")
+    alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
-    n_components -- K, the topics.
-    alpha : Literal["learned"] | p.Positive | p.Positives -- Of the Dirichlet prior of a document's topics: convex from
+    n_components -- K, the number of topics.
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of a document's topics: convex from
         1 on, sparser below. One number, or one for each topic. "learned": common topics get more of the pseudo-counts,
         alpha - 1, whose mean is 0.1; see `alpha_`.
-    beta : float in [1, inf) -- Of the Dirichlet prior of words. Above 1 all words move at once.
+    beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step moves all words.
     n_layers -- L, steps of mirror descent towards a document's topics.
     inference_step -- Length T of such a step, times a document's words and pseudo-counts.
     inference -- Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence
@@ -48,7 +48,7 @@ class TopicModel(Transforming):
         labels 0.15, and less from 25,000 documents on.
     average_from : int in [0, inf) -- The model is the mean over batches from this epoch on, from 0.
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
-    batch_size : int | None -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
+    batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
     topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
 
@@ -127,7 +127,7 @@ class TopicModel(Transforming):
         return trained._replace(learner=learner.decided(thresholds=thresholds))
 
     components_ = p.fitted("_parameters.topics.T", "p(word | topic), shape (n_components, n_features).")
-    alpha_ = p.fitted("_parameters.alpha", "Of the prior of a document's topics, shape (n_components,), in the end.")
+    alpha_ = p.fitted("_parameters.alpha", "Prior of a document's topics after training, shape (n_components,).")
     _n_features_out = p.fitted("learner_.model.n_topics", "")
 
     topics = topics_of
@@ -148,7 +148,7 @@ class LatentDirichletAllocation(TopicModel):
     validation, searches, `score` and `perplexity` have it. The history has "plug_in_nll", ``-ln p(w | theta)`` a word:
     it is fast and too low, lower with more topics, as theta is found from the same words.
 
-    batch_size : int | None -- Documents of a step. None: a 15th of all, from 50 to 500.
+    batch_size : int | None -- Documents per step. None: a 15th of all, from 50 to 500.
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
@@ -193,7 +193,7 @@ class LatentDirichletAllocation(TopicModel):
 class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others.
 
-    log_counts -- Take ln(1 + x) of all counts, in training and prediction.
+    log_counts -- Use ln(1 + x) of all counts, in training and prediction.
     words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
         also explain the words.
     """
@@ -250,7 +250,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     )
     thresholds_ = p.fitted(
         lambda model: np.array(model.learner_.head.thresholds or (0.5,) * len(model.classes_)),
-        "Lowest probability with which a document gets a label, of the largest F1 in training, shape (n_labels,).",
+        "Lowest probability with which a document gets each label: the largest F1 in training, shape (n_labels,).",
     )
 
     @property
@@ -271,7 +271,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. Of counts,
     with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.
 
-    family -- Of real numbers; or of counts (log link), fractions too.
+    family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
     gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; of
         counts, minus the log-likelihood times it.
     single_ : bool -- The targets were one per document, not the columns of a table.
@@ -313,7 +313,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     @property
     def coef_(self) -> np.ndarray:
-        """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
+        """Prediction of each topic (for counts its logarithm), shape (n_targets, n_components)."""
         head, output = self.learner_.head, self._parameters.output
         location, scale = np.asarray(head.location)[:, None], np.asarray(head.scale)[:, None]
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)

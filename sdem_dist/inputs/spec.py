@@ -257,7 +257,7 @@ class Estimator(BaseEstimator, ABC):
 
     @property
     def several_labels(self) -> bool:
-        """Whether the model gives a document any number of labels; False: each document has one class."""
+        """Whether a document may have any number of labels; False: each document has one class."""
         return self._several
 
     @property

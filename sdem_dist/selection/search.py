@@ -99,7 +99,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         and, by log-loss, not less accurate.
     best_index_ : int --
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
-    cv_results_ : dict of str to array -- A row per setting: a pandas DataFrame can be made of it. Folds that a setting
+    cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds that a setting
         was not trained without are NaN.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, the score on each fold of a
         search without it, and their mean: not optimistic.
@@ -269,7 +269,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return trials.best_of(tried, self.metric_)
 
     def check(self) -> None:
-        """Raise TypeError or ValueError where settings do not go together, before documents are read."""
+        """Raise TypeError or ValueError if settings contradict each other, before documents are read."""
         if isinstance(self.estimator, type):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
@@ -314,7 +314,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Checkpoints(folder, search, resume=resume)
 
     def summary(self) -> str:
-        """Return what was tried, the best score with each value, and the winner, in lines of at most 80 columns."""
+        """Return the settings tried, the best score for each value, and the winner, in lines of at most 80 columns."""
         check_is_fitted(self, "best_index_")
         return trials.summary_of(self)
 
@@ -325,7 +325,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts of documents, shape (n_samples,)."""
+        """Return the best estimator's predictions, shape (n_samples,)."""
         return self._best().predict(X)
 
     def predict_proba(self, X: object) -> Any:

@@ -45,7 +45,7 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus; `n_jobs`, `block_documents` and `client` do not change it.
 
-    Only some blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
+    Only a few blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
     `path`, which is removed at the end, or by the next ingest after an interruption.
 
     Parameters

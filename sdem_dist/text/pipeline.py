@@ -58,15 +58,15 @@ class IngestReport:
     path : str
         The corpus.
     n_documents, n_features, n_nonzeros : int
-        Of the corpus; `n_empty` of its documents have no word.
+        Sizes of the corpus; `n_empty` of its documents have no word.
     classes : list
         Class names.
     held_out_path : str, or None
         The corpus of held-out documents, `n_held_out` of them.
     n_skipped : int
-        Bad lines left out; `skipped_examples` says of the first few what was wrong.
+        Number of skipped bad lines; `skipped_examples` has the first few errors.
     first_column : int, or None
-        The number of the first column, where svmlight sources were read and nobody said it.
+        Detected number of the first column, for svmlight sources.
     seconds : float
     """
 
