@@ -53,7 +53,7 @@ def connected(
         Gateway or one of its clusters, as ``https://gateway.example.org``; see the guide to clusters.
     n_workers : int, optional
         Start this many worker processes of one thread on this machine, listening on loopback only, and end them after.
-        With a gateway: this many workers of a new cluster of it.
+        With a gateway: the number of workers of a new cluster.
     timeout : float
         Seconds to wait for the scheduler.
 
@@ -62,7 +62,7 @@ def connected(
     ClusterError
         The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
     ValueError
-        Both are given, and the address is not that of a gateway.
+        Both are given, and the address is not a gateway.
     """
     compat.leave_out_failed_cancellations()
     is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
@@ -178,7 +178,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
 
 
 def worker_memory(n_workers: int) -> int:
-    """Return the bytes of each worker of this machine; ClusterError where it could not even start with as much."""
+    """Return the memory of each local worker, in bytes; ClusterError if that is too little to start."""
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:

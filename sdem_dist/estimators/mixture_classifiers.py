@@ -54,7 +54,7 @@ class Components(EngineClassifier):
 class JointMixture(Components, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions.
 
-    components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
+    components -- Gaussians have diagonal covariances; multinomials need counts; the others support NaN.
     alpha -- Weight of the prior: observations with the mean of the column, or pseudo-counts. Each multinomial
         component counts one document more than it has, so that none dies out.
     offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need it.
@@ -158,8 +158,8 @@ class EMMixtureClassifier(JointMixture):
 class SdemMixtureClassifier(JointMixture):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
-    EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
-    ``-ln p(x)``; documents of counts without one do not.
+    EM first fits the joint distribution to all documents. Unlabelled rows of a table then count through
+    ``-ln p(x)``; unlabelled documents of counts do not.
 
     loss -- Loss function to minimize, as in `MultinomialNB`.
     n_epochs -- Passes. None: 60; 15 of multinomials.
@@ -278,8 +278,8 @@ class LDAClassifier(Transforming, JointClassifier):
     With one topic per class this is `MultinomialNB`. For readable topics use ``loss="nll"``:
     with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | document).
 
-    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of `predict_joint_log_proba`.
-    `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
+    "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, unless `n_particles` estimates them.
+    `predict_proba` and "ncll" use the score that training changes, so they may rank classes differently.
 
     loss -- As in `MultinomialNB`; "nll" adds expected counts.
     n_components -- Number of topics of each class.

@@ -129,7 +129,7 @@ step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)
 alpha : Literal["laplace", "log"] | float in [0, 3e38] -- Pseudo-count of a word: 1 (the paper's P1), ln of the
     vocabulary's size (P2), or a number. With ``steps="margin"`` it grows with the document frequency, to the power
     1/8, or 3/8 with logarithms and ones. Its size hardly matters, since steps are in its unit.
-weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: unchanged, ln(1 + x), 1,
+weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1,
     or sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for whole numbers; unchanged for other numbers,
     and with ``loss="nll"``.
 norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
@@ -139,7 +139,7 @@ min_df -- Ignore words in fewer training documents.
 ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number
     of epochs and the temperature. Then training starts again with all documents, unless less than 2 % were held out. If
-    fewer than 200 would be held out, `MultinomialNB` holds out none: it makes 6 epochs, and three folds give the
+    fewer than 200 would be held out, `MultinomialNB` holds out none: it trains for 6 epochs, and three folds give the
     temperature. 0: hold out nothing.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
 n_blocks -- Parts of the vocabulary that are merged separately, which slightly changes the result. None: one per 256 MiB.
@@ -218,8 +218,8 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    The result for a Dask collection is one too, lazily, with the index of a DataFrame. A corpus is read piece by piece;
-    rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+    A Dask collection gives a lazy one, with the index of a DataFrame. A corpus is read piece by piece;
+    rows are in its order, see `sdem_dist.corpus.Corpus.ids`.
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None with a corpus,
     which has its own, for clusterers and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --

@@ -109,7 +109,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a set of possible classes, perhaps empty, for each document, bool of shape (n_samples, n_classes).
 
-        The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
+        At least a share `coverage` of a class's new documents have that class in their sets, if they are exchangeable
         with those of `calibrate_sets`. Classes of few such documents are taken together, see `conformal_thresholds`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
@@ -118,7 +118,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
-        """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
+        """Return one minus the lowest probability with which each class is in a set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
             raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
@@ -127,9 +127,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes); with two classes the log-odds of the second, (n_samples,).
 
-        What lies beyond 36 (a probability under 2**-52) grows as the logarithm of its distance from there: a few
-        documents do not outweigh all others in tools that calibrate or combine columns. Of several labels the log-odds
-        of each, over its temperature.
+        Values beyond 36 (a probability under 2**-52) grow logarithmically, so that a few documents do not outweigh all
+        others in tools that calibrate or combine columns. With several labels, the log-odds of each label, divided by
+        its temperature.
         """
         n_columns, of_scores = len(self.classes_), np.asarray if self.several_labels else decision_scores
         two = n_columns == 2 and not self.several_labels
@@ -147,7 +147,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return explanations(self, X, against)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first; none or several where it may have."""
+        """Return the names of each document's labels, the most probable first; there may be none or several."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()
         best = np.arange(len(names)) == rows.argmax(axis=1)[:, None]

@@ -161,7 +161,7 @@ class FeatureNB(WithDensity, JointClassifier):
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
     def extra(self) -> dict[str, object]:
-        """Return the counts of the classes, and the categories of columns."""
+        """Return class counts and categories of columns."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
         return {**super().extra(), "categories": categories}
 
@@ -176,7 +176,7 @@ class GaussianNB(FeatureNB):
     With ``loss="nll"`` it is scikit-learn's.
 
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
-    prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
+    prior -- Weight of the prior of each class, in observations with the column's mean and variance; not with "nll".
     """
 
     var_smoothing: float = 1e-9
@@ -242,7 +242,7 @@ class CategoricalNB(FeatureNB):
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
-    alpha -- Observations of the count 1 that the conjugate Gamma prior adds to every class.
+    alpha -- Weight of the conjugate Gamma prior of each class, in observations of the count 1.
     """
 
     alpha: float = 1.0
@@ -254,11 +254,11 @@ class PoissonNB(FeatureNB):
 class MixedNB(FeatureNB):
     """Naive Bayes with a distribution for each column; accepts pandas tables.
 
-    categories_ : dict of int to ndarray -- Of the columns that do not hold numbers, in the order of the numbers that
-        stand for them in `sample`. Other categories met in prediction are missing values.
-    kinds : mapping | None -- From a column (name or position), or a tuple of columns that make one variable, to
-        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the
-        others, texts, categories and booleans of pandas are categorical, the rest gaussian.
+    categories_ : dict of int to ndarray -- Categories of the columns without numbers, in the order of their codes in
+        `sample`. In prediction, unknown categories are missing values.
+    kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By
+        default, texts, categories and booleans of pandas are categorical, the rest gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     var_smoothing -- As in `GaussianNB`.
     prior -- As in `GaussianNB`.
@@ -319,12 +319,12 @@ class MixedNB(FeatureNB):
 
 
 class GaussianRegressor(RegressorMixin, EngineEstimator):
-    """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
+    """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
     In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
     also marginalized in training.
 
-    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
+    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
         runs EM, and "ncll" then minimizes the conditional loss.
     alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
         "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
@@ -395,12 +395,12 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
-        """Return the mean of the target given the features that are known, shape (n_samples,).
+        """Return the mean of the target given the known features, shape (n_samples,).
 
         X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
-            have the target as its last column, which is passed over.
-        return_std : bool, default=False -- Return the standard deviations of new targets too. They grow with what is
-            missing in a row, far from the training rows, and where columns are many.
+            have the target as its last column, which is ignored.
+        return_std : bool, default=False -- Also return the standard deviations of new targets. They grow with the
+            number of missing features and of columns, and far from the training rows.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
 

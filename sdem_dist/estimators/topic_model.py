@@ -42,11 +42,11 @@ class TopicModel(Transforming):
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step moves all words.
     n_layers -- L, steps of mirror descent towards a document's topics.
     inference_step -- Length T of such a step, times a document's words and pseudo-counts.
-    inference -- Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence
+    inference -- Fixed steps; with momentum (Tseng 2008); or by line search, whose bound has the divergence
         (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
     topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
         labels 0.15, and less from 25,000 documents on.
-    average_from : int in [0, inf) -- The model is the mean over batches from this epoch on, from 0.
+    average_from : int in [0, inf) -- The model is the mean over batches, starting at this epoch (from 0).
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
@@ -87,7 +87,7 @@ class TopicModel(Transforming):
         return heads.NoOutput()  # what is learned to be predicted
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
+        """Count words, train, count topics, and find the thresholds of several labels."""
         n, seed, n_labelled, weight = source.n_documents, seed_of(self.random_state), source.n_labelled, source.weight
         if self.merge == "sum":
             plan = plans.batches(n, self.n_epochs, seed, self._batch_size(n) or defaults.TOPIC_BATCH, self.n_lanes)
@@ -144,9 +144,9 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
 
-    Compare models by "word_nll", ``-ln p(w)`` a word, with theta summed out by the left-to-right estimator: `evaluate`,
-    validation, searches, `score` and `perplexity` have it. The history has "plug_in_nll", ``-ln p(w | theta)`` a word:
-    it is fast and too low, lower with more topics, as theta is found from the same words.
+    Compare models by "word_nll", ``-ln p(w)`` per word, with theta summed out by the left-to-right estimator, as in
+    `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" of the history, ``-ln p(w | theta)``, is
+    fast but too low, and lower with more topics, since theta is found from the same words.
 
     batch_size : int | None -- Documents per step. None: a 15th of all, from 50 to 500.
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
@@ -194,8 +194,8 @@ class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others.
 
     log_counts -- Use ln(1 + x) of all counts, in training and prediction.
-    words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
-        also explain the words.
+    words_weight -- Weight of ``-ln p(words | theta)`` of all documents, added to the loss of the labelled ones, so that
+        topics also explain the words.
     """
 
     output_rate: float = 3.0
@@ -212,7 +212,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
         (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
-    gamma -- Factor inside the softmax, or of the scores of levels and labels.
+    gamma -- Factor of the scores inside the softmax, or of levels and labels.
     unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
@@ -268,13 +268,13 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
-    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. Of counts,
-    with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.
+    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
+    ``family="poisson"``, the prediction is the exponential of U theta, times the training mean.
 
     family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
-    gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; of
-        counts, minus the log-likelihood times it.
-    single_ : bool -- The targets were one per document, not the columns of a table.
+    gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; for
+        counts, minus the log-likelihood times gamma.
+    single_ : bool -- Whether `y` had one target per document, not columns.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"
@@ -319,7 +319,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) if they were columns."""
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
@@ -330,7 +330,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        """Return R2 on documents, or on a corpus with its own targets; with several targets, their mean."""
         return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["r2"]
 
     def __sklearn_tags__(self) -> Tags:

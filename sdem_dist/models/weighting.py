@@ -43,7 +43,7 @@ class Weighting:
         return self.norm / 2**0.5 if self.boundary else self.norm
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
-        """Return what multiplies each column, float32, from its documents; `vocabulary` where `orders` chooses."""
+        """Return the factor of each column, float32, from its document frequency; `vocabulary`: for `orders`."""
         idf = np.ones(len(document_frequency))
         if self.form == "tfidf":
             idf = np.log((1.0 + self.n_documents) / (1.0 + document_frequency)) + 1.0

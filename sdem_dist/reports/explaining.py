@@ -67,7 +67,7 @@ def explanations(
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
-    """Return why each document or row got its number: what its words or known features add to the mean of training.
+    """Explain predicted numbers: what words or known features add to the training mean.
 
     The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its coefficient
     in the regression on the features that the row has. Words count through topics.

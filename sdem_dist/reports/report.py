@@ -259,7 +259,7 @@ class TopicReport(Report):
         return pd.DataFrame(self.prevalence, index=pd.Index(self.classes, name="class"), columns=self.names)
 
     def examples(self, topic: int, n: int = 3) -> list[int]:
-        """Return the positions of the documents that a topic has the largest proportion of, the largest first."""
+        """Return the positions of the documents with the largest proportions of a topic, largest first."""
         order = np.argsort(-self.proportions[:, topic], kind="stable")
         return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 

@@ -81,13 +81,13 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer
-        in a share, too.
-    cv, n_folds : int -- Folds that the documents are cut into, and how many of them are used; None: all.
+    shares : sequence of float -- Shares of the documents outside the fold, above 0 and at most 1; small ones
+        may lack rare classes.
+    cv, n_folds : int -- Number of folds, and how many of them are used; None: all.
     random_state -- As in `CorpusSearchCV`.
     Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` draws it.
-    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go
-        with it.
+    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or the documents do
+        not fit it.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"learning curves need a classifier, and {type(estimator).__name__} is not one")
