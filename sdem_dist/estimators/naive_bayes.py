@@ -208,7 +208,7 @@ class MultinomialNB(LaneNB):
         lower log-loss decides. With fewer than 30 documents per class it is NCLL if three or more classes have
         about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
         or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes; with unlabelled documents, of EM iterations. "auto": held-out documents decide, else 6.
+    n_epochs -- Number of passes; with unlabelled documents, of EM iterations. "auto": held-out documents decide, or 6.
     unlabelled_weight -- Weight of unlabelled documents, with "nll" through ``-ln p(x)``; "auto": 1.
         With other losses, training (6 epochs by default) starts at this weight times the log-odds of naive Bayes
         that EM fits to all documents. "auto": that at which the classes of the median document are a fifth of the

@@ -115,7 +115,7 @@ def infer(document, alpha, step, method, layers):
         for k in range(n_topics):
             top = max(top, pull[k])
             mean += point[k] * pull[k]
-        # At most what makes the share of the topic that gains most grow by e before shares are normalized.
+        # At most what makes the share of the topic that gains most grow by e before shares are normalised.
         steps[layer] = STEEPEST / (top - mean) if step / share * (top - mean) > STEEPEST else step / share
         _descend(point, pull, steps[layer], new)
         if method == ACCELERATED:

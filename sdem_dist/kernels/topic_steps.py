@@ -241,10 +241,10 @@ def _settle(topics, words, last, cumulated, now, sums):
 def run_batches(documents, response, parameters, how, rates, progress, sums):
     """Run Algorithm 2 over batches of documents in their order, changing the parameters and the first of `progress`.
 
-    A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalized, and their
+    A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
-    `parameters`: Topics, rows of Phi, left normalized; `totals`, the mass of words that no document has, stays.
+    `parameters`: Topics, rows of Phi, left normalised; `totals`, the mass of words that no document has, stays.
     `sums`: Topics, phi and U after every batch are added, unless the topics have shape (0, 0); and evidence.
     `progress`: of earlier batches: sums of the gradients' mean squares, (n_topics,); batches of any weight; documents.
     Returns what is left of the probabilities of the words outside, shape (n_topics,), and the sum of that over batches;
