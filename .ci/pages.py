@@ -3,12 +3,16 @@
 Run: python .ci/pages.py [PAGE...]     (default: all of them; and examples/tutorial.ipynb)
 
 A block of ``console`` has commands after ``$ ``, each followed by what it prints. A block of ``python`` may be followed
-by one of ``text``. Blocks are run one after the other, in a folder that holds the data of the tutorial.
+by one of ``text``. Blocks are run one after the other, in a folder that holds the data of the tutorial. Pages of the
+guide are run together: each uses what the pages before have written.
 """
 
 import contextlib
+import csv
 import io
+import itertools
 import json
+import lzma
 import os
 import re
 import shlex
@@ -16,17 +20,45 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+import click
+import numpy as np
+import pyarrow as pa
 from click.testing import CliRunner
+from scipy import sparse
 
+import sdem_dist as sd
 from sdem_dist.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "sdem_dist/docs"
 NOTEBOOK = ROOT / "examples/tutorial.ipynb"
 PAGES = ("tutorial.md", "coming-from.md", "your-data.md")
+SUBJECTS = [
+    "ingest",
+    "train",
+    "tuning",
+    "evaluate",
+    "calibration",
+    "explain",
+    "predict",
+    "incremental",
+    "serve",
+    "topics",
+]
+GUIDE = [f"guide/{name}.md" for name in SUBJECTS]
+NEW = """Inflation takes money from every working family.
+The frigate was captured by an enemy of superior force.
+The tariff on silver is too high.
+Our ships were seized on the high seas.
+"""
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```(console)\n(.*?)^```\n()", re.MULTILINE | re.DOTALL)
+TYPED = re.compile(r"^ {4}(sdem .*)$", re.MULTILINE)
+NEEDS_MORE = ("--scheduler", "--cluster", "s3://", "--trials 50", "sdem demo")
+"""Commands with one of these need a cluster, a bucket or much time: other tests run them."""
 COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
@@ -47,6 +79,82 @@ def printed(block: re.Match[str], names: dict[str, object]) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(code, "page", "exec"), names)
     return f"```python\n{code}```\n" + (f"\n```text\n{out.getvalue()}```\n" if out.getvalue() else "")
+
+
+def rows_of(part: str) -> list[dict[str, str]]:
+    with lzma.open(ROOT / f"examples/speeches-{part}.csv.xz", "rt", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_lines(path: Path, labels: Iterable[str], rows: list[dict[str, str]]) -> None:
+    text = [f"{label}\t{row['text']}\n" for label, row in zip(labels, rows, strict=True)]
+    path.write_text("".join(text), "utf-8")
+
+
+def write_sources(folder: Path, n: int | None = None) -> None:
+    """Write files of the guide: `n` rows of the tutorial's data, by default all, as lines of label TAB text."""
+    train, test = rows_of("train")[:n], rows_of("test")[:n]
+    write_lines(folder / "posts.tsv", (row["label"] for row in train), train)
+    write_lines(folder / "test.tsv", (row["label"] for row in test), test)
+    write_lines(folder / "half.tsv", (row["label"] * (i % 8 == 0) for i, row in enumerate(train)), train)
+    (folder / "new.txt").write_text(NEW, "utf-8")
+
+
+def write_other_sources(folder: Path) -> None:
+    """Write sources of other formats, which commands without an output name."""
+    rows = rows_of("train")[:300]
+    for name in ("items.tsv", "new.tsv", "multi.tsv"):
+        write_lines(folder / name, (row["label"] for row in rows), rows)
+    write_lines(folder / "stars.tsv", (f"{i % 5:02}" for i in range(len(rows))), rows)
+    more = [
+        {"title": "a title", "body": row["text"], "topic": row["label"], "key": i, "author": i % 20}
+        for i, row in enumerate(rows)
+    ]
+    records = [row | columns for row, columns in zip(rows, more, strict=True)]
+    for name, delimiter in (("posts.csv", ";"), ("test.csv", ","), ("new.csv", ",")):
+        with (folder / name).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(records[0]), delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(records)
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    for name in ("posts.jsonl", "new.jsonl"):
+        (folder / name).write_text(lines, "utf-8")
+    with pa.CompressedOutputStream(str(folder / "posts.jsonl.zst"), "zstd") as file:
+        file.write(lines.encode())
+    for i, row in enumerate(rows[:40]):
+        path = folder / "news" / row["label"] / f"{i}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(row["text"], "utf-8")
+    counts = sparse.random(300, 40, 0.3, "csr", random_state=0, data_rvs=lambda n: 1.0 + np.arange(n) % 3)
+    sd.write_corpus(folder / "replies.zarr", counts, targets=np.arange(300.0) % 4)
+
+
+def run_commands(text: str, folder: Path) -> list[str]:
+    """Run the commands of a page that stand without their output, on little data; return those that fail, and why."""
+    write_sources(folder, 300)
+    write_other_sources(folder)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    first = ["sdem ingest posts.tsv posts.zarr --held-out 0.1", "sdem train posts.zarr posts.model"]
+    failed = []
+    with contextlib.chdir(folder):
+        for line in [*first, *TYPED.findall(text)]:
+            line = line.partition("  #")[0]
+            if any(part in line for part in NEEDS_MORE):
+                continue
+            words = list(itertools.takewhile(lambda word: word not in ("|", ">"), shlex.split(line)))[1:]
+            command = main.get_command(click.Context(main), words[0])
+            more = ["--overwrite"] * any("--overwrite" in option.opts for option in command.params)
+            result = CliRunner().invoke(main, [*words, *more])
+            if result.exit_code:
+                failed.append(f"{line}: {result.output[-300:]} {result.exception!r}")
+    return failed
+
+
+def run_guide(texts: list[str], folder: Path) -> list[str]:
+    """Run the commands of the guide's pages, in order, and return the pages with what they print."""
+    write_sources(folder)
+    with contextlib.chdir(folder):
+        return [SHELL.sub(lambda block: printed(block, {}), text) for text in texts]
 
 
 def run_page(text: str, folder: Path) -> str:
@@ -88,7 +196,12 @@ def notebook(page: str) -> str:
 
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "80"
-    for name in sys.argv[1:] or PAGES:
+    for name in set(sys.argv[1:] or PAGES) - set(GUIDE):
         with tempfile.TemporaryDirectory() as folder:
             (DOCS / name).write_text(run_page((DOCS / name).read_text("utf-8"), Path(folder)), "utf-8")
+    if not sys.argv[1:] or set(sys.argv[1:]) & set(GUIDE):
+        with tempfile.TemporaryDirectory() as folder:
+            pages = run_guide([(DOCS / name).read_text("utf-8") for name in GUIDE], Path(folder))
+            for name, page in zip(GUIDE, pages, strict=True):
+                (DOCS / name).write_text(page, "utf-8")
     NOTEBOOK.write_text(notebook((DOCS / "tutorial.md").read_text("utf-8")), "utf-8")

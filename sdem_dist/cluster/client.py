@@ -36,7 +36,7 @@ CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v 
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
-_GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
+_GUARD = "a new process first runs the script again; put the script's code under: if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
 
 

@@ -301,9 +301,9 @@ class MemoryCorpus(BaseCorpus):
     `X`: shape (n_documents, n_features): counts or weights, never negative; with `dense` a table, NaN where a value is
     missing.
     `y_positions`: shape (n_documents,): places in `classes`, which may be empty; -1 where one is not known.
-    `targets`: shape (n_documents, n_targets): real numbers to be predicted, beside a sparse matrix.
+    `targets`: shape (n_documents, n_targets): real numbers to be predicted, with a sparse matrix.
     `rows`: the rows of `X`, ascending, that are documents; by default all, permuted once if `shuffle`.
-    Raises CorpusError: there are no documents, lengths differ, or an entry is none that a corpus may hold.
+    Raises CorpusError: there are no documents, lengths differ, or an entry is not allowed in a corpus.
     """
 
     _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)

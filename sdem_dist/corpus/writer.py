@@ -108,7 +108,7 @@ def write_corpus(
     random_state : int, default 0
         Seed of that order.
     shard_documents : int, optional
-        Largest number of documents of a shard. By default from 2048 to 32768, fewer if they are long.
+        Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
         Replace the corpus at `path`.
     n_jobs : int, optional

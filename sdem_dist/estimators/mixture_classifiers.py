@@ -236,7 +236,7 @@ class MultiplicativeMixtureClassifier(Components):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         if self._layout == "sparse" and (self.expand or self.dtype != "float64"):
-            raise ValueError("expand and dtype='float32' are for tables, and X is sparse: pass it dense")
+            raise ValueError("expand and dtype='float32' are for tables, but X is sparse: make it dense")
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())

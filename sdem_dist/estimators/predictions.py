@@ -174,7 +174,7 @@ class JointClassifier(EngineClassifier):
     class_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(class), shape (n_classes,).")
 
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes), in nats; of counts without the multinomial coefficient."""
+        """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 

@@ -114,7 +114,7 @@ class Reading:
 
     @property
     def missing_label(self) -> str | None:
-        """The label that stands for none; None where each document has a label."""
+        """The label that means no label; None if each document has a label."""
         return self.unlabelled if self.labelled else ""
 
     @property

@@ -50,16 +50,16 @@ class VectorizerSettings:
         "count" builds a vocabulary, "hashing" hashes words to `n_features` columns (without alternating signs),
         "matrix" is for numeric sources: no other setting applies.
     features : {"words", "words+characters"}
-        What the columns are. "words+characters": words, and beside them n-grams of 2 to 4 characters within words (as
-        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits are of each kind by itself; hashing
-        takes half of the columns for each.
+        What the columns are. "words+characters": words, and n-grams of 2 to 4 characters within words (as
+        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits apply to each kind;
+        hashing takes half of the columns for each.
     token_pattern : {"words+signs", "words"} or str
         Tokens. "words+signs": words of any length, numbers with their decimal point, and every other sign, such as
         ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous
         letter. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
         ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``. None: (1, 1) and 1; with characters beside words (1, 2), of words, and 2.
+        As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), of words, and 2.
     stop_words : "english", tuple of str, or None
         Words to remove, before stemming.
     stem : str, or None
