@@ -8,11 +8,9 @@ guide are run together: each uses what the pages before have written.
 """
 
 import contextlib
-import csv
 import io
 import itertools
 import json
-import lzma
 import os
 import re
 import shlex
@@ -20,14 +18,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from click.testing import CliRunner
-from scipy import sparse
 
 import sdem_dist as sd
 from sdem_dist.cli import main
@@ -81,70 +78,66 @@ def printed(block: re.Match[str], names: dict[str, object]) -> str:
     return f"```python\n{code}```\n" + (f"\n```text\n{out.getvalue()}```\n" if out.getvalue() else "")
 
 
-def rows_of(part: str) -> list[dict[str, str]]:
-    with lzma.open(ROOT / f"examples/speeches-{part}.csv.xz", "rt", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def rows_of(part: str, n: int | None) -> pd.DataFrame:
+    return pd.read_csv(ROOT / f"examples/speeches-{part}.csv.xz")[:n]
 
 
-def write_lines(path: Path, labels: Iterable[str], rows: list[dict[str, str]]) -> None:
-    text = [f"{label}\t{row['text']}\n" for label, row in zip(labels, rows, strict=True)]
-    path.write_text("".join(text), "utf-8")
+def write_lines(path: Path, labels: pd.Series, rows: pd.DataFrame) -> None:
+    path.write_text("".join(labels + "\t" + rows["text"] + "\n"), "utf-8")
 
 
 def write_sources(folder: Path, n: int | None = None) -> None:
     """Write files of the guide: `n` rows of the tutorial's data, by default all, as lines of label TAB text."""
-    train, test = rows_of("train")[:n], rows_of("test")[:n]
-    write_lines(folder / "posts.tsv", (row["label"] for row in train), train)
-    write_lines(folder / "test.tsv", (row["label"] for row in test), test)
-    write_lines(folder / "half.tsv", (row["label"] * (i % 8 == 0) for i, row in enumerate(train)), train)
+    train, test = rows_of("train", n), rows_of("test", n)
+    write_lines(folder / "posts.tsv", train["label"], train)
+    write_lines(folder / "test.tsv", test["label"], test)
+    write_lines(folder / "half.tsv", train["label"].where(train.index % 8 == 0, ""), train)
     (folder / "new.txt").write_text(NEW, "utf-8")
 
 
-def write_other_sources(folder: Path) -> None:
+def write_other_sources(folder: Path, n: int) -> None:
     """Write sources of other formats, which commands without an output name."""
-    rows = rows_of("train")[:300]
+    rows, numbers = rows_of("train", n), np.arange(n)
     for name in ("items.tsv", "new.tsv", "multi.tsv"):
-        write_lines(folder / name, (row["label"] for row in rows), rows)
-    write_lines(folder / "stars.tsv", (f"{i % 5:02}" for i in range(len(rows))), rows)
-    more = [
-        {"title": "a title", "body": row["text"], "topic": row["label"], "key": i, "author": i % 20}
-        for i, row in enumerate(rows)
-    ]
-    records = [row | columns for row, columns in zip(rows, more, strict=True)]
-    for name, delimiter in (("posts.csv", ";"), ("test.csv", ","), ("new.csv", ",")):
-        with (folder / name).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(records[0]), delimiter=delimiter)
-            writer.writeheader()
-            writer.writerows(records)
-    lines = "".join(json.dumps(record) + "\n" for record in records)
+        write_lines(folder / name, rows["label"], rows)
+    write_lines(folder / "stars.tsv", pd.Series([f"{i % 5:02}" for i in numbers]), rows)
+    rows = rows.assign(title="a title", body=rows["text"], topic=rows["label"], key=numbers, author=numbers % 20)
+    for name, separator in (("posts.csv", ";"), ("test.csv", ","), ("new.csv", ",")):
+        rows.to_csv(folder / name, sep=separator, index=False)
     for name in ("posts.jsonl", "new.jsonl"):
-        (folder / name).write_text(lines, "utf-8")
+        rows.to_json(folder / name, orient="records", lines=True)
     with pa.CompressedOutputStream(str(folder / "posts.jsonl.zst"), "zstd") as file:
-        file.write(lines.encode())
-    for i, row in enumerate(rows[:40]):
-        path = folder / "news" / row["label"] / f"{i}.txt"
+        file.write((folder / "posts.jsonl").read_bytes())
+    for i, (label, text) in enumerate(zip(rows["label"], rows["text"], strict=True)):
+        path = folder / "news" / label / f"{i}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(row["text"], "utf-8")
-    counts = sparse.random(300, 40, 0.3, "csr", random_state=0, data_rvs=lambda n: 1.0 + np.arange(n) % 3)
-    sd.write_corpus(folder / "replies.zarr", counts, targets=np.arange(300.0) % 4)
+        path.write_text(text, "utf-8")
+    counts = np.random.default_rng(0).poisson(0.5, (n, 40))
+    sd.write_corpus(folder / "replies.zarr", counts, targets=numbers % 4.0)
+
+
+def words(line: str) -> list[str]:
+    """Return the words of a command after ``sdem``, up to a comment, a pipe or a redirection."""
+    split = shlex.shlex(line, posix=True, punctuation_chars="|>&;")
+    split.whitespace_split = True
+    return list(itertools.takewhile(lambda word: word[:1] not in ("|", ">", "&", ";"), split))[1:]
 
 
 def run_commands(text: str, folder: Path) -> list[str]:
     """Run the commands of a page that stand without their output, on little data; return those that fail, and why."""
     write_sources(folder, 300)
-    write_other_sources(folder)
+    write_other_sources(folder, 300)
     (folder / "examples").symlink_to(ROOT / "examples")
     first = ["sdem ingest posts.tsv posts.zarr --held-out 0.1", "sdem train posts.zarr posts.model"]
     failed = []
     with contextlib.chdir(folder):
         for line in [*first, *TYPED.findall(text)]:
-            line = line.partition("  #")[0]
-            if any(part in line for part in NEEDS_MORE):
+            if any(part in line.partition("  #")[0] for part in NEEDS_MORE):
                 continue
-            words = list(itertools.takewhile(lambda word: word not in ("|", ">"), shlex.split(line)))[1:]
-            command = main.get_command(click.Context(main), words[0])
+            arguments = words(line)
+            command = main.get_command(click.Context(main), arguments[0])
             more = ["--overwrite"] * any("--overwrite" in option.opts for option in command.params)
-            result = CliRunner().invoke(main, [*words, *more])
+            result = CliRunner().invoke(main, [*arguments, *more])
             if result.exit_code:
                 failed.append(f"{line}: {result.output[-300:]} {result.exception!r}")
     return failed
