@@ -198,7 +198,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
             try:
                 named[name] = list(ast.literal_eval(f"[{values}]"))
             except (ValueError, SyntaxError):
-                problem = "with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
+                problem = "if values have brackets or quotes, write all as in Python, such as (1,1),(1,2)"
         if problem or not named[name]:
             raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None

@@ -173,7 +173,7 @@ class FeatureNB(WithDensity, JointClassifier):
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
     prior -- Weight of the prior of each class, in observations with the column's mean and variance; not with "nll".
@@ -190,7 +190,7 @@ class GaussianNB(FeatureNB):
 class BernoulliNB(FeatureNB):
     """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each of the two values.
     binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
@@ -211,7 +211,7 @@ class BernoulliNB(FeatureNB):
 class CategoricalNB(FeatureNB):
     """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each category.
     min_categories : int or array-like of shape (n_features,) -- Minimum categories of a column; None: as in training.

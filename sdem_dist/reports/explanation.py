@@ -43,7 +43,7 @@ class WordPart(NamedTuple):
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
 class Explained:
-    """A sum over words, or columns, that can be shown.
+    """A sum over words, or columns, for display.
 
     Attributes
     ----------

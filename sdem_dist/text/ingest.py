@@ -194,7 +194,7 @@ def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, fo
     try:
         settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
     except (TypeError, ValueError) as error:
-        raise IngestError(f"this version does not understand how text became the numbers of {path}: {error}") from error
+        raise IngestError(f"this version cannot read the tokenization settings of {path}: {error}") from error
     if (settings.kind == "matrix") != (form is not None):
         kinds = ("text", "numbers") if form is None else ("numbers", "text")
         raise IngestError(f"the sources contain {kinds[0]}, but {path} was made from {kinds[1]}")

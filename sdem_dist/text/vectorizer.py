@@ -148,7 +148,7 @@ class VectorizerSettings:
 
     @property
     def parts(self) -> tuple[VectorizerSettings, ...]:
-        """The settings of each kind of columns, in the order of columns, as if there were no other."""
+        """The settings of each kind of columns, in the order of columns."""
         if self.features == "words":
             return (self,)
         n, of_words = self.n_features, {"token_pattern": WORDS_AND_SIGNS, "stop_words": None, "stem": None}
