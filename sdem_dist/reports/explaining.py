@@ -69,7 +69,7 @@ def explanations(
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
     """Explain predicted numbers: what words or known features add to the training mean.
 
-    The parts sum to the prediction minus the mean. A feature's part is its distance from its mean, times its coefficient
+    The parts sum to prediction minus mean. A feature's part is its distance from its mean, times its coefficient
     in the regression on the features that the row has. Words count through topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
