@@ -330,7 +330,7 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
 
 def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not numbers of two dimensions")
+        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not a matrix of numbers")
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:

@@ -70,7 +70,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     """Explain predicted numbers: what words or known features add to the training mean.
 
     The parts sum to prediction minus mean. A feature's part is its distance from its mean, times its coefficient
-    in the regression on the features that the row has. Words count through topics.
+    in the regression on the row's known features. Words count through topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
     target : int, default=0 -- Position of the target to explain, from 0.

@@ -51,7 +51,7 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
 
 
 class Topic(NamedTuple):
-    """A topic: of a class (`LDAClassifier`), or of documents of all kinds (the topic models by mirror descent)."""
+    """A topic of a class (`LDAClassifier`) or of all documents (the topic models by mirror descent)."""
 
     label: Any
     """The class. Of documents of all kinds the class that the topic speaks for most, or the target that it predicts (of

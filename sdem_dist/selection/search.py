@@ -72,12 +72,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
         the estimator's own space, without parameters that `estimator` sets.
     cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
-    metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several labels
-        per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or
-        "log-loss" (the mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest
-        centre; for other clusters and topics "perplexity". None: the first of these. A callable takes labels, as
-        positions in ``classes_``, and probabilities; with several labels both have shape (n_documents, n_labels). More is
-        better.
+    metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
+        labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
+        mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest centre; for other
+        clusters and topics "perplexity". None: the first of these. A callable takes labels, as positions in
+        ``classes_``, and probabilities; with several labels both have shape (n_documents, n_labels). More is better.
     n_trials -- Maximum number of settings, including the default; drawn from a larger space. None: all settings of a
         grid.
     sampler -- How settings are drawn. Optuna proposes eight at a time, based on previous scores: ``pip install

@@ -57,7 +57,7 @@ class VectorizerSettings:
         Tokens. "words+signs": words of any length, numbers with their decimal point, and every other sign, such as
         ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous
         letter. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
-        ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
+        ``\S``, one of the library regex, whose ``\w`` includes combining marks, with a time limit for each text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
         As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), of words, and 2.
     stop_words : "english", tuple of str, or None
