@@ -64,7 +64,7 @@ def answer(line: str) -> str:
     if not line.startswith("sdem "):
         return subprocess.run(line, shell=True, capture_output=True, text=True, check=False).stdout
     result = CliRunner().invoke(main, shlex.split(line)[1:])
-    shown = result.stderr if result.exit_code else result.stdout
+    shown = (result.stderr if result.exit_code else result.stdout).replace(f"{Path.cwd()}/", "")
     return f"{shown.strip(chr(10))}\n" if shown.strip() else ""
 
 
