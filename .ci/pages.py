@@ -104,6 +104,7 @@ def write_other_sources(folder: Path, n: int) -> None:
     rows = rows.assign(title="a title", body=rows["text"], topic=rows["label"], key=numbers, author=numbers % 20)
     for name, separator in (("posts.csv", ";"), ("test.csv", ","), ("new.csv", ",")):
         rows.to_csv(folder / name, sep=separator, index=False)
+    rows.assign(label=rows["label"].where(numbers % 2 == 0)).to_csv(folder / "half.csv", index=False)
     for name in ("posts.jsonl", "new.jsonl"):
         rows.to_json(folder / name, orient="records", lines=True)
     with pa.CompressedOutputStream(str(folder / "posts.jsonl.zst"), "zstd") as file:
