@@ -105,8 +105,8 @@ def write_other_sources(folder: Path, n: int) -> None:
     for name, separator in (("posts.csv", ";"), ("test.csv", ","), ("new.csv", ",")):
         rows.to_csv(folder / name, sep=separator, index=False)
     rows.assign(label=rows["label"].where(numbers % 2 == 0)).to_csv(folder / "half.csv", index=False)
-    for name in ("posts.jsonl", "new.jsonl"):
-        rows.to_json(folder / name, orient="records", lines=True)
+    rows.to_json(folder / "posts.jsonl", orient="records", lines=True)
+    rows[["text"]].to_json(folder / "new.jsonl", orient="records", lines=True)
     with pa.CompressedOutputStream(str(folder / "posts.jsonl.zst"), "zstd") as file:
         file.write((folder / "posts.jsonl").read_bytes())
     for i, (label, text) in enumerate(zip(rows["label"], rows["text"], strict=True)):
@@ -137,6 +137,8 @@ def run_commands(text: str, folder: Path) -> list[str]:
                 continue
             arguments = words(line)
             command = main.get_command(click.Context(main), arguments[0])
+            if arguments[0] == "ingest":  # which refuses to leave held-out documents of another corpus beside it
+                shutil.rmtree(f"{arguments[2]}-held-out", ignore_errors=True)
             more = ["--overwrite"] * any("--overwrite" in option.opts for option in command.params)
             result = CliRunner().invoke(main, [*arguments, *more])
             if result.exit_code:
