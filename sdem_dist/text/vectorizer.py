@@ -21,7 +21,7 @@ Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
-_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number from 1"}
+_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number of 1 or more"}
 _MEANINGS |= {"Fraction": "a fraction from 0.0 to 1.0", "tuple[Length, Length]": "two lengths from 1 to 1000"}
 _MEANINGS |= {
     "tuple[str, ...]": "words",
@@ -99,7 +99,7 @@ class VectorizerSettings:
                 rule = type(self).__annotations__[name]
                 for word, meaning in _MEANINGS.items():
                     rule = rule.replace(word, meaning)
-                raise ValueError(f"{name} is {rule}, not {value!r}") from None
+                raise ValueError(f"{name} must be {rule}, not {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
             raise ValueError(f"ngram_range must be two lengths, the shorter first, not {self.ngram_range}")
         if self.token_pattern == WORDS:  # one form, for settings that are compared

@@ -100,7 +100,7 @@ def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, settings, o
 def test_the_winners_score_is_that_of_the_table(folder):
     counting = "--set loss=nll --set alpha=0.1 --space alpha=1.0 --folds 7"
     table, _, rest = run(f"tune c.zarr m.model --quiet {counting}").stdout.partition("Best: alpha=1")
-    assert "over documents" in rest and "or from a nested search" in " ".join(rest.split())
+    assert "over documents" in rest and "or a nested search" in " ".join(rest.split())
     of_table = re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1]
     assert re.search(r"  log-loss (\d\.\d{4}),", rest)[1] == of_table
 

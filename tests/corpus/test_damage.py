@@ -212,7 +212,7 @@ def test_numbers_of_the_whole_have_to_be_those_of_the_documents(written, copy, t
         np.testing.assert_raises_regex(CorpusError, f"{path}: array 'document_frequency' {said}", fit, path)
     path = Path(shutil.copytree(written / "many", tmp_path / "moved"))
     crafted(path, "document_frequency", slice(0, 2), lambda a: np.add(a[:2], (1, -1)))
-    assert ["is not that of" in p.message for p in check_corpus(open_corpus(path))] == [True]
+    assert ["does not match the documents" in p.message for p in check_corpus(open_corpus(path))] == [True]
 
 
 def test_what_is_no_corpus_is_named_and_left_alone(tmp_path, path):

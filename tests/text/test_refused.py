@@ -31,7 +31,7 @@ BAD = [
 ]
 NUMBERS = [
     ("1 2:x", "not svmlight"), ("1 3:1 2:1", "sorted"), ("1 2:-1", "negative"), ("x 1:1", ""),
-    ("1 2:nan", "the value nan: .* are finite"), ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
+    ("1 2:nan", "the value nan: .* must be finite"), ("1 2:1e300", r"the value 1e\+300: .* at most 3\.4e\+38"),
 ]  # fmt: skip
 ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
 TEXTS = [
@@ -96,9 +96,9 @@ SOURCES = {
     "s.csv": ("id,x,text\n", {}, "no column 'label'; the columns are 'id', 'x', 'text'"),
     "quote.csv": ('label,text\na,x\nb,"y\nc,z\n', {}, "unclosed quote"),
     "klingon.tsv": ("a\tx\n", {"encoding": "klingon"}, "'klingon' is not an encoding"),
-    "alike.jsonl": ('{"label": 1, "text": "x"}\n{"label": "1", "text": "x"}\n', {}, "line 2: .*write all alike"),
-    "mixed.jsonl": ('{"label": "1", "text": "x"}\n{"label": 1.0, "text": "x"}\n', {}, "line 2: .*write all alike"),
-    "true.jsonl": ('{"label": true, "text": "x"}\n{"label": "true", "text": "x"}\n', {}, "write all alike"),
+    "alike.jsonl": ('{"label": 1, "text": "x"}\n{"label": "1", "text": "x"}\n', {}, "line 2: .*use one type"),
+    "mixed.jsonl": ('{"label": "1", "text": "x"}\n{"label": 1.0, "text": "x"}\n', {}, "line 2: .*use one type"),
+    "true.jsonl": ('{"label": true, "text": "x"}\n{"label": "true", "text": "x"}\n', {}, "use one type"),
     "none.tsv": ("\tone\nb\ttwo\n", {}, "--unlabelled ''"),
     "none.jsonl": ('{"label": "a", "text": "one"}\n{"text": "two"}\n', {}, "no field 'label'"),
 }
