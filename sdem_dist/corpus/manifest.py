@@ -283,7 +283,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         pass
     elif not folder.exists():
         for backup in set_aside(folder)[-1:]:
-            advice = f"a process died while it replaced it, and what was there is now {backup}: rename that"
+            advice = f"a process died while it was replaced; the old corpus is now {backup}: rename that"
         raise CorpusError(f"{path}: there is no such corpus; {advice}")
     elif not folder.is_dir():
         raise CorpusError(

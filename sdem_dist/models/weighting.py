@@ -31,7 +31,7 @@ class Weighting:
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
             raise ValueError(f"the weighting makes lengths {self.norm} and multiplies by {self.scale}")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
-            raise ValueError(f"the weighting was made of {self.n_documents} documents")
+            raise ValueError(f"the weighting is of {self.n_documents} documents")
 
     @property
     def chooses(self) -> bool:

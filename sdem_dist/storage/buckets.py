@@ -334,7 +334,7 @@ class _RangeReader(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._meta["size"]}[whence]
         if self._at < 0:
-            raise OSError(22, "a position before the beginning", self._url)
+            raise OSError(22, "a negative position", self._url)
         return self._at
 
     def readinto(self, buffer: Any) -> int:

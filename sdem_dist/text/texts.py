@@ -393,5 +393,5 @@ def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
             two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalisation"
-            problem = f"two labels look alike, and are two classes: {two}"
+            problem = f"two labels look alike, but are two classes: {two}"
             warnings.warn(f"{problem}; write all in one form", stacklevel=stacklevel)

@@ -106,7 +106,7 @@ class VectorizerSettings:
             object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
-            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
+            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times in total")
         if not is_of_kernels(pattern):
             import regex
 
@@ -115,7 +115,7 @@ class VectorizerSettings:
             except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
                 raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
             if groups > 1:
-                raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
+                raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is allowed")
         stemming(self.stem)
         others = (f for f in dataclasses.fields(self) if f.name not in ("kind", *usual))
         usual |= {f.name: f.default for f in others}
