@@ -51,9 +51,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
         for columns, rows in parts:
             if names and columns != names:
                 odd, earlier = (", ".join(map(repr, some)) for some in (columns, names))
-                raise ValueError(
-                    f"a source has the columns {odd}, an earlier one {earlier}: write one table per source"
-                )
+                raise ValueError(f"a source has the columns {odd}, an earlier one {earlier}: write a table per source")
             if not names and suffix in (".csv", ".tsv"):
                 yield _text_rows({name: [name] for name in columns}, suffix)
             names[:] = columns

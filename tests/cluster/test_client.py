@@ -62,10 +62,7 @@ def test_what_accepts_and_never_answers_as_a_scheduler_is_named_in_time(by, tmp_
         elif by == "web server":
             threading.Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
         began = time.monotonic()
-        with (
-            pytest.raises(ClusterError, match="within 1 s: something accepts connections"),
-            connected(where, timeout=1.0),
-        ):
+        with pytest.raises(ClusterError, match="within 1 s: something accepts"), connected(where, timeout=1.0):
             pass
     assert time.monotonic() - began < 5
 
