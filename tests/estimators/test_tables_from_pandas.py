@@ -94,7 +94,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
         (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' holds values of type int, str"),
         (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], True, "two columns are named 'a'"),
         ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass a matrix, numpy.asarray\(X\)"),
-        ((row for row in np.ones((2, 2))), [0, 1], False, "X, a generator, is not a matrix"),
+        ((row for row in np.ones((2, 2))), [0, 1], False, "X is a generator, not a matrix"),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, sd.write_corpus, tmp_path / "a", X, y, dense=dense)
     assert not (tmp_path / "a").exists()
@@ -153,7 +153,7 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     ):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
-        ("colour", 3, "'colour' holds values of type number, and held str"),
+        ("colour", 3, "'colour' holds values of type number, but held str"),
         ("grade", "20", "'grade' holds values of type str, and held number"),
         ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
     ):
