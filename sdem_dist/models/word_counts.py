@@ -136,7 +136,7 @@ def added_by_word(
     for parts in tables:
         total = np.zeros((len(union), *parts[0].shape[1:]))
         for rows, own in zip(parts, places, strict=True):
-            add_rows_to(rows.reshape(len(own), -1), own, total.reshape(len(union), -1))
+            add_rows_to(rows.reshape(len(own), total[:1].size), own, total.reshape(len(union), total[:1].size))
         sums.append(total)
     return union, sums
 
