@@ -154,8 +154,8 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
         ("colour", 3, "'colour' holds values of type number, but held str"),
-        ("grade", "20", "'grade' holds values of type str, and held number"),
-        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
+        ("grade", "20", "'grade' holds values of type str, but held number"),
+        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, but held bool"),
     ):
         np.testing.assert_raises_regex(ValueError, said, model.predict, FRAME.assign(**{column: values}))
     with pytest.raises(sd.CorpusError, match="'colour' holds values of type number"):
