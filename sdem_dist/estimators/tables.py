@@ -97,7 +97,7 @@ class FeatureNB(WithDensity, JointClassifier):
             if kind == "categorical":
                 variables.refuse_other_than_categories(name, values)
             elif kind == "poisson":
-                variables.refuse(values, values < 0, "Negative values", name, "counts are 0 or more")
+                variables.refuse(values, values < 0, "Negative values", name, "counts must be 0 or more")
         return X
 
     def _check(self) -> None:
