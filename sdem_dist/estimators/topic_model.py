@@ -80,8 +80,8 @@ class TopicModel(Transforming):
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
 
-    def _batch_size(self, n_documents: int) -> int | None:
-        return self.batch_size
+    def _schedule(self, n_documents: int) -> tuple[int, int | None]:  # epochs, and documents of a step
+        return int(self.n_epochs), self.batch_size
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         return heads.NoOutput()  # what is learned to be predicted
@@ -89,11 +89,12 @@ class TopicModel(Transforming):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Count words, train, count topics, and find the thresholds of several labels."""
         n, seed, n_labelled, weight = source.n_documents, seed_of(self.random_state), source.n_labelled, source.weight
+        n_epochs, batch_size = self._schedule(n)
         if self.merge == "sum":
-            plan = plans.batches(n, self.n_epochs, seed, self._batch_size(n) or defaults.TOPIC_BATCH, self.n_lanes)
+            plan = plans.batches(n, n_epochs, seed, batch_size or defaults.TOPIC_BATCH, self.n_lanes)
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
-            plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
+            plan = Plan(n, n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
         of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
         log_counts = bool(of_output.get("log_counts", False))
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
@@ -112,8 +113,8 @@ class TopicModel(Transforming):
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
-        batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
-        times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
+        batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
+        times = n_epochs, int(self.average_from), self.merge == "mean", batch
         rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
@@ -148,6 +149,7 @@ class LatentDirichletAllocation(TopicModel):
     `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" of the history, ``-ln p(w | theta)``, is
     fast but too low, and lower with more topics, since theta is found from the same words.
 
+    n_epochs : int | None -- Passes over the documents. None: 10, and up to 20 of fewer than 15,000 documents.
     batch_size : int | None -- Documents per step. None: a 15th of all, from 50 to 500.
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
@@ -155,17 +157,16 @@ class LatentDirichletAllocation(TopicModel):
     """
 
     topic_rate: float | None = 0.15
-    n_epochs: int = 10
+    n_epochs: Any = None
     merge: Literal["mean", "sum"] = "sum"
-    batch_size: int | None = None
     n_particles: int = 10
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
     _monitor, _topic_rate = "word_nll", 0.15
 
-    def _batch_size(self, n_documents: int) -> int | None:
-        steps, least, most = defaults.LDA_EPOCH_STEPS, defaults.LDA_LEAST_BATCH, defaults.LDA_BATCH
-        return self.batch_size or min(most, max(least, n_documents // steps))
+    def _schedule(self, n_documents: int) -> tuple[int, int | None]:
+        batch = self.batch_size or int(np.clip(n_documents // defaults.LDA_EPOCH_STEPS, *defaults.LDA_BATCH))
+        return int(self.n_epochs or np.clip(defaults.LDA_ALL_STEPS * batch // n_documents, *defaults.LDA_EPOCHS)), batch
 
     def scorer(self, learner: SdEM[topics.TopicModel]) -> SdEM[topics.TopicModel]:
         """Return a pass that scores documents which were not trained on, with particles."""
@@ -207,8 +208,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
-    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned by back-propagation through all
-    steps.
+    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Phi and U are learned by back-propagation through all steps.
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
         (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
