@@ -1,7 +1,7 @@
 """Stochastic discriminative EM in one file of plain NumPy: the algorithm of this package, to be read.
 
 A generative model p(y, x | theta) is an exponential family. Its sufficient statistics s(y, x) have the expectation
-mu(theta). EM moves mu towards the statistics of the data, and so maximises the likelihood. Stochastic discriminative
+mu(theta). EM moves mu towards the statistics of the data, and so maximizes the likelihood. Stochastic discriminative
 EM (Masegosa 2014) does the same for losses that tell classes apart. For one document (x, y), with step size rho:
 
 1. Score each class: E_k = ln p(k, x | theta).

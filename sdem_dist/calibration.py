@@ -1,4 +1,4 @@
-"""Temperatures: scores are divided by one, so that their probabilities can be trusted."""
+"""Temperatures: dividing scores by one calibrates their probabilities."""
 
 import numpy as np
 

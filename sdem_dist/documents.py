@@ -49,7 +49,7 @@ class Documents:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.n_documents)
             if step != 1:
-                raise ValueError("documents are sliced in contiguous ranges only")
+                raise ValueError("documents can only be sliced in contiguous ranges")
             entries: slice | np.ndarray = slice(int(self.indptr[start]), int(self.indptr[stop]))
             rows, indptr = slice(start, stop), self.indptr[start : stop + 1] - self.indptr[start]
         else:

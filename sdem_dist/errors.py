@@ -88,4 +88,4 @@ def reraise_interrupt() -> Iterator[None]:
         if "can't start new thread" not in str(error):
             raise
         hint = "raise its limits (ulimit -v, ulimit -u, the job's memory), or use fewer threads (n_jobs) or workers"
-        raise MemoryError(f"the system starts no more threads for this process: {hint}") from error
+        raise MemoryError(f"the system cannot start more threads for this process: {hint}") from error

@@ -32,9 +32,9 @@ PADDING = " "  # no token: fills the rows of texts that are shorter than others
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
-    """Return a fitted pipeline of scikit-learn alone, with equal predictions, but no place for missing values (NaN).
+    """Return a fitted scikit-learn pipeline with equal predictions, but without support for missing values (NaN).
 
-    from_counts : bool, default=False -- Leave out the step from text to counts.
+    from_counts : bool, default=False -- Omit the step from text to counts.
     Raises ModelError -- The model is no MultinomialNB, GaussianNB, BernoulliNB, CategoricalNB or GaussianRegressor, has
         a class without documents, or counts texts otherwise.
     """
@@ -69,7 +69,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         if boundary := settings.boundary(model.vocabulary_):
             kinds = [slice(0, boundary), slice(boundary, n_features)]
     elif weighting.boundary and weighting.norm > 0:
-        raise ModelError("words and n-grams of characters are weighed apart: export to scikit-learn, from text")
+        raise ModelError("words and character n-grams are weighted separately: export to scikit-learn, from text")
     of_kinds = list[list[tuple[str, Any]]]()
     for kind, columns in enumerate(kinds):
         of_kind, n_columns = list[tuple[str, Any]](), columns.stop - columns.start
@@ -105,7 +105,7 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
     if settings.stem is not None:
         problem = f"the model stems words ({settings.stem}), and scikit-learn has no step for that"
     elif not is_of_kernels(settings.token_pattern):
-        problem = f"scikit-learn splits by patterns of Python, and the model by {settings.token_pattern!r} of regex"
+        problem = f"scikit-learn uses patterns of re, but {settings.token_pattern!r} needs the package regex"
     if problem:
         raise ModelError(f"{problem}: export it from counts (from_counts=True, or --from-counts)")
     names = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents", "stop_words")

@@ -1,4 +1,4 @@
-"""Losses over class scores: the loss of a document, and the weight of each class's statistics in a step."""
+"""Losses over class scores: the loss of a document, and the weight of each class in a step."""
 
 from numbers import Real
 from typing import Protocol, TypeAlias
@@ -95,7 +95,7 @@ class Hinge:
 
 @record
 class CostSensitiveHinge:
-    """``max_k (costs[y][k] + ln p(k, d)) - ln p(y, d)``: the margin asked for is the cost of the confusion.
+    """``max_k (costs[y][k] + ln p(k, d)) - ln p(y, d)``: the required margin is the cost of the confusion.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class CostSensitiveHinge:
         costs = np.array(self.costs, np.float64)
         fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
         if not fit or np.diag(costs).any() or not costs.any():
-            rule = "a square of finite numbers, none negative, 0 on its diagonal, not all 0"
+            rule = "a square matrix of finite, nonnegative numbers, not all 0, with a zero diagonal"
             raise ValueError(f"costs must be {rule}: {self.costs!s:.200}")
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ def named(loss: str | Loss) -> Loss:
 
 
 def loss_kind(loss: str | Loss) -> str:
-    """Return "hinge" for losses that know two classes at a time, "ncll" for the others."""
+    """Return "hinge" for losses that compare two classes, "ncll" for the others."""
     loss = named(loss)
     loss = loss.other if isinstance(loss, Blend) else loss
     return "hinge" if isinstance(loss, Hinge | CostSensitiveHinge) else "ncll"

@@ -153,7 +153,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     axes.plot(x, y, color=COLORS[0], linewidth=1)
     axes.scatter(x, y, s=20 + 300 * n / max(n.max(initial=1), 1), color=COLORS[0], alpha=0.8, label="predictions")
     axes.set(title=f"Reliability: ECE {bins.ece:.3f}", xlim=(0, 1.02), ylim=(0, 1.02))
-    axes.set(xlabel="probability of the prediction", ylabel="share of right predictions")
+    axes.set(xlabel="probability of the prediction", ylabel="share of correct predictions")
     axes.grid(alpha=0.3)
     axes.legend()
     return axes

@@ -150,7 +150,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         _require(classes.shape == (learner.n_labels,), "classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     if metadata.feature_names:
-        _require(len(metadata.feature_names) == n_features, "there is not one name for each feature")
+        _require(len(metadata.feature_names) == n_features, "the names of the features do not match the arrays")
         estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
     estimator.vectorizer_, estimator.vocabulary_ = metadata.vectorizer, None
     settings = metadata.vectorizer or {}
@@ -161,8 +161,8 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         _require(fits, f"texts are hashed to {settings.get('n_features')} columns, and the model has {n_features:,}")
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
-        _require(len(estimator.vocabulary_) == n_features, "the vocabulary has another size than the arrays")
-    _require("vocabulary_bytes" in arrays or settings.get("kind") != "count", "it counts words, and has no vocabulary")
+        _require(len(estimator.vocabulary_) == n_features, "the vocabulary does not match the arrays")
+    _require("vocabulary_bytes" in arrays or settings.get("kind") != "count", "it counts words, but has no vocabulary")
     if metadata.weighting is not None:
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
         _require(isinstance(weighting, Weighting), f"the weighting is {weighting!r:.80}")

@@ -1,4 +1,4 @@
-"""What every exponential family, every loss and every learner has to obey; run it over your own."""
+"""Checks of the laws of exponential families, losses and learners; run them on your own."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ _STEP = 1e-5
 
 
 def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
-    """Check an exponential family against its laws, at random points inside S; AssertionError says which it breaks."""
+    """Check an exponential family against its laws, at random points inside S; AssertionError names the broken law."""
     rng, centre = np.random.default_rng(seed), np.asarray(family.centre, np.float64)
-    _holds(centre.shape == (family.n_statistics,), "the centre has not n_statistics numbers")
+    _holds(centre.shape == (family.n_statistics,), "the centre does not have n_statistics numbers")
     x = family.sample(np.broadcast_to(family.to_natural(centre), (n_points, 5, len(centre))), rng)
     statistics, missing = family.statistics(x), np.full((1, family.width), np.nan)
     _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
@@ -32,8 +32,8 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _close(family.check(points), (points, 0), "check changes points inside S, or says that it acted on them")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
-    _close(family.to_expectation(theta), points, "mu -> theta -> mu does not return")
-    _close(family.to_natural(family.to_expectation(theta)), theta, "theta -> mu -> theta does not return")
+    _close(family.to_expectation(theta), points, "mu -> theta -> mu does not give the same mu")
+    _close(family.to_natural(family.to_expectation(theta)), theta, "theta -> mu -> theta does not give the same theta")
     for mu, t in zip(points, theta, strict=True):
         _close(_jacobian(family.log_partition, t)[0], mu, "the gradient of the log-partition is not mu", 1e-5)
         fisher = _jacobian(family.to_expectation, t)
@@ -63,13 +63,13 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     for distance in (1.0, 3.0, 100.0):  # far out, in all directions
         away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
         projected, acted = family.check(away)
-        _holds(acted >= (projected != away).any(axis=-1).sum(), "check acts and does not say so")
+        _holds(acted >= (projected != away).any(axis=-1).sum(), "check changes a point without saying so")
         _close(family.check(projected), (projected, 0), "check is not idempotent")
         theta = family.to_natural(projected)
-        _holds(np.isfinite([projected, theta]), "check ends where mu is not finite, or theta does not exist")
-        _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")
+        _holds(np.isfinite([projected, theta]), "check returns a point where mu is not finite, or theta does not exist")
+        _holds(np.isfinite(family.log_partition(theta)), "check returns a point where the log-partition is not finite")
     posterior = family.posterior_mean(points * 1e12, np.full(n_points, 1e12))
-    _close(posterior, points, "many observations are outvoted", 1e-5)
+    _close(posterior, points, "the prior outweighs many observations", 1e-5)
     start = family.posterior_mean(np.zeros_like(points), np.zeros(n_points))
     _holds(np.isfinite(family.to_natural(start)), "without observations there is no theta")
 
@@ -81,7 +81,7 @@ def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> n
 
 
 def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
-    """Check that a loss's weights are minus the gradient of its value; AssertionError says what does not hold."""
+    """Check that a loss's weights are minus the gradient of its value; AssertionError names the broken law."""
     rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
     copies = scores.copy(), labels.copy()
@@ -110,29 +110,29 @@ def check_learner(
 ) -> None:
     """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
 
-    AssertionError says what does not hold, or ValueError, of a state that is not what `state_fields` says.
+    Raises AssertionError with the broken law, or ValueError if a state contradicts `state_fields`.
 
     Parameters
     ----------
     documents : Documents or DenseDocuments
-        A dozen or more, with what the learner needs of labels, weights and targets.
+        A dozen or more, with the labels, weights and targets that the learner needs.
     state : NamedTuple, optional
         Where to start; None: ``learner.init()``.
     additive : bool, default=False
-        The statistics of all documents are those of parts combined, as of sums; means of lanes are not.
+        The statistics of parts, combined, must equal those of all documents; means of lanes do not.
     weighted : bool, default=True
-        Documents of weight zero are as if they were not there.
+        Documents of weight zero must have no effect.
     apart : bool, default=True
         Blocks of a wide learner move as the parts of the whole, also in rounds of several documents and lanes.
     own : sequence of classes
-        Settings of your own, dataclasses that files may name.
+        Custom settings: dataclasses that files may name.
     """
 
     def result(name: str, *arguments: Any) -> Any:
         copies, function = deepcopy(arguments), getattr(learner, name)
         value = function(*arguments)
-        _equal(function(*arguments), value, f"{name} gives other bits for the same inputs")
-        _equal(arguments, copies, f"{name} changes what it is given")
+        _equal(function(*arguments), value, f"{name} returns other bits for the same inputs")
+        _equal(arguments, copies, f"{name} changes its arguments")
         return value
 
     n, state = documents.n_documents, learner.init() if state is None else state
@@ -149,7 +149,7 @@ def check_learner(
     of_parts = sum(learner.evaluate(after, [part]) for part in prepared)
     _close(of_parts, sums, "evaluation sums do not add up over batches")
     metrics = result("metrics", sums)
-    _holds([*learner.metrics(sums)] == [*metrics], "metrics gives other names for the same sums")
+    _holds([*learner.metrics(sums)] == [*metrics], "metrics returns other names for the same sums")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
     if hasattr(learner, "parameters"):
         result("parameters", after)
@@ -157,9 +157,9 @@ def check_learner(
         _holds(tuple(learner.state_fields()) == each._fields, "state_fields does not name a state's fields, in order")
         back = restored_state(learner, {name: np.asarray(value) for name, value in each._asdict().items()})
         _holds(type(back) is type(each), "state_type is not the type of states")
-        _equal(back, each, "a state does not come back from its arrays")
+        _equal(back, each, "a state cannot be restored from its arrays")
     settings = restored(json.loads(json.dumps(plain(learner))), {cls.__name__: cls for cls in (type(learner), *own)})
-    _holds(settings == learner, "the learner does not come back from JSON")
+    _holds(settings == learner, "the learner cannot be restored from JSON")
     if additive:
         statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
         _close(combined, statistics, "the statistics of parts, combined, are not those of the whole")
@@ -174,12 +174,12 @@ def check_learner(
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         wide, n_blocks = cast(WideLearner[Any, Any, Any], learner), 3
         blocks = [wide.block_of_state(state, block, n_blocks) for block in range(n_blocks)]
-        _close(wide.gathered(n_blocks, blocks.__getitem__), state, "blocks, put together, are not the state")
+        _close(wide.gathered(n_blocks, blocks.__getitem__), state, "the blocks together are not the state")
         parts = [wide.map(wide.joined(blocks), *each) for each in zip(prepared, lanes, strict=True)]
         after = wide.update(state, wide.combine(parts))
         for block in range(n_blocks):
             start = wide.block_of_state(wide.init(), block, n_blocks)
-            _close(wide.initial_block(block, n_blocks), start, "a block of the start is not a part of the start")
+            _close(wide.initial_block(block, n_blocks), start, "a block of init is not part of init")
             sums = wide.combine([wide.block_of_statistics(part, block, n_blocks) for part in parts])
             moved, expected = wide.update(blocks[block], sums), wide.block_of_state(after, block, n_blocks)
             _close(moved, expected, "a round of a block does not lead to the block of the next state")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One LSF job on one host, with a worker process a slot; put back into the queue before its time ends:
+# One LSF job on one host, with one worker process per slot; requeued before its walltime ends:
 #
 #   bsub < train.sh        with CORPUS, MODEL, CHECKPOINTS and OPTIONS in the environment
 #BSUB -J sdem
@@ -11,7 +11,7 @@
 #BSUB -Q 99
 #BSUB -r
 set -euo pipefail
-# -wa sends this signal five minutes before the end; -Q queues a job that exits with 99 again.
+# -wa sends this signal five minutes before the end; -Q requeues a job that exits with 99.
 trap 'kill -TERM $driver; wait $driver || true; exit 99' USR2
 # shellcheck disable=SC2086
 sdem train "$CORPUS" "$MODEL" --workers "${LSB_DJOB_NUMPROC:-8}" --checkpoint "$CHECKPOINTS" --resume ${OPTIONS:-} &

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One PBS job on one node, with a worker process a core.  A second submission goes on from the checkpoint:
+# One PBS job on one node, with one worker process per core.  A second submission resumes from the checkpoint:
 #
 #   first=$(qsub -v CORPUS=posts.zarr,MODEL=posts.model,CHECKPOINTS=run train.sh)
 #   qsub -W depend=afternotok:$first -v CORPUS=posts.zarr,MODEL=posts.model,CHECKPOINTS=run train.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One Grid Engine job on one node, with a worker process a slot; put back into the queue before its time ends:
+# One Grid Engine job on one node, with one worker process per slot; requeued before its walltime ends:
 #
 #   qsub train.sh CORPUS MODEL CHECKPOINTS [options of sdem train]
 #$ -N sdem
@@ -13,7 +13,7 @@
 set -euo pipefail
 corpus=$1 model=$2 checkpoints=$3
 shift 3
-# s_rt sends this signal; a job that exits with 99 is queued again.
+# s_rt sends this signal; a job that exits with 99 is requeued.
 trap 'kill -TERM $driver; wait $driver || true; exit 99' USR1
 sdem train "$corpus" "$model" --workers "${NSLOTS:-8}" --checkpoint "$checkpoints" --resume "$@" &
 driver=$!

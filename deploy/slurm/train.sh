@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One Slurm job with everything in it: scheduler, driver and workers.  Requeued, it goes on from its checkpoint.
+# One Slurm job with everything in it: scheduler, driver and workers.  When requeued, it resumes from its checkpoint.
 #
 #   sbatch train.sh CORPUS MODEL CHECKPOINTS [options of sdem train]
 #

@@ -93,7 +93,7 @@ def checks_of(
         targets = {*here["target"].split()} ^ {*facts["target"].split()}  # processors round otherwise
         differ = ", ".join(sorted(targets, key=lambda part: (part[0] in "+-", part))[:4])
         limit, cores = facts["memory_limit"] or float("inf"), counted(facts["cores"], "core")
-        memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB are advised"
+        memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB are recommended"
         settings = ", ".join(f"{k}={v}" for k, v in facts["threads"].items() if v not in (None, "1"))
         problems += [
             ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),
@@ -142,7 +142,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
             raise ClusterError(f"cannot write in {folder}: {error.strerror}; choose another --folder") from error
         info = client.scheduler_info(n_workers=-1)
         if not info["workers"]:
-            raise ClusterError(f"the scheduler at {info['address']} has no workers to look at")
+            raise ClusterError(f"the scheduler at {info['address']} has no workers to check")
         processes = {"the client": facts_of_process(), "the scheduler": client.run_on_scheduler(facts_of_process)}
         for worker, about in info["workers"].items():
             how: dict[str, Any] = {"workers": [worker], "on_error": "return", "callback_timeout": REPLY_SECONDS}

@@ -158,7 +158,7 @@ def documents_of(
         except SdemError as error:
             if isinstance(error, NoLabelError) and error.first and examined is not None:
                 error.hint += f"; for documents without labels, use sdem predict MODEL {paths[0]}"
-                error.hint += " (of clusters and topics: --no-labels)"
+                error.hint += " (for clusters and topics: --no-labels)"
             elif isinstance(error, PatternError):
                 error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
             elif error.path == str(target):

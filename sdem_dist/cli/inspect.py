@@ -189,7 +189,7 @@ def log(log: Path) -> None:
     click.echo(Table(("epoch", "wall", "documents/s", *PARTS), cells, left=(0,)).text())
     total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
     shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
-    click.echo(f"of {total['worker_seconds']:.1f} seconds of workers: {shares}")
+    click.echo(f"of {total['worker_seconds']:.1f} worker seconds: {shares}")
     for name, words in EVENTS.items():
         if times[name]:
             click.echo(counted(times[name], *words))

@@ -170,7 +170,7 @@ stream_options = with_options(
     console.overwrite_option,
     reading_options(_READING),
     option("--top", 1, "Show the K most probable, best first.", metavar="K"),
-    option("--threshold", _SHARE, 'Below P the label is "unsure"; with several labels: all from P on.', metavar="P"),
+    option("--threshold", _SHARE, 'Below P the label is "unsure"; several labels: all with at least P.', metavar="P"),
     option("--jobs", 1, "Number of threads.  [default: all cores; for - one]"),
     option("--quiet", None, "Suppress messages."),
     option("--verbose", None, "Report how much of the text the model knows."),

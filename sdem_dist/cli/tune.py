@@ -37,9 +37,9 @@ Examples:
   sdem tune posts.zarr posts.model --sampler optuna --nested
 """
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
-_METRIC = """What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else
-perplexity]"""
-_SPACE = """Values to try of a parameter, or a JSON file with {name: [values]} or a list of such.  [default: the
+_METRIC = """Metric that selects the best setting.  [default: log-loss; micro-F1 for several labels; R2 for numbers;
+distance for k-means; otherwise perplexity]"""
+_SPACE = """Values to try for a parameter, or a JSON file with {name: [values]} or a list of these.  [default: the
 estimator's own; may be repeated]"""
 
 
@@ -149,11 +149,12 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
     """Return the settings of text that a search tries, too, where texts are read and no option says what words are."""
     from sdem_dist.selection.spaces import default_space
 
-    of_text = is_source(paths[0]) and (documents.header.vectorizer or {}).get("kind") == "count"
-    if not of_text or typed_flags(WORDS):
-        return []
-    tried = [v for part in default_space(estimator, raw=True) for v in part.get("vectorizer", ())]
-    return [v for i, v in enumerate(tried) if v not in tried[:i]]
+    words = documents.header.vectorizer or {}
+    of_text = words.get("kind") == "count" and "features" not in words and not typed_flags(WORDS)
+    tried = dict.fromkeys(v for part in default_space(estimator, raw=of_text) for v in part.get("vectorizer", ()))
+    if tried and not is_source(paths[0]):
+        click.echo(f"{visible(paths[0])} has words alone; to try words+characters too, tune its source", err=True)
+    return list(tried) if is_source(paths[0]) else []
 
 
 def line(event: SearchEvent, folder: object) -> str:
@@ -197,7 +198,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
             try:
                 named[name] = list(ast.literal_eval(f"[{values}]"))
             except (ValueError, SyntaxError):
-                problem = "with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
+                problem = "if values have brackets or quotes, write all as in Python, such as (1,1),(1,2)"
         if problem or not named[name]:
             raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
@@ -217,7 +218,7 @@ LETTERS = 60  # of a text that are shown
 @word_options
 @cluster_options
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
-    """List the documents of CORPUS that are most likely mislabeled.
+    """List the documents of CORPUS that are most likely mislabelled.
 
     CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
     trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
@@ -261,8 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
     title = f"{(doubted.doubt > 0.5).sum():,} labels of {n_documents} may be missing or wrong"
     if doubted.other_proba is not None:
-        n_doubted = (doubted.other_proba > doubted.label_proba).sum()
-        title = f"{n_doubted:,} of {n_documents} may be mislabeled"
+        title = f"{(doubted.other_proba > doubted.label_proba).sum():,} of {n_documents} may be mislabelled"
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"

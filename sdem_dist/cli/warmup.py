@@ -38,7 +38,7 @@ def compile_for(name: str) -> int:
 
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores; another one on this machine waits, and finds all done."""
+    """Compile the kernels of all estimators, on all cores. A second `sdem warmup` on the machine waits."""
     names = sorted(ESTIMATORS, key=lambda name: (name != "MultinomialNB", getattr(sdem_dist, name).spec.layout))
     with open(Path(tempfile.gettempdir(), f"sdem-warmup-{os.getuid()}"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -48,4 +48,4 @@ def warmup() -> None:
             click.echo(f"compiled {n_functions} functions")
             if n_functions == 0:
                 return
-    raise click.ClickException("numba keeps nothing: NUMBA_CACHE_DIR has to be a folder that can be written")
+    raise click.ClickException("numba cannot cache kernels: set NUMBA_CACHE_DIR to a writable folder")

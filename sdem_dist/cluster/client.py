@@ -36,7 +36,7 @@ CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v 
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
-_GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
+_GUARD = "a new process first runs the script again; put the script's code under: if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 def connected(
     scheduler: str | None = None, n_workers: int | None = None, timeout: float = 15.0
 ) -> Iterator[Client | None]:
-    """Yield a client, or None where neither a scheduler nor workers are asked for.
+    """Yield a client, or None if neither a scheduler nor workers are requested.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def connected(
         Gateway or one of its clusters, as ``https://gateway.example.org``; see the guide to clusters.
     n_workers : int, optional
         Start this many worker processes of one thread on this machine, listening on loopback only, and end them after.
-        With a gateway: this many workers of a new cluster of it.
+        With a gateway: the number of workers of a new cluster.
     timeout : float
         Seconds to wait for the scheduler.
 
@@ -62,7 +62,7 @@ def connected(
     ClusterError
         The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
     ValueError
-        Both are given, and the address is not that of a gateway.
+        Both are given, and the address is not a gateway.
     """
     compat.leave_out_failed_cancellations()
     is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
@@ -89,7 +89,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
-        hint = f"of one that is there ({CLUSTERS}NAME) leave out their number"
+        hint = f"for a running cluster ({CLUSTERS}NAME) omit it"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
@@ -107,7 +107,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         except (GatewayClusterError, GatewayServerError, aiohttp.ClientError, OSError, ValueError) as error:
             hint = "check the address, how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
             why = f"{type(error).__name__}: {error}"
-            raise ClusterError(f"the Dask Gateway at {url} gave no cluster ({why}); {hint}") from error
+            raise ClusterError(f"the Dask Gateway at {url} did not start a cluster ({why}); {hint}") from error
         yield client
 
 
@@ -136,7 +136,7 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
         # A web server's answer is taken for a message of an absurd length.
         reason = "" if isinstance(error, TimeoutError | MemoryError) else f" ({error})"
-        why = f"a connection is accepted, but what listens there does not answer as a scheduler{reason}"
+        why = f"something accepts connections there, but it does not answer like a scheduler{reason}"
         try:  # Dask's error names its last attempt, which its own deadline may have cut
             socket.create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
         except OSError as failure:
@@ -162,7 +162,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
                         cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **how))
                         break
                     except RuntimeError as error:  # Dask's, of processes that ended at once
-                        what, unguarded = f"workers of this machine ended while they started ({error})", False
+                        what, unguarded = f"worker processes of this machine ended during their start ({error})", False
                         with suppress(AttributeError, OSError):  # a notebook, or a zipped application
                             script = Path(sys.modules["__main__"].__file__ or "").read_text("utf-8", errors="replace")
                             unguarded = "__main__" not in script
@@ -178,7 +178,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
 
 
 def worker_memory(n_workers: int) -> int:
-    """Return the bytes of each worker of this machine; ClusterError where it could not even start with as much."""
+    """Return the memory of each local worker, in bytes; ClusterError if that is too little to start."""
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
@@ -189,7 +189,7 @@ def worker_memory(n_workers: int) -> int:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
+    """Delay interrupts until the block has ended: Dask cannot stop workers that are still starting.
 
     A terminal sends Ctrl-C to all processes, and this one alone is to end the others: they inherit its mask.
     """
@@ -261,4 +261,4 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     except FileExistsError as error:
         raise ClusterError(f"{folder} already exists: a new set of certificates needs a new folder") from error
     except OSError as error:
-        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
+        raise ClusterError(f"{folder} cannot be created: {error.strerror}") from error

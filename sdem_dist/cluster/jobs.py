@@ -86,7 +86,7 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
     for key, value in (file.jobqueue[system] or {}).items():
         name, values = key.replace("_", "-"), value if isinstance(value, list) else [value]
         if name not in names:  # jobqueue would pass over it in silence
-            raise ClusterError(f"{path}: jobqueue: {system}: there is no option {name}; there are {', '.join(names)}")
+            raise ClusterError(f"{path}: jobqueue: {system}: unknown option {name}; valid: {', '.join(names)}")
         if name == "walltime" and isinstance(value, int):
             raise ClusterError(f'{path}: walltime {value}: YAML reads it as seconds; quote it: "12:00:00"')
         # a line of a job's script could be an order to the batch system
@@ -96,7 +96,7 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
-            where = f"a folder that sdem cluster certificates made, relative to {path.parent}"
+            where = f"the folder of `sdem cluster certificates`, relative to {path.parent}"
             raise ClusterError(f"{path}: certificates: {tls} does not exist: name {where}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
@@ -188,7 +188,7 @@ def batch_jobs(
                         why = f"no worker started within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
                         why += f". The scheduler listens at {address}"
                         if LOOPBACK in address:
-                            why += ", where only this machine reaches it: others need interface below jobqueue"
+                            why += ", which only this machine can reach: set interface below jobqueue"
                     if why:
                         raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
                 cluster.loop.add_callback(replace_lost_jobs, cluster, settings.jobs, say)
@@ -243,7 +243,7 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
                 await cluster.scale_down(lost)
                 cluster.scale(jobs=n_jobs)
         except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
-            say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
+            say(f"jobs could not be monitored ({type(error).__name__}: {error}); trying again")
 
 
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:

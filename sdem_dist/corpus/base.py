@@ -77,7 +77,7 @@ class BaseCorpus(ABC):
         return self._with(packed_mask=np.packbits(inside), title=f"{title} of {self.title}")
 
     def transformed(self, transform: Transform) -> Self:
-        """Return the documents as a function makes them, read by read."""
+        """Return a corpus whose documents a function transforms as they are read."""
         return self._with(transforms=(*self.transforms, transform))
 
     def relative(self) -> Self:
@@ -163,7 +163,7 @@ class BaseCorpus(ABC):
         return None if packed is None else np.unpackbits(packed, count=self.n_documents).view(bool)
 
     def place(self, document: int) -> str:
-        """Return where the document at a position is, for people."""
+        """Describe where the document at a position is stored."""
         return self._place(document if self.rows is None else int(self.rows[document]))
 
     def _column(self, name: str) -> np.ndarray | None:
@@ -175,7 +175,7 @@ class BaseCorpus(ABC):
         return self._column("labels")
 
     def all_groups(self) -> np.ndarray | None:
-        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none are stored."""
+        """Read a hash of each document's group, uint64 of shape (n_documents,); None if there are no groups."""
         return self._column("groups")
 
     @cached_property
@@ -291,7 +291,7 @@ class BaseCorpus(ABC):
         mask[places] = True
         mask &= True if self.mask is None else self.mask
         if not mask.any():
-            raise ValueError("the subset has no document")
+            raise ValueError("the subset has no documents")
         return self.within(mask)
 
 
@@ -301,9 +301,9 @@ class MemoryCorpus(BaseCorpus):
     `X`: shape (n_documents, n_features): counts or weights, never negative; with `dense` a table, NaN where a value is
     missing.
     `y_positions`: shape (n_documents,): places in `classes`, which may be empty; -1 where one is not known.
-    `targets`: shape (n_documents, n_targets): real numbers to be predicted, beside a sparse matrix.
+    `targets`: shape (n_documents, n_targets): real numbers to be predicted, with a sparse matrix.
     `rows`: the rows of `X`, ascending, that are documents; by default all, permuted once if `shuffle`.
-    Raises CorpusError: there are no documents, lengths differ, or an entry is none that a corpus may hold.
+    Raises CorpusError: there are no documents, lengths differ, or an entry is not allowed in a corpus.
     """
 
     _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)

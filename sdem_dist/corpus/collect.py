@@ -62,13 +62,13 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
         raise CorpusError(f"X is a {kind} of rows: pass a matrix, numpy.asarray(X)")
     if isinstance(first, str):
         raise CorpusError(
-            f"X is a {kind} of texts, and write_corpus takes numbers: sdem ingest, or sdem_dist.text.ingest, makes a corpus of "
-            "files of texts; fit takes texts as they are, and vectorizers of scikit-learn make a matrix of them"
+            f"X is a {kind} of texts, but write_corpus needs numbers: use sdem ingest, or sdem_dist.text.ingest, for files "
+            "of texts; pass texts to fit; or make a matrix of them with a vectorizer of scikit-learn"
         )
     if any(column is not None for column in columns):
         raise CorpusError(
-            f"X, a {kind}, is not a matrix, and iterables of batches (X, y) bring labels, ids, targets, weights and groups with "
-            "each batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
+            f"X is a {kind}, not a matrix, and batches (X, y) contain their own labels, ids, targets, weights and groups: "
+            "pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
         )
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):
@@ -211,10 +211,10 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
-            raise CorpusError("the batches of a bag bring labels, ids and so on with them: do not pass y etc.")
+            raise CorpusError("the batches of a bag contain labels, ids and so on: do not pass y etc.")
     else:
         raise CorpusError(
-            f"a client's workers write dask arrays, DataFrames and bags of batches, not a {type(X).__name__}: remove client"
+            f"with a client, X must be a dask array, DataFrame or bag of batches, not a {type(X).__name__}: remove client"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
     beside: list[Sequence[Any]] = []  # of each column its part for each part of X
@@ -226,12 +226,12 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             beside.append(np.ravel(delayed).tolist())
             if len(beside[-1]) != len(sizes):
                 raise CorpusError(
-                    f"{name} is cut into {len(beside[-1])} parts and X into {len(sizes)}: use the same partitions"
+                    f"{name} has {len(beside[-1])} partitions and X has {len(sizes)}: use the same partitions"
                 )
         elif np.isnan(sum(sizes)):
             raise CorpusError(
-                f"the parts of X have no known length, and {name} is in memory: make a Dask collection of it, or of an "
-                "array X.compute_chunk_sizes() first"
+                f"the lengths of X's partitions are unknown, and {name} is in memory: make a Dask collection of it, or, "
+                "for an array, call X.compute_chunk_sizes() first"
             )
         elif len(column) != sum(sizes):
             raise CorpusError(f"X has {sum(sizes)} documents and {name} has {len(column)}")
@@ -299,7 +299,7 @@ def store_part(
                 source = iter([(values, None if y is None else np.asarray(y), *others, hashes)])
             documents = collect(source, partial_folder / "unused", 1 << 62, seed=None, **options)
         except CorpusError as error:
-            raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
+            raise CorpusError(f"part {number} of X (from 0; documents are counted within it): {error}") from error
         return documents.write_rows(partial_folder)
 
     return once(folder, stored)

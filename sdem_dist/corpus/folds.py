@@ -22,7 +22,7 @@ class Folds(Generic[CorpusT]):
 
     Documents of a class are assigned to folds in turn, in the order of a hash of their position.
 
-    `share`: of the documents outside a fold, that is trained on, chosen by another hash of their place.
+    `share`: share of the documents outside a fold to train on, chosen by another hash of their position.
     `groups`: of documents in stored order: each is in one fold. None: as the corpus stores them, if it does.
     """
 

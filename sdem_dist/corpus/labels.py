@@ -27,7 +27,7 @@ TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numberin
 MANY_CATEGORIES, MOSTLY = 20, 0.9
 """A column with at least this many different texts, and this share of the rows, does not hold categories."""
 FEW_CLASSES = 10  # labels of so many classes are not odd, however few the documents
-_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
+_DATES = "dates and times cannot be labels; convert them to text (y.astype(str))"
 
 
 def array_of(classes: Classes) -> np.ndarray:
@@ -105,7 +105,7 @@ def _plain(label: object) -> ClassLabel | LabelSet:
 def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
     plain = label.item() if isinstance(label, np.generic) else label
-    problem = "strings, integers, floats and booleans can; make texts of others"
+    problem = "strings, integers, floats and booleans can; convert others to text"
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
     elif isinstance(plain, str):
@@ -302,8 +302,8 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             )
             if new_kinds and not kinds & new_kinds:
                 raise CorpusError(
-                    f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} "
-                    "when its categories were numbered: turn it into the same"
+                    f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, but held {', '.join(kinds)} "
+                    "when its categories were numbered: convert it"
                 )
         values[:, i] = np.where(codes < 0, np.nan, codes)
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
@@ -326,8 +326,8 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
         if kinds != {bool} and (len(kinds) > 1 or not kinds <= {str, int, float}):
             names = sorted(kind.__name__ for kind in kinds)
             raise CorpusError(
-                f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
-                "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
+                f"column {column.name!r} holds values of type {', '.join(names)}: categories must be all text, all numbers "
+                "of one type or all booleans; convert the column (dates to numbers, such as days since the first)"
             )
         categories[i] = [False, True] if kinds == {bool} else sorted(values)
     return categories

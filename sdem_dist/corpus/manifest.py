@@ -38,7 +38,7 @@ DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 LARGEST = float(np.finfo(np.float32).max)
 COUNTS, WEIGHTS, REAL = {"uint8", "uint16", "uint32"}, {"float32"}, {"float32", "float64"}
-VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
+VALUE_RULE = f"counts and weights must be finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
 DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
     "write it again (training can skip damaged shards: skip_damaged)"
@@ -143,8 +143,8 @@ class Header:
             raise CorpusError(f"not a corpus: there is no {FORMAT} manifest", path=where)
         if document.get("format_version") != FORMAT_VERSION:
             raise CorpusError(
-                f"made by another version of the format ({document.get('format_version')!r}; this package reads "
-                f"{FORMAT_VERSION}): make it again from its sources, or install the version of sdem_dist that made it",
+                f"written by another version of the format ({document.get('format_version')!r}; this package "
+                f"reads {FORMAT_VERSION}): build it again from its sources, or install the version of sdem_dist that wrote it",
                 path=where,
             )
         try:
@@ -278,12 +278,12 @@ def stored_corpus(path: str, share: bool) -> StoredCorpus:
 @lru_cache(maxsize=32)  # a manifest may have megabytes, and many tasks open the same corpus
 def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
     """Open a corpus; `identity` changes when another replaces it."""
-    advice, folder = "a corpus is a folder that sdem ingest or write_corpus made", Path(path)
+    advice, folder = "a corpus is a folder written by sdem ingest or write_corpus", Path(path)
     if is_url(path):
         pass
     elif not folder.exists():
         for backup in set_aside(folder)[-1:]:
-            advice = f"a process died while it replaced it, and what was there is now {backup}: rename that"
+            advice = f"a process died while it was replaced; the old corpus is now {backup}: rename that"
         raise CorpusError(f"{path}: there is no such corpus; {advice}")
     elif not folder.is_dir():
         raise CorpusError(
@@ -291,7 +291,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
             "--vocabulary-from and the corpus of the training)"
         )
     elif not (folder / "zarr.json").exists():
-        raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
+        raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
     root, attributes = open_contents(path)
     if MANIFEST not in attributes:
         raise CorpusError(f"{path}: not a corpus, or an incomplete one: it has no manifest")
@@ -330,14 +330,14 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
 
 def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not numbers of two dimensions")
+        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not a matrix of numbers")
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     """Raise CorpusError unless the arrays of a sparse matrix fit together: SciPy, which trusts them, may crash."""
 
     def refuse(problem: str) -> None:
-        raise CorpusError(f"{what}: {problem}: the matrix is broken; make it again from its documents")
+        raise CorpusError(f"{what}: {problem}: the matrix is corrupt; build it again")
 
     places: list[tuple[np.ndarray, int, int, str]] = []  # and how many there are, below which number, and of what
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
@@ -347,7 +347,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
             refuse(f"indptr is not {n + 1} integers from 0 on")
         if (falls := indptr[1:] < indptr[:-1]).any():
-            refuse(f"indptr falls at {int(falls.argmax())} (from 0)")
+            refuse(f"indptr decreases at {int(falls.argmax())} (from 0)")
         if indptr[-1] > n_entries:
             refuse(f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few")
         places = [(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")]
@@ -379,7 +379,7 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
             unfit = (indptr[1:] < indptr[:-1]) | (indptr[1:] > len(indices))
             unfit[[0, -1]] |= indptr[[0, -1]] != (0, len(indices))
-            return first("indptr", unfit, "does not climb from 0 to the number of entries")
+            return first("indptr", unfit, "does not increase from 0 to the number of entries")
         unfit, ends = np.zeros(len(indices), bool), indptr[indptr > 0] - 1
         np.less_equal(indices[1:], indices[:-1], out=unfit[:-1])
         unfit[ends] = indices[ends] >= header.n_features
@@ -420,11 +420,11 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     """Return weights as float64; raise CorpusError unless they are one finite number a document, none negative."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
-        raise CorpusError(f"{where} has {n_documents} documents and sample_weight the shape {column.shape}")
+        raise CorpusError(f"{where} has {n_documents} documents and sample_weight has shape {column.shape}")
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
-            f"{where} has the sample_weight {column[row]} for its document {row}, and weights are from 0 to {LARGEST:.3g}"
+            f"{where} has the sample_weight {column[row]} for its document {row}, but weights must be from 0 to {LARGEST:.3g}"
         )
     return column
 

@@ -265,7 +265,7 @@ class Corpus(BaseCorpus):
             return range(self.n_documents)[operator.index(document)]
         except TypeError:
             raise TypeError(
-                f"a document has an integer for its position, not {document!r}: read(start, stop) reads several"
+                f"the position of a document must be an integer, not {document!r}: read(start, stop) reads several"
             ) from None
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
@@ -376,7 +376,7 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
 
     def compare(corpus: Corpus, shard: int) -> None:
         if not (np.array_equal(corpus.document_frequency, frequency) or damaged):
-            raise CorpusError(f"{corpus.path}: array 'document_frequency' is not that of the documents")
+            raise CorpusError(f"{corpus.path}: array 'document_frequency' does not match the documents")
 
     for table in (lambda corpus, _: corpus.vocabulary(), compare)[: 1 if header.layout == DENSE else 2]:
         if problem := verify_shard(corpus, 0, table):

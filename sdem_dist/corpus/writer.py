@@ -108,7 +108,7 @@ def write_corpus(
     random_state : int, default 0
         Seed of that order.
     shard_documents : int, optional
-        Largest number of documents of a shard. By default from 2048 to 32768, fewer if they are long.
+        Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
         Replace the corpus at `path`.
     n_jobs : int, optional
@@ -163,7 +163,7 @@ def write_corpus(
             )
         named = names if all(isinstance(name, str) for name in names) else None
         if vectorizer is not None and vectorizer["columns"] != named:
-            raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
+            raise CorpusError(f"the table has the columns {names}, but vectorizer is for {vectorizer['columns']}")
         vocabulary = cast("list[str] | None", named) if vocabulary is None else vocabulary
         codes = {str(i): of_column.tolist() for i, of_column in (categories or {}).items()}
         vectorizer = {"kind": labels.TABLE, "columns": named, "categories": codes} if dense else None

@@ -58,7 +58,7 @@ class DaskExecutor(Executor):
         self._last_look = self._last_running = time.monotonic()
         client.sync(self._look)
         if not self.workers:
-            _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self.wait_for_workers)
+            _log.warning("no worker at %s yet; waiting up to %g s", self.address, self.wait_for_workers)
             # A cluster that adapts starts workers only where there is work.
             wanted = client.submit(int, key=f"first-worker-{self._run}")
             while not self.workers:

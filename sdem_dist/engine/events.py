@@ -7,7 +7,7 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Anything that happens during a fit; epochs, rounds, lanes and stages are counted from 0."""
+    """Base class of events; epochs, rounds, lanes and stages are counted from 0."""
 
 
 class RunStarted(Event, frozen=True):
@@ -49,7 +49,7 @@ class Compiled(Event, frozen=True):
 
 
 class LanesEnded(Event, frozen=True):
-    """A task of neighbouring lanes was done; sent when its round has ended. Seconds of cached documents are 0."""
+    """A task of neighbouring lanes has ended; sent after its round. Seconds of cached documents are 0."""
 
     stage: str
     epoch: int
@@ -65,7 +65,7 @@ class LanesEnded(Event, frozen=True):
 
 
 class WorkerJoined(Event, frozen=True):
-    """A worker has appeared; its address."""
+    """A worker has joined; its address."""
 
     worker: str
 

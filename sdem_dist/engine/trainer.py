@@ -218,7 +218,7 @@ class StageRun:
                 warnings.warn(
                     "a worker compiles its kernels for another processor than this process, or its NumPy uses AVX-512: "
                     "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers; "
-                    "NUMBA_CPU_NAME=generic, and NPY_DISABLE_CPU_FEATURES, for all make them the same, and slower",
+                    "set NUMBA_CPU_NAME=generic and NPY_DISABLE_CPU_FEATURES everywhere for equal, but slower, workers",
                     stacklevel=2,
                 )
             trainer.compiled.add(kernels)

@@ -49,12 +49,12 @@ class EngineEstimator(Estimator):
         evaluated. Losses are means per document, or row. Those of validation documents have the prefix ``validation_``.
     n_iter_ : int -- Epochs run.
     damaged_shards_ : list of str -- Problems of each shard that `fit` skipped, see its `skip_damaged`.
-    learner_, state_ : NamedTuple or dataclass -- What was trained: settings, and expectation parameters mu.
-    vocabulary_ : list of str or None -- The words, or names of columns, where the training corpus has them.
+    learner_, state_ : NamedTuple or dataclass -- The trained settings, and the state: expectation parameters mu.
+    vocabulary_ : list of str or None -- The words, or names of columns, if the training corpus has them.
     vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
     label_separator_ : str or None -- Separator of labels in the sources of the corpus.
     weighting_ : Weighting or None -- Weighting of counts; None: none.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Of the training documents, for weighting.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Used for weighting.
     """
 
     patience: int | None = None
@@ -118,7 +118,7 @@ class EngineEstimator(Estimator):
         callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`; at the
             end their methods `fitted` with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
         Raises ValueError -- Settings contradict each other, or documents or labels do not fit the model.
-        Raises CorpusError, ClusterError, ModelError -- Of a damaged corpus, a lost cluster, a foreign checkpoint.
+        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, a lost cluster, or another run's checkpoint.
         """
         p.check(self)
         self._check()
@@ -230,7 +230,7 @@ class EngineEstimator(Estimator):
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics of a history by name: for classifiers accuracy, mean losses in nats, and perplexity.
 
-        Returns : dict of str to float -- Of clusters purity, NMI and ARI, too, where labels are known.
+        Returns : dict of str to float -- For clusters also purity, NMI and ARI, if labels are known.
         """
         check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
@@ -241,7 +241,7 @@ class EngineEstimator(Estimator):
     to_sklearn = export.to_sklearn
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Return raw texts, a sequence of str, as the input matrix of the model, shape (n_samples, n_features).
+        """Convert texts (a sequence of str) to the input matrix of the model, shape (n_samples, n_features).
 
         Raises ModelError -- The model was not trained on text.
         """

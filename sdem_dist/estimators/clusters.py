@@ -32,8 +32,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class Clustering(ClusterMixin, EngineEstimator):
     """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
 
-    init_documents -- Documents, drawn at random, that k-means of the start sees.
-    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; a corpus is passed to
+    init_documents -- Number of random documents from which k-means finds the start.
+    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; pass a corpus to
         `predict`. Not kept in files.
     """
 
@@ -60,14 +60,14 @@ class Clustering(ClusterMixin, EngineEstimator):
 class ClusterMixture(Clustering, WithDensity):  # in this order, for the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Observations of the column's mean (and variance) that the prior adds.
+    alpha -- Weight of the prior: observations with the mean (and variance) of the column.
     n_components -- Number of clusters.
-    n_init -- Starts, by k-means of some documents (counts in tf-idf), of `n_init_epochs` each; that of the best
+    n_init -- Number of starts by k-means (counts as tf-idf), with `n_init_epochs` each; the one with the best
         objective goes on.
     n_init_epochs -- Epochs of each start.
     n_epochs -- Epochs after that.
-    batch_size : int | None with em=online -- Documents of a step. None: 1,024.
-    lower_bound_ : float -- The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it.
+    batch_size : int | None with em=online -- Documents per step. None: 1,024.
+    lower_bound_ : float -- The objective per document: mean ln p(d) plus the prior's share. It selects the start.
 
     >>> from sdem_dist import ClusterMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
@@ -129,7 +129,7 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     @property
     def converged_(self) -> bool | None:
-        """Whether a pass gained under 0.001 nats a document between the last two evaluations; None with fewer."""
+        """Whether a pass gained less than 0.001 nats per document between the last two evaluations; None with fewer."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 

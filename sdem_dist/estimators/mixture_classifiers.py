@@ -55,10 +55,10 @@ class Components(EngineClassifier):
 class JointMixture(Components, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions.
 
-    components -- Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.
-    alpha -- Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial
+    components -- Gaussians have diagonal covariances; multinomials need counts; the others support NaN.
+    alpha -- Weight of the prior: observations with the mean of the column, or pseudo-counts. Each multinomial
         component counts one document more than it has, so that none dies out.
-    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need one.
+    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need it.
     """
 
     components: Literal["gaussian", "exponential", "multinomial"] = "gaussian"
@@ -137,7 +137,7 @@ class EMMixtureClassifier(JointMixture):
     """A classifier with a mixture of components for each class, fitted by EM (mixture discriminant analysis).
 
     n_epochs -- Iterations of EM.
-    batch_size : int | None with em=online -- Documents of a step. None: 1,024.
+    batch_size : int | None with em=online -- Documents per step. None: 1,024.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
@@ -159,8 +159,8 @@ class EMMixtureClassifier(JointMixture):
 class SdemMixtureClassifier(JointMixture, Incremental):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
-    EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
-    ``-ln p(x)``; documents of counts without one do not.
+    EM first fits the joint distribution to all documents. Unlabelled rows of a table then count through
+    ``-ln p(x)``; unlabelled documents of counts do not.
 
     loss -- Loss function to minimize, as in `MultinomialNB`.
     n_epochs -- Passes. None: 60; 15 of multinomials.
@@ -212,11 +212,11 @@ class MultiplicativeMixtureClassifier(Components):
 
     n_epochs -- Updates, each a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
-    scaling -- "rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.
+    scaling -- "rows": each row is divided by its sum, and all are scaled to a mean product of 2. This keeps eta small.
     expand -- Expand a table quadratically.
     schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
-    accelerate -- Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken.
-    dtype -- Of posteriors of tables; float32 is twice as fast.
+    accelerate -- Exponents grow by a fifth per pass; if the likelihood falls, the plain update is used.
+    dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
@@ -237,7 +237,7 @@ class MultiplicativeMixtureClassifier(Components):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         if self._layout == "sparse" and (self.expand or self.dtype != "float64"):
-            raise ValueError("expand and dtype='float32' are for tables, and X is sparse: pass it dense")
+            raise ValueError("expand and dtype='float32' are for tables, but X is sparse: make it dense")
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
@@ -279,21 +279,21 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     With one topic per class this is `MultinomialNB`. For readable topics use ``loss="nll"``:
     with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | document).
 
-    "nll" and "perplexity" are upper bounds, unless `n_particles` estimates them, made of `predict_joint_log_proba`.
-    `predict_proba` and "ncll" come from the score that training changes: both may rank classes differently.
+    "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, unless `n_particles` estimates them.
+    `predict_proba` and "ncll" use the score that training changes, so they may rank classes differently.
 
     loss -- As in `MultinomialNB`; "nll" adds expected counts.
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
     doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
-    inference -- Of topics: most probable, fast; or sampled (equation 18).
+    inference -- Inference of topics: the most probable ones (fast), or sampled (equation 18).
     occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 literally; or each has
         its own, which needs whole counts.
-    n_sweeps -- Sweeps over a document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps, not kept. None: 3, or all but one.
-    n_particles : int in [0, inf) -- Of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is slow.
+    n_sweeps -- Number of sweeps over each document.
+    burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
+    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow.
         0: what inference gives.
-    init_noise -- The start is multiplied by ``exp(init_noise * normal)``: topics can part.
+    init_noise -- The start is multiplied by ``exp(init_noise * normal)``, so that topics can diverge.
     step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 

@@ -211,13 +211,13 @@ class MultinomialNB(LaneNB, JointClassifier):
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
         ``-ln p(y, d)``: scikit-learn's ``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss.
         If it misclassifies over a fifth of the held-out documents of three or more classes, NCLL is also tried, and the
-        lower log-loss decides. With fewer than 30 documents per class it is NCLL where three or more classes are of
+        lower log-loss decides. With fewer than 30 documents per class it is NCLL if three or more classes have
         about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
         or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes; with hidden classes, iterations of EM. "auto": chosen on held-out documents, else 6.
-    unlabelled_weight -- Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1.
-        With another loss training, of 6 epochs by default, starts at the log-odds of naive Bayes of all documents,
-        found by EM, times this weight. "auto": that at which the classes of the median document are a fifth of the
+    n_epochs -- Number of passes; with unlabelled documents, of EM iterations. "auto": held-out documents decide, or 6.
+    unlabelled_weight -- Weight of unlabelled documents, with "nll" through ``-ln p(x)``; "auto": 1.
+        With other losses, training (6 epochs by default) starts at this weight times the log-odds of naive Bayes
+        that EM fits to all documents. "auto": that at which the classes of the median document are a fifth of the
         margin apart, or 0 (labelled documents alone) where held-out documents are clearly better that way.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
@@ -272,8 +272,8 @@ class MultinomialNB(LaneNB, JointClassifier):
         "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
     )
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
-    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class, of 'nll'.")
-    class_count_ = p.fitted("_counted.class_counts", "Documents by weight, hidden ones by probability, with 'nll'.")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class ('nll').")
+    class_count_ = p.fitted("_counted.class_counts", "Documents by class ('nll'), unlabelled ones by probability.")
 
     @property
     def _pseudo_counts(self) -> Any:
@@ -285,10 +285,10 @@ class MultiLabelNB(LaneNB):
     """Multinomial naive Bayes for several labels per document, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, trained by stochastic discriminative EM
-    (sdEM) as by `MultinomialNB`. With one label for each document the strongest is predicted ("one-vs-rest").
+    (sdEM) as in `MultinomialNB`. With one label per document, the strongest is predicted ("one-vs-rest").
 
-    loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or another as in
-        `MultinomialNB`, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``.
+    loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or another loss
+        of `MultinomialNB`, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
         Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 
@@ -304,8 +304,8 @@ class MultiLabelNB(LaneNB):
     spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
     _several = True
 
-    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Of each label's log-odds, shape (n_labels,).")
-    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Least probability that gives a label, (n_labels,).")
+    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Divisors of the labels' log-odds, (n_labels,).")
+    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Lowest probability that gives a label, (n_labels,).")
     feature_log_prob_ = p.fitted(
         lambda model: (np.log(model.state_.words[:, 1::2]) - np.log(model.state_.totals[1::2])).T,
         "Logarithm of p(word | label), shape (n_labels, n_features).",
@@ -316,15 +316,15 @@ class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes for thousands of classes, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
-    are stored. All is exact except training with "hinge": if a document's words are known to many classes, its
+    are stored. Everything is exact except training with "hinge": if a document's words are known to many classes, its
     strongest rival is chosen among those that share its rarer words.
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
     n_epochs -- Passes over the documents; "nll" needs one.
-    step -- How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where
+    step -- Half the distance by which a first step separates a mean document's label and its rival. None: 0.2; 3 where
         documents are counts that keep their length.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
-        scores are divided by for probabilities; one more pass takes them in, the only one that is evaluated. With fewer
+        scores are divided by for probabilities; one more pass, the only evaluated one, includes them. With fewer
         than 20 whose class has other documents, the temperature is a guess, and a warning says so.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
@@ -347,7 +347,7 @@ class ManyClassNB(WordNB, JointClassifier):
             raise ValueError("patience needs calibrate=False: else only a last pass over all documents is evaluated")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stage that finds the temperature, and the one that takes all documents in."""
+        """Run the stage that finds the temperature, and the one with all documents."""
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
         alpha, head = pseudo_count(self.alpha, source.n_features), many_classes.VeryManyClasses(n_classes)
         model = many_classes.SparseCounts(source.n_features, head, alpha, float(self.loss != "nll"))

@@ -105,7 +105,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics every so many epochs, and at the end; 0: on `validation` only.
+evaluate_every : int in [0, inf) -- Record metrics after so many epochs and at the end; 0: on `validation` only.
 n_jobs -- Number of threads, without a client; None: all cores. It does not change the result.
 verbose : bool | int in [0, inf) -- Show progress on standard error; a number as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -129,7 +129,7 @@ step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word: 1 (the paper's P1), ln
     of the vocabulary's size (P2), a number, or with ``loss="nll"`` one for each word. With ``steps="margin"`` it grows
     with the document frequency, to the power 1/8, or 3/8 with logarithms and ones. Its size hardly matters there.
-weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: unchanged, ln(1 + x), 1,
+weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1,
     or sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for whole numbers; unchanged for other numbers,
     and with ``loss="nll"``.
 norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
@@ -139,7 +139,7 @@ min_df -- Ignore words in fewer training documents.
 ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number
     of epochs and the temperature. Then training starts again with all documents, unless less than 2 % were held out. If
-    fewer than 200 would be held out, `MultinomialNB` holds out none: it makes 6 epochs, and three folds give the
+    fewer than 200 would be held out, `MultinomialNB` holds out none: it trains for 6 epochs, and three folds give the
     temperature. 0: hold out nothing.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
 n_blocks -- Parts of the vocabulary that are merged separately, which slightly changes the result. None: one per 256 MiB.
@@ -149,7 +149,7 @@ em : Literal{list(FORMS)} -- How components are assigned. "soft": by their poste
 output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch, which is multiplied by
-    {COOLING} an epoch until it is 1. Posteriors are raised to one over it. 1: no annealing.
+    {COOLING} per epoch until it is 1. Posteriors are raised to its inverse. 1: no annealing.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
@@ -218,8 +218,8 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    The result for a Dask collection is one too, lazily, with the index of a DataFrame. A corpus is read piece by piece;
-    rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+    A Dask collection gives a lazy one, with the index of a DataFrame. A corpus is read piece by piece;
+    rows are in its order, see `sdem_dist.corpus.Corpus.ids`.
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None with a corpus,
     which has its own, for clusterers and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --

@@ -53,7 +53,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     temperature_ = p.fitted(
-        lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it for probabilities.", "float"
+        lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of scores, for calibration.", "float"
     )
 
     def __sklearn_tags__(self) -> Tags:
@@ -98,7 +98,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             raise ModelError("prediction sets need documents with one label each")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = "the model was trained on these documents: sets of new ones cover less than asked for"
+            problem = "the model was trained on these documents: sets of new documents would cover less than requested"
             warnings.warn(f"{problem}; use other documents, such as those of sdem ingest --held-out", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
@@ -107,7 +107,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a set of possible classes, perhaps empty, for each document, bool of shape (n_samples, n_classes).
 
-        The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
+        At least a share `coverage` of a class's new documents have that class in their sets, if they are exchangeable
         with those of `calibrate_sets`. Classes of few such documents are taken together, see `conformal_thresholds`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
@@ -116,7 +116,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
-        """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
+        """Return one minus the lowest probability with which each class is in a set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
             raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
@@ -125,9 +125,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes); with two classes the log-odds of the second, (n_samples,).
 
-        What lies beyond 36 (a probability under 2**-52) grows as the logarithm of its distance from there: a few
-        documents do not outweigh all others in tools that calibrate or combine columns. Of several labels the log-odds
-        of each, over its temperature.
+        Values beyond 36 (a probability under 2**-52) grow logarithmically, so that a few documents do not outweigh all
+        others in tools that calibrate or combine columns. With several labels, the log-odds of each label, divided by
+        its temperature.
         """
         n_columns, of_scores = len(self.classes_), np.asarray if self.several_labels else decision_scores
         two = n_columns == 2 and not self.several_labels
@@ -145,7 +145,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return explanations(self, X, against)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first; none or several where it may have."""
+        """Return the names of each document's labels, the most probable first; there may be none or several."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()
         best = np.arange(len(names)) == rows.argmax(axis=1)[:, None]
@@ -153,7 +153,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy on documents that have a label; of several all must be right."""
+        """Return the accuracy on labelled documents; with several labels, all of a document must be correct."""
         if isinstance(X, Corpus) or y is None or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         labels = np.asarray(checked_labels(self, y)).ravel()
@@ -172,7 +172,7 @@ class JointClassifier(EngineClassifier):
     class_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(class), shape (n_classes,).")
 
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes), in nats; of counts without the multinomial coefficient."""
+        """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
     @property
@@ -197,7 +197,7 @@ class WithDensity(EngineEstimator):
         length : int, default=100 -- Words of each document.
         Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
         Returns y : ndarray of shape (n_samples,) --
-        Raises ModelError -- The model is of words, but not of counts.
+        Raises ModelError -- The model has words, but was not trained on counts.
         """
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"

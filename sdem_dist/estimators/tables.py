@@ -46,7 +46,7 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
     loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Passes over the documents after the generative fit.
     merge -- "sum": a step per round, with the statistics of all lanes. "mean": lanes run sdEM, their mu are averaged.
-    batch_size : int | None -- Documents of a step: of a round for "sum" (None: all), in a lane for "mean" (None: 32).
+    batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
     step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
         and only rounds that lower the objective are kept. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe ones with batches.
@@ -95,7 +95,7 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
             if kind == "categorical":
                 variables.refuse_other_than_categories(name, values)
             elif kind == "poisson":
-                variables.refuse(values, values < 0, "Negative values", name, "counts are 0 or more")
+                variables.refuse(values, values < 0, "Negative values", name, "counts must be 0 or more")
         return X
 
     def _check(self) -> None:
@@ -163,7 +163,7 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 12), 0.0)
 
     def extra(self) -> dict[str, object]:
-        """Return the counts of the classes, and the categories of columns."""
+        """Return class counts and categories of columns."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
         return {**super().extra(), "categories": categories}
 
@@ -175,10 +175,10 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
-    prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
+    prior -- Weight of the prior of each class, in observations with the column's mean and variance; not with "nll".
     priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
     """
 
@@ -197,7 +197,7 @@ class GaussianNB(FeatureNB):
 class BernoulliNB(FeatureNB):
     """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each of the two values.
     binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
@@ -224,10 +224,10 @@ class BernoulliNB(FeatureNB):
 class CategoricalNB(FeatureNB):
     """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
 
-    With ``loss="nll"`` it is scikit-learn's.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Least categories of a column; None: those of training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum categories of a column; None: as in training.
     """
 
     alpha: float = 1.0
@@ -260,7 +260,7 @@ class CategoricalNB(FeatureNB):
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
-    alpha -- Observations of the count 1 that the conjugate Gamma prior adds to every class.
+    alpha -- Weight of the conjugate Gamma prior of each class, in observations of the count 1.
     """
 
     alpha: float = 1.0
@@ -272,11 +272,11 @@ class PoissonNB(FeatureNB):
 class MixedNB(FeatureNB):
     """Naive Bayes with a distribution for each column; accepts pandas tables.
 
-    categories_ : dict of int to ndarray -- Of the columns that do not hold numbers, in the order of the numbers that
-        stand for them in `sample`. Other categories met in prediction are missing values.
-    kinds : mapping | None -- From a column (name or position), or a tuple of columns that make one variable, to
-        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the
-        others, texts, categories and booleans of pandas are categorical, the rest gaussian.
+    categories_ : dict of int to ndarray -- Categories of the columns without numbers, in the order of their codes in
+        `sample`. In prediction, unknown categories are missing values.
+    kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By
+        default, texts, categories and booleans of pandas are categorical, the rest gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     var_smoothing -- As in `GaussianNB`.
     prior -- As in `GaussianNB`.
@@ -305,7 +305,7 @@ class MixedNB(FeatureNB):
         if isinstance(source.corpus, Corpus):
             theirs = numbering(source.corpus.header.vectorizer) or {}
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
-                advice = "write_corpus(vectorizer=corpus.header.vectorizer), of the one trained on, writes it as needed"
+                advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
                 raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
@@ -337,18 +337,18 @@ class MixedNB(FeatureNB):
 
 
 class GaussianRegressor(RegressorMixin, Incremental):
-    """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
+    """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
     In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
     also marginalized in training.
 
-    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll"
+    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
         runs EM, and "ncll" then minimizes the conditional loss.
     alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
         "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
         all. It costs one more pass, or 10 with features missing.
     n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
-    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardised columns, in the last stage.
+    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor
@@ -404,21 +404,21 @@ class GaussianRegressor(RegressorMixin, Incremental):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
-    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
+    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Mean of features and target.")
     coef_ = p.fitted(
-        lambda m: regression.coefficients(m._moments[1]), "What a unit of each feature adds, shape (n_features,)."
+        lambda m: regression.coefficients(m._moments[1]), "Coefficient of each feature, shape (n_features,)."
     )
-    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
-    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
-    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
+    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction at features of 0.", "float")
+    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Variance given features.", "float")
+    alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
-        """Return the mean of the target given the features that are known, shape (n_samples,).
+        """Return the mean of the target given the known features, shape (n_samples,).
 
         X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
-            have the target as its last column, which is passed over.
-        return_std : bool, default=False -- Return the standard deviations of new targets too. They grow with what is
-            missing in a row, far from the training rows, and where columns are many.
+            have the target as its last column, which is ignored.
+        return_std : bool, default=False -- Also return the standard deviations of new targets. They grow with the
+            number of missing features and of columns, and far from the training rows.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents

@@ -32,20 +32,20 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
-    n_components -- K, the topics.
-    alpha : Literal["learned"] | p.Positive | p.Positives -- Of the Dirichlet prior of a document's topics: convex from
+    n_components -- K, the number of topics.
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of a document's topics: convex from
         1 on, sparser below. One number, or one for each topic. "learned": common topics get more of the pseudo-counts,
         alpha - 1, whose mean is 0.1; see `alpha_`.
-    beta : float in [1, inf) -- Of the Dirichlet prior of words. Above 1 all words move at once.
+    beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step moves all words.
     n_layers -- L, steps of mirror descent towards a document's topics.
     inference_step -- Length T of such a step, times a document's words and pseudo-counts.
-    inference -- Steps of that length; with momentum (Tseng 2008); or by line search, whose bound has the divergence
+    inference -- Fixed steps; with momentum (Tseng 2008); or by line search, whose bound has the divergence
         (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
     topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
         labels 0.15, and less from 25,000 documents on.
-    average_from : int in [0, inf) -- The model is the mean over batches from this epoch on, from 0.
+    average_from : int in [0, inf) -- The model is the mean over batches, starting at this epoch (from 0).
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
-    batch_size : int | None -- Documents of a step: of a lane ("mean") or round ("sum"). None: 100.
+    batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
     topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
 
@@ -77,20 +77,21 @@ class TopicModel(Transforming):
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
 
-    def _batch_size(self, n_documents: int) -> int | None:
-        return self.batch_size
+    def _schedule(self, n_documents: int) -> tuple[int, int | None]:  # epochs, and documents of a step
+        return int(self.n_epochs), self.batch_size
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         return heads.NoOutput()  # what is learned to be predicted
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
+        """Count words, train, count topics, and find the thresholds of several labels."""
         n, seed, n_labelled, weight = source.n_documents, seed_of(self.random_state), source.n_labelled, source.weight
+        n_epochs, batch_size = self._schedule(n)
         if self.merge == "sum":
-            plan = plans.batches(n, self.n_epochs, seed, self._batch_size(n) or defaults.TOPIC_BATCH, self.n_lanes)
+            plan = plans.batches(n, n_epochs, seed, batch_size or defaults.TOPIC_BATCH, self.n_lanes)
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
-            plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
+            plan = Plan(n, n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
         of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
         log_counts = bool(of_output.get("log_counts", False))
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
@@ -109,8 +110,8 @@ class TopicModel(Transforming):
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
-        batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
-        times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
+        batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
+        times = n_epochs, int(self.average_from), self.merge == "mean", batch
         rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
@@ -124,7 +125,7 @@ class TopicModel(Transforming):
         return trained._replace(learner=learner.decided(thresholds=thresholds))
 
     components_ = p.fitted("_parameters.topics.T", "p(word | topic), shape (n_components, n_features).")
-    alpha_ = p.fitted("_parameters.alpha", "Of the prior of a document's topics, shape (n_components,), in the end.")
+    alpha_ = p.fitted("_parameters.alpha", "Prior of a document's topics after training, shape (n_components,).")
     _n_features_out = p.fitted("learner_.model.n_topics", "")
 
     topics = topics_of
@@ -141,28 +142,28 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
 
-    Compare models by "word_nll", ``-ln p(w)`` a word, with theta summed out by the left-to-right estimator: `evaluate`,
-    validation, searches, `score` and `perplexity` have it. The history has "plug_in_nll", ``-ln p(w | theta)`` a word:
-    it is fast and too low, lower with more topics, as theta is found from the same words.
+    Compare models by "word_nll", ``-ln p(w)`` per word, with theta summed out by the left-to-right estimator, as in
+    `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" of the history, ``-ln p(w | theta)``, is
+    fast but too low, and lower with more topics, since theta is found from the same words.
 
-    batch_size : int | None -- Documents of a step. None: a 15th of all, from 50 to 500.
+    n_epochs : int | None -- Passes over the documents. None: 10, and up to 20 of fewer than 15,000 documents.
+    batch_size : int | None -- Documents per step. None: a 15th of all, from 50 to 500.
     n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
 
     topic_rate: float | None = 0.15
-    n_epochs: int = 10
+    n_epochs: Any = None
     merge: Literal["mean", "sum"] = "sum"
-    batch_size: int | None = None
     n_particles: int = 10
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
     _monitor, _topic_rate = "word_nll", 0.15
 
-    def _batch_size(self, n_documents: int) -> int | None:
-        steps, least, most = defaults.LDA_EPOCH_STEPS, defaults.LDA_LEAST_BATCH, defaults.LDA_BATCH
-        return self.batch_size or min(most, max(least, n_documents // steps))
+    def _schedule(self, n_documents: int) -> tuple[int, int | None]:
+        batch = self.batch_size or int(np.clip(n_documents // defaults.LDA_EPOCH_STEPS, *defaults.LDA_BATCH))
+        return int(self.n_epochs or np.clip(defaults.LDA_ALL_STEPS * batch // n_documents, *defaults.LDA_EPOCHS)), batch
 
     def scorer(self, learner: SdEM[topics.TopicModel]) -> SdEM[topics.TopicModel]:
         """Return a pass that scores documents which were not trained on, with particles."""
@@ -190,9 +191,9 @@ class LatentDirichletAllocation(TopicModel):
 class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others.
 
-    log_counts -- Take ln(1 + x) of all counts, in training and prediction.
-    words_weight -- Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics
-        also explain the words.
+    log_counts -- Use ln(1 + x) of all counts, in training and prediction.
+    words_weight -- Weight of ``-ln p(words | theta)`` of all documents, added to the loss of the labelled ones, so that
+        topics also explain the words.
     """
 
     output_rate: float = 3.0
@@ -204,12 +205,11 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
-    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned by back-propagation through all
-    steps.
+    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Phi and U are learned by back-propagation through all steps.
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
         (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
-    gamma -- Factor inside the softmax, or of the scores of levels and labels.
+    gamma -- Factor of the scores inside the softmax, or of levels and labels.
     unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
@@ -247,7 +247,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     )
     thresholds_ = p.fitted(
         lambda model: np.array(model.learner_.head.thresholds or (0.5,) * len(model.classes_)),
-        "Lowest probability with which a document gets a label, of the largest F1 in training, shape (n_labels,).",
+        "Lowest probability with which a document gets each label: the largest F1 in training, shape (n_labels,).",
     )
 
     @property
@@ -265,13 +265,13 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
-    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Of counts,
-    with ``family="poisson"``, the prediction is the exponential of U theta, times the mean of training.
+    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
+    ``family="poisson"``, the prediction is the exponential of U theta, times the training mean.
 
-    family -- Of real numbers; or of counts (log link), fractions too.
-    gamma -- Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error; of
-        counts, minus the log-likelihood times it.
-    single_ : bool -- The targets were one per document, not the columns of a table.
+    family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
+    gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; for
+        counts, minus the log-likelihood times gamma.
+    single_ : bool -- Whether `y` had one target per document, not columns.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"
@@ -310,13 +310,13 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     @property
     def coef_(self) -> np.ndarray:
-        """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
+        """Prediction of each topic (for counts its logarithm), shape (n_targets, n_components)."""
         head, output = self.learner_.head, self._parameters.output
         location, scale = np.asarray(head.location)[:, None], np.asarray(head.scale)[:, None]
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) if they were columns."""
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
@@ -327,7 +327,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        """Return R2 on documents, or on a corpus with its own targets; with several targets, their mean."""
         return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["r2"]
 
     def __sklearn_tags__(self) -> Tags:

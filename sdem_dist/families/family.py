@@ -26,7 +26,7 @@ class Family(ABC):
 
     @property
     def n_statistics(self) -> int:
-        """Numbers in T(x)."""
+        """Number of statistics in T(x)."""
         return 1
 
     @property
@@ -36,7 +36,7 @@ class Family(ABC):
 
     @property
     def prior_weight(self) -> float:
-        """Observations that the conjugate prior counts for, nu; its alpha is ``nu * centre`` (Assumption 2)."""
+        """Weight nu of the conjugate prior, in observations; its alpha is ``nu * centre`` (Assumption 2)."""
         return 0.0
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Project mu into the interior of S, what is inside bit by bit; return how many were outside (section 3.2)."""
+        """Project mu into the interior of S, unchanged if it is inside; return how many were outside (section 3.2)."""
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
         """Return mu with variances of at least `least`, shape (...), where it has any (Masegosa 2014, section 4.1)."""
@@ -69,7 +69,7 @@ class Family(ABC):
 
     @abstractmethod
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values no distribution of the family has; NaN is fit, it stands for a missing value."""
+        """Return which values are impossible for the family; NaN, a missing value, is possible."""
 
     @abstractmethod
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

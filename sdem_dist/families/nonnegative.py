@@ -140,7 +140,7 @@ class Mean(Family):
         return inside, int(np.count_nonzero(inside != mu))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is negative or too large to be summed; weighted counts need not be whole."""
+        """Return which values are negative or too large to be summed; weighted counts need not be whole."""
         return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
 
 
@@ -153,7 +153,7 @@ class Bernoulli(Mean):
     alpha : float
         Pseudo-count of each of the two values.
     threshold : float or None
-        Take any number, as 1 where it is above the threshold and as 0 elsewhere.
+        Accept any number: 1 above the threshold, 0 otherwise.
     """
 
     threshold: float | None = None
@@ -180,7 +180,7 @@ class Bernoulli(Mean):
         return np.asarray(np.logaddexp(0.0, theta[..., 0]))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is neither 0 nor 1; with a threshold, infinities."""
+        """Return which values are neither 0 nor 1; with a threshold, which are infinite."""
         if self.threshold is not None:
             return np.asarray(np.isinf(x).any(axis=-1))
         return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))

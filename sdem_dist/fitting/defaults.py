@@ -80,6 +80,6 @@ TOPIC_LANES = 8  # lanes at most
 TOPIC_LANE_DOCUMENTS = 2_500  # documents from which a lane learns something of its own
 TOPIC_BATCH = 100  # documents of a step, of all lanes together
 TOPIC_LEAST_BATCH = 10  # the same of one lane, at least
-# Without labels: steps of an epoch at least, and documents of a step at least and at most.
-LDA_EPOCH_STEPS, LDA_LEAST_BATCH, LDA_BATCH = 15, 50, 500
+# Without labels: steps of an epoch and of a training at least, within these numbers of documents of a step, and epochs.
+LDA_EPOCH_STEPS, LDA_ALL_STEPS, LDA_BATCH, LDA_EPOCHS = 15, 300, (50, 500), (10, 20)
 TOPIC_MANY_DOCUMENTS = 25_000  # documents from which the default rate of topics falls, as one over their number

@@ -151,7 +151,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
-            needs = "to train; mixtures and topic models do without, SupervisedLDARegressor learns targets"
+            needs = "to train; mixtures and topic models need none, SupervisedLDARegressor learns targets"
         return f"has no labels, which {name} needs {needs}"
     if several and not spec.label_sets:
         return f"has several labels per document, and {name} learns one: use MultiLabelNB or SupervisedLDAClassifier"
@@ -257,8 +257,8 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
     if estimator._weights_are_relative:  # exactly 1 where all are alike
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif estimator.spec.target == "labels" and (total := weights.sum()) < len(rows) / 10:
-        problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}. A weight"
-        advice = "is a number of documents here, so priors outweigh them: divide the weights by their mean"
+        problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
+        advice = "Weights count as documents, so priors outweigh these: divide them by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)
     return weights, None if len(rows) == n else rows
 

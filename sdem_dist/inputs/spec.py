@@ -251,13 +251,13 @@ class Estimator(BaseEstimator, ABC):
 
     def _weighed(self, source: Source) -> Source:
         if source.boundary:
-            problem = f"has n-grams of characters, which {type(self).__name__} does not weigh: use features='words'"
+            problem = f"has character n-grams, which {type(self).__name__} does not support: use features='words'"
             raise CorpusError(problem, path=source.name)
         return source
 
     @property
     def several_labels(self) -> bool:
-        """Whether the model gives a document any number of labels; False: each document has one class."""
+        """Whether a document may have any number of labels; False: each document has one class."""
         return self._several
 
     @property

@@ -36,32 +36,40 @@ class Merged(NamedTuple):
 
 
 @jit
-def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
+def walk(parents, lasts, tally, places, n_places, longest, least):
     """Return the steps through a tree, n-grams sorted by their words, shorter ones first.
 
     `parents`, `lasts`: parent, a node of a lower number or -1, and last word of every node. `longest`: words of the
     longest n-grams, all in texts. `tally`: its first column is negative for n-grams that no text has.
     `places`: the place of every word of the tree, no two the same, below `n_places`.
+    `least`: n-grams in fewer documents are left out, but for those that others begin with; 1 if `tally` has no numbers.
     """
+    n_nodes = parents.size
+    sizes = np.zeros(n_nodes + 1, np.int32)  # of the tree under every node, 0 for those left out; the root last
+    n = 0
+    for node in range(n_nodes - 1, -1, -1):
+        if sizes[node] or least <= 1 or tally[node, 1] >= least:
+            sizes[node] += 1
+            sizes[parents[node]] += sizes[node]  # -1 is the root
+            n += 1
     # A few passes over all nodes: what is needed of a node travels with its number, since nodes lie anywhere.
     starts = np.zeros(n_places + 1, np.int32)
     first = np.zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
     for node in range(n_nodes):
-        starts[places[lasts[node]] + 1] += 1
-        first[parents[node] + 2] += 1
+        if sizes[node]:
+            starts[places[lasts[node]] + 1] += 1
+            first[parents[node] + 2] += 1
     for place in range(n_places):
         starts[place + 1] += starts[place]
     for i in range(n_nodes + 1):
         first[i + 1] += first[i]
-    by_word = np.empty(n_nodes, np.int64)  # parent and node
+    by_word = np.empty(n, np.int64)  # parent and node
     for node in range(n_nodes):
-        place = places[lasts[node]]
-        by_word[starts[place]] = (np.int64(parents[node]) << 32) | node
-        starts[place] += 1
-    sizes = np.ones(n_nodes + 1, np.int32)  # of the tree under every node, the root last
-    for node in range(n_nodes - 1, -1, -1):
-        sizes[parents[node]] += sizes[node]  # -1 is the root
-    children = np.empty(n_nodes, np.int64)  # place and node
+        if sizes[node]:
+            place = places[lasts[node]]
+            by_word[starts[place]] = (np.int64(parents[node]) << 32) | node
+            starts[place] += 1
+    children = np.empty(n, np.int64)  # place and node
     i = 0
     for place in range(n_places):
         while i < starts[place]:  # now the end
@@ -69,7 +77,7 @@ def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
             children[first[parent + 1]] = (np.int64(place) << 32) | node
             first[parent + 1] += 1
             i += 1
-    where, steps = np.empty(n_nodes + 1, np.int32), np.empty((n_nodes, 3), np.int32)
+    where, steps = np.empty(n_nodes + 1, np.int32), np.empty((n, 3), np.int32)
     where[n_nodes] = -1  # the root comes before all
     start = 0
     for parent in range(-1, n_nodes):

@@ -289,8 +289,8 @@ class Multiplicative:
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
             raise TrainingError(
                 f"the conditional log-likelihood went from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
-                f"pass {number}, which the updates cannot do but by rounding: are the features finite and not negative, "
-                f"and is no row's sum above eta = {self.eta:.17g}?"
+                f"pass {number}, which only rounding explains: check that features are finite and not negative, "
+                f"and that no row has a sum above eta = {self.eta:.17g}"
             )
         if fall > 0 and not state.plain:
             path = np.append(state.path, state.log_likelihood / sums.weight)

@@ -58,7 +58,7 @@ def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistic
 
 @record
 class PaperStep(TableSteps):
-    """The steps of Masegosa 2014, section 4.1, in unnormalised sums: a step, then the check."""
+    """The steps of Masegosa 2014, section 4.1, in unnormalized sums: a step, then the check."""
 
     local: bool = True
 

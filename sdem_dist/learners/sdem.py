@@ -150,7 +150,7 @@ class SdEM(Generic[ModelT]):
         return self.model.parameters(state)
 
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
-        """Return sums over batches of what the head reports; documents without a label count nowhere."""
+        """Return sums over batches of what the head reports; documents without a label do not count."""
         scored = (self.model.scored(state, batch, self.temperature, self.seed) for batch in batches)
         sums = self.head.sums(scored, held_out=bool(self.held_out), tempered=self.model.tempered)
         return np.asarray(sums)

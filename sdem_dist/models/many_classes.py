@@ -21,7 +21,7 @@ SCORES = 1 << 22  # scores that are held at a time, where documents are scored a
 
 
 class ManyClassState(NamedTuple):
-    """Expectation parameters mu, unnormalised, and where the run stands."""
+    """Expectation parameters mu, unnormalized, and where the run stands."""
 
     prior: np.ndarray  # alpha_w, where the count of each word starts in every class: shape (n_features,)
     pairs: np.ndarray  # ``word * n_classes + class`` of the counts that have moved, ascending: shape (n_pairs,)

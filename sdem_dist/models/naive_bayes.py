@@ -1,4 +1,4 @@
-"""Multinomial naive Bayes of counts of words: ``mu = (C, N)``, unnormalised, and ``theta = (ln p(y), ln N)``."""
+"""Multinomial naive Bayes of counts of words: ``mu = (C, N)``, unnormalized, and ``theta = (ln p(y), ln N)``."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from sdem_dist.records import record
 class NaturalParameters(NamedTuple):
     """Natural parameters of the words at hand and of the classes, or of their components."""
 
-    log_words: np.ndarray  # ln(N + gamma), shape (n_words, n_columns): not normalised, see `log_totals`
+    log_words: np.ndarray  # ln(N + gamma), shape (n_words, n_columns): not normalized, see `log_totals`
     log_totals: np.ndarray  # ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)
     log_prior: np.ndarray  # ln p(y), shape (n_columns,), up to a constant
 

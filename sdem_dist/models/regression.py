@@ -18,7 +18,7 @@ from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
 from sdem_dist.records import record
 
-_LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a standardised target
+_LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a standardized target
 PENALTIES = np.logspace(-6, 6, 121)  # penalties that are compared
 _PERFECT = 1e-12  # share of the target's variance that a perfect fit leaves; variance of a constant target
 LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count

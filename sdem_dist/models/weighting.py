@@ -31,7 +31,7 @@ class Weighting:
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
             raise ValueError(f"the weighting makes lengths {self.norm} and multiplies by {self.scale}")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
-            raise ValueError(f"the weighting was made of {self.n_documents} documents")
+            raise ValueError(f"the weighting is of {self.n_documents} documents")
 
     @property
     def chooses(self) -> bool:
@@ -43,7 +43,7 @@ class Weighting:
         return self.norm / 2**0.5 if self.boundary else self.norm
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
-        """Return what multiplies each column, float32, from its documents; `vocabulary` where `orders` chooses."""
+        """Return the factor of each column, float32, from its document frequency; `vocabulary`: for `orders`."""
         idf = np.ones(len(document_frequency))
         if self.form == "tfidf":
             idf = np.log((1.0 + self.n_documents) / (1.0 + document_frequency)) + 1.0

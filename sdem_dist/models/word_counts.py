@@ -36,7 +36,7 @@ class BlockedTable:
 
 
 class SdemState(NamedTuple):
-    """Expectation parameters mu, unnormalised, and where the run stands."""
+    """Expectation parameters mu, unnormalized, and where the run stands."""
 
     # N, expected counts without gamma of a word in each column (a class, or a component or topic of one); a
     # `BlockedTable` while lanes of a wide model are mapped.
@@ -137,7 +137,7 @@ def added_by_word(
         total = np.zeros((len(union), *parts[0].shape[1:]))
         width = int(np.prod(total.shape[1:]))  # a lane may have no words
         for rows, own in zip(parts, places, strict=True):
-            add_rows_to(rows.reshape(len(own), width), own, total.reshape(len(union), width))
+            add_rows_to(rows.reshape(len(own), total[:1].size), own, total.reshape(len(union), total[:1].size))
         sums.append(total)
     return union, sums
 
@@ -221,7 +221,7 @@ class WordCounts(Model):
         return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
 
     def log_class_prior(self, state: SdemState) -> np.ndarray:
-        """Return normalised ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
+        """Return normalized ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
         if self.log_prior is not None:
             return np.asarray(self.log_prior)
         counts = state.class_counts + state.class_gamma

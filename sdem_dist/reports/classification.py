@@ -138,7 +138,7 @@ class ClassificationReport(ByClassReport):
         return np.asarray(confusion_matrix(self.labels, self.predictions, labels=chosen))
 
     def confusions(self, n: int = 10) -> list[Confusion]:
-        """Return the most frequent pairs of a class and what it was taken for."""
+        """Return the most frequent confusions: pairs of a class and its wrong prediction."""
         names, pairs = self.names, np.stack([self.labels, self.predictions])[:, self.errors]
         pairs, times = np.unique(pairs, axis=1, return_counts=True)
         cells = ((*pairs[:, k].tolist(), int(times[k])) for k in np.argsort(-times, kind="stable")[:n])

@@ -67,13 +67,13 @@ def explanations(
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
-    """Return why each document or row got its number: what its words or known features add to the mean of training.
+    """Explain predicted numbers: what words or known features add to the training mean.
 
-    The parts sum to the prediction less the mean. A feature's part is its distance from its mean, times its coefficient
-    in the regression on the features that the row has. Words count through topics.
+    The parts sum to prediction minus mean. A feature's part is its distance from its mean, times its coefficient
+    in the regression on the row's known features. Words count through topics.
 
-    X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Texts get their words marked.
-    target : int, default=0 -- Which of several targets, from 0.
+    X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
+    target : int, default=0 -- Position of the target to explain, from 0.
     """
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))

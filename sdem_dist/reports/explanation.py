@@ -43,7 +43,7 @@ class WordPart(NamedTuple):
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
 class Explained:
-    """A sum over words, or columns, that can be shown.
+    """A sum over words, or columns, for display.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Explained:
         return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values, as JSON can hold them: None for NaN and infinities."""
+        """Return values for JSON: None for NaN and infinities."""
         parts = {"topics": [t._asdict() for t in self.topics], "words": [w._asdict() for w in self.words]}
         return dict(to_json(vars(self) | parts | {"marks": list(self.marks)}, lambda v: None))
 
@@ -151,7 +151,7 @@ class Explained:
         return [one for one in [*stretches, (text[end:], 0.0, 0.0)] if one[0]]
 
     def marked_text(self) -> str:
-        """Return the text with the loudest words in brackets, with their parts; not those whose part rounds to 0."""
+        """Return the text with the strongest words and their parts in brackets, without parts that round to 0."""
         values = ((visible(text), format(value, self.digits[1])) for text, value, _ in self.stretches(0.25))
         return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
 
@@ -164,7 +164,7 @@ class Explained:
 
 
 def highlight(text: object, color: str, strength: float, title: str = "") -> str:
-    """Return a text as HTML on a colour; `strength` is from 0 to 1."""
+    """Return a text as HTML with a background colour; `strength` is from 0 to 1."""
     return f'<mark title="{title}" style="color:inherit;background:rgba({color},{strength:.2f})">{cell(text)}</mark>'
 
 
@@ -222,7 +222,7 @@ class NumberExplanation(Explained):
 
     @property
     def summary(self) -> str:
-        return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the mean of training, {self.mean:.4g}"
+        return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the training mean, {self.mean:.4g}"
 
 
 class Explanations(list[Any]):

@@ -68,7 +68,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sure = report.confidence >= 0.9
         caption = "Accuracy of predictions by their probability; larger dots are more documents. "
         caption += f"Of {sure.mean():.0%} of the documents the prediction has a probability of .9 or more"
-        caption += f"; {report.right[sure].mean():.1%} of these are right." if sure.any() else "."
+        caption += f"; {report.right[sure].mean():.1%} of these are correct." if sure.any() else "."
         sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):
         sections["Metrics"] = report._repr_html_()

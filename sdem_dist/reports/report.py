@@ -47,12 +47,12 @@ class Report:
 
     @property
     def n_documents(self) -> int:
-        """Documents that are reported on."""
+        """Number of documents."""
         return len(self.positions)
 
     @property
     def heading(self) -> str:
-        """What the report is about, in a line."""
+        """The heading of the report."""
         return counted(self.n_documents, "document")
 
     def to_frame(self) -> pd.DataFrame:
@@ -62,7 +62,7 @@ class Report:
         return pd.DataFrame(self.columns, index=pd.Index(self.names, name=self.kind))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as JSON can hold them."""
+        """Return values for JSON."""
         columns = {self.kind: self.names, **self.columns}
         rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
         listed = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -86,7 +86,7 @@ class Report:
         return [self.table(np.argsort(-shares, kind="stable"))]
 
     def figure_table(self) -> Table:
-        """Return `figures` by what people call them."""
+        """Return `figures` under their usual names."""
         return Table((), [(name, f"{value:.4f}") for name, value in by_metric_name(self.figures).items()])
 
     def details(self) -> str:
@@ -111,7 +111,7 @@ class ErrorReport(Report):
 
     @abstractmethod
     def error_columns(self, rows: np.ndarray) -> Columns:
-        """Return what is known of some errors, a row each."""
+        """Return the columns of some errors, a row each."""
 
     def errors_frame(self) -> pd.DataFrame:
         """Return the errors as a pandas table, the worst first; its index is `positions`.
@@ -156,7 +156,7 @@ class RegressionReport(ErrorReport):
 
 
 class ClusterReport(Report):
-    """Documents by cluster; where labels are known purity, normalised mutual information and adjusted Rand index.
+    """Documents by cluster; where labels are known purity, normalized mutual information and adjusted Rand index.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ def agreement_of(labels: np.ndarray | None, clusters: np.ndarray) -> dict[str, f
 
 
 def cluster_scores(y: object, labels: object) -> dict[str, float]:
-    """Return purity, normalised mutual information and adjusted Rand index of clusters.
+    """Return purity, normalized mutual information and adjusted Rand index of clusters.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class TopicReport(Report):
         return pd.DataFrame(self.prevalence, index=pd.Index(self.classes, name="class"), columns=self.names)
 
     def examples(self, topic: int, n: int = 3) -> list[int]:
-        """Return the positions of the documents that a topic has the largest proportion of, the largest first."""
+        """Return the positions of the documents with the largest proportions of a topic, largest first."""
         order = np.argsort(-self.proportions[:, topic], kind="stable")
         return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 

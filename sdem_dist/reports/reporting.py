@@ -35,11 +35,11 @@ GATHERED = 50 * BLOCK  # errors that one pass over a corpus brings together
 
 
 def report_of(estimator: Any, X: object, y: object = None) -> Report:
-    """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
+    """Return a report of the model on documents: metrics and tables, for terminals and notebooks.
 
     Returns : ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport -- See
         `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
-    Raises ValueError, CorpusError -- Documents that the model does not take, or labels that it does not know.
+    Raises ValueError, CorpusError -- The model does not accept the documents, or does not know a label.
     """
     check_is_fitted(estimator)
     raw: Any = text_column(X) if estimator._layout == "sparse" else X

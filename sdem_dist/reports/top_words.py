@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
     """Return the most indicative words of each class of a fitted naive Bayes, or of each cluster of a mixture.
 
-    A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
+    The weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what a word adds, on average over the
     words of a document of the class, to the evidence against the others, in nats per word. For `KMeans` it is by how
     much the word is more frequent in the centre than in the mean of all documents.
 
@@ -51,7 +51,7 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
 
 
 class Topic(NamedTuple):
-    """A topic: of a class (`LDAClassifier`), or of documents of all kinds (the topic models by mirror descent)."""
+    """A topic of a class (`LDAClassifier`) or of all documents (the topic models by mirror descent)."""
 
     label: Any
     """The class. Of documents of all kinds the class that the topic speaks for most, or the target that it predicts (of
@@ -75,7 +75,7 @@ class Topic(NamedTuple):
 
 
 class Topics(list[Topic]):
-    """Topics that a notebook shows as a table."""
+    """A list of topics; notebooks show it as a table."""
 
     def _repr_html_(self) -> str:
         rows = [(t.title, " ".join(t.words), " ".join(t.distinctive), f"{t.share:.1%}") for t in self]

@@ -81,13 +81,13 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer
-        in a share, too.
-    cv, n_folds : int -- Folds that the documents are cut into, and how many of them are used; None: all.
-    random_state -- As of `CorpusSearchCV`.
+    shares : sequence of float -- Shares of the documents outside the fold, above 0 and at most 1; small ones
+        may lack rare classes.
+    cv, n_folds : int -- Number of folds, and how many of them are used; None: all.
+    random_state -- As in `CorpusSearchCV`.
     Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` draws it.
-    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go
-        with it.
+    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or the documents do
+        not fit it.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"learning curves need a classifier, and {type(estimator).__name__} is not one")
@@ -157,7 +157,7 @@ def cross_validate(
     estimator : estimator of this package -- Unfitted. It is trained without each fold as by `fit`.
     metric : str or callable, default=None -- Beside log-loss and accuracy, and micro-F1 of several labels, see
         `CorpusSearchCV`. None: these of classifiers; of others the one they have.
-    cv, groups, random_state, n_jobs -- As of `CorpusSearchCV` and its `fit`.
+    cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
     search = CorpusSearchCV(estimator, {}, refit=False, halving=False, **how)  # type: ignore[arg-type]
@@ -226,13 +226,13 @@ def label_suspects(
 ) -> Suspects:
     """Return the documents that are most likely mislabelled, by models that were not trained on them.
 
-    Of several labels per document each label is looked at by itself, also one that the document does not have.
+    With several labels per document, each label is checked separately, including those a document lacks.
 
     estimator : classifier, default=None -- None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss
         ``-ln p(y | d)``, which suffers less from wrong labels than the hinge loss.
-    n : int or None, default=100 -- Documents, or labels of documents, at most; None: all, of which most are not
+    n : int or None, default=100 -- Maximum number of documents (or labels); None: all, most of which are not
         doubtful.
-    cv, random_state, n_jobs -- As of `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
+    cv, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
     Returns : Suspects -- Displays as a table.
     """
     if n is not None and n < 1:

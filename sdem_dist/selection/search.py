@@ -65,19 +65,18 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     held-out documents is skipped. Document frequencies, and with them weights and `min_df`, are of the
     documents that a fit is trained on.
 
-    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. All
-    models know all classes, also one that only one fold has.
+    Folds have the same share of every class (with several labels, of every set of labels, if sets recur). All
+    models know all classes, even one that only one fold has.
 
     estimator : estimator of this package -- Its own parameters are the default setting, which is also tried.
-    space : dict, list of dict or None -- Of parameters, lists of values to try or objects with ``rvs``. None: the
-        estimator's own space, without the parameters whose value in `estimator` is not their default.
-    cv : int, Corpus or tuple (X, y) -- Folds, or documents that settings are scored on.
-    metric : str, callable or None -- Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels
-        per document "micro-F1", "macro-F1", "accuracy" (of documents all of whose labels are right), "Hamming-loss" or
-        "log-loss" (the mean over labels); of numbers "R2"; of k-means "distance", the mean square to the nearest
-        centre; of other clusters and topics "perplexity". None: the first of these. A callable takes labels, as
-        positions in ``classes_``, and probabilities; of several labels both have shape (n_documents, n_labels). More is
-        better.
+    space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
+        the estimator's own space, without parameters that `estimator` sets.
+    cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
+    metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
+        labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
+        mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest centre; for other
+        clusters and topics "perplexity". None: the first of these. A callable takes labels, as positions in
+        ``classes_``, and probabilities; with several labels both have shape (n_documents, n_labels). More is better.
     n_trials -- Maximum number of settings, including the default; drawn from a larger space. None: all settings of a
         grid.
     sampler -- How settings are drawn. Optuna proposes eight at a time, based on previous scores: ``pip install
@@ -90,8 +89,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     refit -- Train the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed of folds and draws.
     n_jobs -- Concurrent fits, without a client; None: one per core. It does not change the result.
-    callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, where a
-        search is resumed, and before the best is trained.
+    callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
+        search resumes, and before the best is trained.
     metric_ : str or callable -- The metric used.
     best_params_ : dict -- The settings that differ from `estimator`.
     best_score_ : float -- Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is
@@ -99,14 +98,14 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         and, by log-loss, not less accurate.
     best_index_ : int --
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
-    cv_results_ : dict of str to array -- A row per setting: a pandas DataFrame can be made of it. Folds that a setting
+    cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds that a setting
         was not trained without are NaN.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, the score on each fold of a
-        search without it, and their mean: not optimistic.
+        search without that fold, and their mean: unbiased.
     oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities by the best settings of each document that
         their model has not seen, in the order of `X`, of a corpus as stored; NaN outside a subset. Of several labels
         the probability of each.
-    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each; -1 where there is none.
+    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each; -1 if there is none.
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
     n_splits_ : int --
@@ -144,8 +143,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Try settings and train the best.
 
         groups : array-like of shape (n_documents,), default=None -- Documents of one group, such as those of one
-            author, are in one fold. In the order of `X`, of a corpus as stored. None: a corpus is grouped as
-            `write_corpus` or ``sdem ingest --group`` was told.
+            author, are in one fold. In the order of `X`, of a corpus as stored. None: the groups of the corpus,
+            from `write_corpus` or ``sdem ingest --group``.
         client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
@@ -269,7 +268,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return trials.best_of(tried, self.metric_)
 
     def check(self) -> None:
-        """Raise TypeError or ValueError where settings do not go together, before documents are read."""
+        """Raise TypeError or ValueError if settings contradict each other, before documents are read."""
         if isinstance(self.estimator, type):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
@@ -314,7 +313,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Checkpoints(folder, search, resume=resume)
 
     def summary(self) -> str:
-        """Return what was tried, the best score with each value, and the winner, in lines of at most 80 columns."""
+        """Return the settings tried, the best score for each value, and the winner, in lines of at most 80 columns."""
         check_is_fitted(self, "best_index_")
         return trials.summary_of(self)
 
@@ -325,7 +324,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts of documents, shape (n_samples,)."""
+        """Return the best estimator's predictions, shape (n_samples,)."""
         return self._best().predict(X)
 
     def predict_proba(self, X: object) -> Any:

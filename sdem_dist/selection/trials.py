@@ -329,17 +329,17 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
-        lines.append(f"  Nested, by searches without the fold: {name_of(metric)} {mean:.4f}")
+        lines.append(f"  Nested score, by searches without the fold: {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
-            "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is "
-            "of chose it. The nested one is of searches on fewer documents, whose winners may differ."
+            "Expect the nested score on new documents. The best score above is optimistic, since it was chosen "
+            "by the same folds. The nested score comes from searches on fewer documents, which may choose other settings."
         )
     else:
-        nested = ", or from a nested search (nested=True, --nested)" if n_splits > 1 else ""
+        nested = ", or a nested search (nested=True, --nested)" if n_splits > 1 else ""
         advice = (
-            "The best score of many settings is optimistic, since it was chosen by the same documents. An honest one "
-            f"comes from documents that took no part (sdem evaluate){nested}."
+            "The best score of many settings is optimistic, since it was chosen by the same documents. For an "
+            f"unbiased score, use documents that took no part (sdem evaluate){nested}."
         )
     lines += _wrapped("", advice)
     if html:
@@ -367,7 +367,7 @@ def best_by_value(search: Any) -> list[str]:
                 row.setdefault(value, float(trial.scores[metric][:n_common].mean()))
     rows = {title: values for title, values in best.items() if len(values) > 1}
     width = max([14, *map(len, rows)])
-    lines = ["", f"The best {metric} with each value, on the folds that all settings have:"] if rows else []
+    lines = ["", f"The best {metric} for each value, on the folds that all settings share:"] if rows else []
     for title, values in rows.items():
         lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
     return lines

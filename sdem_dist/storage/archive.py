@@ -89,8 +89,8 @@ def read_archive(
                 raise ModelError(f"a {preamble['format']!r} file, where a {kind!r} file is needed", path=path)
             if (version := preamble["format_version"]) != str(FORMAT_VERSION):
                 raise ModelError(
-                    f"made by another version of the format ({version!r}; this package reads {FORMAT_VERSION}): train it again, "
-                    "or install the version of sdem_dist that made it",
+                    f"written by another version of the format ({version!r}; this package reads {FORMAT_VERSION}): train "
+                    "it again, or install the version of sdem_dist that wrote it",
                     path=path,
                 )
             if preamble["crc32c"] != _checksum(preamble["contents"]):

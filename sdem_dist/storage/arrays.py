@@ -50,7 +50,7 @@ def _failures_as_ours(folder: Path, what: str) -> Iterator[None]:
     except BucketError:
         raise
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise CorpusError(f"the {what} is not there, or a file of it is missing", path=folder) from error
+        raise CorpusError(f"the {what} is missing, or one of its files is", path=folder) from error
     except Exception as error:
         kind = UnreadableError if isinstance(error, OSError) else CorpusError
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())

@@ -42,7 +42,7 @@ _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
 _S3_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
 _HOW_TO_AUTHENTICATE = (
-    "there are no credentials: set those of the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+    "there are no credentials: set them in the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
     "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
@@ -57,7 +57,7 @@ _CAUSES = {  # what to say of an error, by its kind, its code and its message
     ),
     "without LOCATION|<Code>PermanentRedirect<": "{bucket} is in another region: set AWS_REGION to that",
     "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|AuthorizationHeaderMalformed)<": (
-        "{url}: the credentials are not known there, or wrong ({code}): check the credentials of the environment"
+        "{url}: the credentials are unknown or wrong ({code}): check the credentials of the environment"
     ),
     "<Code>AccessDenied<|^(PermissionDenied|Unauthenticated)Error": (
         "{url}: access is denied ({code}): check the credentials of the environment"
@@ -100,7 +100,7 @@ def split(url: str) -> tuple[str, str]:
     bucket, _, key = ("", "", rest) if in_memory else rest.partition("/")
     if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(key):
         raise BucketError(
-            f"a URL of {scheme}:// contains more than a bucket and an object, perhaps credentials: set these in "
+            f"a URL of {scheme}:// contains more than a bucket and an object, perhaps credentials: set them in "
             "the environment"
         )
     if _NO_NAME.search(key):
@@ -313,7 +313,9 @@ class Url(PosixPath):
 
     def open(self, mode: str = "r", *arguments: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
         if mode != "rb":
-            raise io.UnsupportedOperation(f"{self}: an object in a bucket is written whole, not opened with {mode!r}")
+            raise io.UnsupportedOperation(
+                f"{self}: objects in buckets can only be written whole, not opened with {mode!r}"
+            )
         return io.BufferedReader(_RangeReader(str(self)), BLOCK)
 
 
@@ -332,7 +334,7 @@ class _RangeReader(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._meta["size"]}[whence]
         if self._at < 0:
-            raise OSError(22, "a position before the beginning", self._url)
+            raise OSError(22, "a negative position", self._url)
         return self._at
 
     def readinto(self, buffer: Any) -> int:

@@ -117,7 +117,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise SdemError(f"another process makes {path} just now, from the same sources") from error
+                raise SdemError(f"another process is writing {path} from the same sources") from error
             except OSError:  # a file system without locks
                 pass
         is_done = True

@@ -202,7 +202,7 @@ def free_space(folder: Path) -> str:
     try:
         return f" ({shutil.disk_usage(folder).free / 1e6:,.0f} MB free in {folder})"
     except OSError:
-        problem = "cannot be read" if os.path.exists(folder) else "does not exist: make it first"
+        problem = "cannot be read" if os.path.exists(folder) else "does not exist: create it first"
         return f" (the folder {folder} {problem})"
 
 
@@ -276,9 +276,7 @@ def publish_contents(url: str) -> Iterator[Path]:
                         buckets.delete(root)
             raise
     except ChangedError:
-        raise CorpusError(
-            f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
-        ) from None
+        raise CorpusError(f"{url}: another process started to write there; what this one wrote was removed") from None
     except OSError as cause:
         if not is_url(str(cause.filename)):
             raise

@@ -45,7 +45,7 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus; `n_jobs`, `block_documents` and `client` do not change it.
 
-    Only some blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
+    Only a few blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
     `path`, which is removed at the end, or by the next ingest after an interruption.
 
     Parameters
@@ -121,9 +121,9 @@ def ingest(
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
     for name, value in counts.items():
         if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+            raise ValueError(f"{name} must be a whole number of 1 or more, not {value!r}")
     if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
+        raise ValueError(f"random_state must be an integer, not {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     files = _checked_paths([sources] if isinstance(sources, str | Path) else sources, destinations, overwrite)
     form = numeric_format(files, reading)
@@ -194,7 +194,7 @@ def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, fo
     try:
         settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
     except (TypeError, ValueError) as error:
-        raise IngestError(f"this version does not understand how text became the numbers of {path}: {error}") from error
+        raise IngestError(f"this version cannot read the tokenization settings of {path}: {error}") from error
     if (settings.kind == "matrix") != (form is not None):
         kinds = ("text", "numbers") if form is None else ("numbers", "text")
         raise IngestError(f"the sources contain {kinds[0]}, but {path} was made from {kinds[1]}")

@@ -58,15 +58,15 @@ class IngestReport:
     path : str
         The corpus.
     n_documents, n_features, n_nonzeros : int
-        Of the corpus; `n_empty` of its documents have no word.
+        Sizes of the corpus; `n_empty` of its documents have no word.
     classes : list
         Class names.
     held_out_path : str, or None
         The corpus of held-out documents, `n_held_out` of them.
     n_skipped : int
-        Bad lines left out; `skipped_examples` says of the first few what was wrong.
+        Number of skipped bad lines; `skipped_examples` has the first few errors.
     first_column : int, or None
-        The number of the first column, where svmlight sources were read and nobody said it.
+        Detected number of the first column, for svmlight sources.
     seconds : float
     """
 
@@ -234,7 +234,7 @@ class IngestRun:
             least, most = terms.limits_of(settings, n_documents)
             within = f"at least {least} and at most {most} of the {n_documents} documents"
             advice = "check the text column and the tokenization (--text, --token-pattern, --stop-words)"
-            problem = f"no word is in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
+            problem = f"no word occurs in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
             raise IngestError(f"{problem}: {advice}")
         self._columns = lambda part: [columns(part) for columns in columns_of]
         return np.frombuffer(b"".join(texts), np.uint8), offsets_of(np.concatenate(sizes))

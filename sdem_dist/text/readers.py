@@ -97,7 +97,7 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         rule = f"without a header, columns are numbers from 0, not {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
     if of_lines and roles:
-        advice = "names a column of the lines, so name that of the text, too (--text NUMBER)"
+        advice = "names a column, so also name the text column (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
     return roles, texts
 
@@ -133,7 +133,7 @@ def _problem_of(
         if labelled and n == 1:
             return NoLabelError("no TAB between label and text")
         choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads whole lines)"
-        return f"{counted(n, 'column')} instead of {n_columns}; choose from 0 on with {choose}"
+        return f"{counted(n, 'column')} instead of {n_columns}; choose columns (from 0) with {choose}"
     absent = [column for column in needed if not -n <= column < n]
     return f"{counted(n, 'column')}, so there is no column {max(absent)} (from 0)" if absent else None
 
@@ -269,7 +269,7 @@ def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
     number, last = 1 + header, None
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
-        invalid[row.number + header] = f"{row.actual_columns} fields under a header of {len(names)}"
+        invalid[row.number + header] = f"{row.actual_columns} fields, but the header has {len(names)}"
         return "skip"
 
     while not stream.first.strip(b"\r\n"):
@@ -337,7 +337,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
     """Return the names of the columns, which are taken from the stream, and what stands between them."""
     delimiters = DELIMITERS if reading.delimiter is None else reading.delimiter
     if reading.delimiter is not None and (len(delimiters) != 1 or not delimiters.isascii()):
-        raise IngestError(f"{path}: the delimiter is one ASCII character, such as ';', not {reading.delimiter!r}")
+        raise IngestError(f"{path}: the delimiter must be one ASCII character, such as ';', not {reading.delimiter!r}")
     stream.first = stream.next_block()
     text = stream.first.decode("utf-8", "surrogateescape")
     names, delimiter, end = list[str](), delimiters[0], 0

@@ -95,9 +95,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
-            raise ValueError(f"format is one of {', '.join((*FORMATS, LINES))}, not {self.format!r}")
+            raise ValueError(f"format must be one of {', '.join((*FORMATS, LINES))}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
-            raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
+            raise ValueError(f"zero_based must be True, False or 'auto', not {self.zero_based!r}")
         if self.label_separator == "":
             raise ValueError("label_separator must be a separator such as ',', got an empty string")
         if self.label_separator is not None and self.unlabelled is not None:
@@ -114,7 +114,7 @@ class Reading:
 
     @property
     def missing_label(self) -> str | None:
-        """The label that stands for none; None where each document has a label."""
+        """The label that means no label; None if each document has a label."""
         return self.unlabelled if self.labelled else ""
 
     @property
@@ -132,7 +132,7 @@ class Reading:
 _NO_SOURCES = {
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "an archive: unpack it, and pass its contents"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, and pass that"),
-    ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
+    ".npz": "NumPy arrays: load the matrix (scipy.sparse.load_npz), and pass it to write_corpus",
 }
 
 
@@ -219,7 +219,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
         raise IngestError(f"{path}: there is no such file") from error
     except _DAMAGE as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise IngestError(f"{path} cannot be read to its end: {reason}") from error
+        raise IngestError(f"{path} cannot be read completely: {reason}") from error
 
 
 def is_utf8_name(encoding: str) -> bool:
@@ -237,7 +237,7 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
             yield decoder.decode(chunk)
         yield decoder.decode(b"", True)
     except UnicodeDecodeError as error:
-        raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); name its own encoding") from error
+        raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); specify its encoding") from error
 
 
 def foreign(start: bytes) -> str | None:

@@ -79,7 +79,7 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
         folder = path if label is None else path / label
         if label is not None:
             if not folder.is_dir():
-                problem = "the file lies in no class folder; a class folder's name is the label"
+                problem = "the file is not in a class folder, whose name is the label"
                 if (suffix := plain_suffix(Path(label))) in SUFFIXES and suffix != ".txt":
                     problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
                 gate.reject(folder, 1, NoLabelError(problem), "file")
@@ -121,7 +121,7 @@ class InputSplit(SourcePart):
             elif self.part is not None and self.size is not None:
                 status = source.stat() if source.is_file() else None
                 if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
-                    advice = "start again, with a file that does not change"
+                    advice = "start again, and do not change the file"
                     raise IngestError(f"{source} was changed while it was read: {advice}")
 
     def elsewhere(self) -> InputSplit:

@@ -53,12 +53,12 @@ def sorted_terms(
     They are joined bytes, offsets, how often each occurs if asked, and of each trie the n-gram of every node, or -1.
     """
     places, spelled = _places(tries, end)
+    least = limits[0] if len(tries) == 1 else 1  # documents of other tries would count, too
 
     def walked(job: tuple[Trie, np.ndarray]) -> np.ndarray:
         trie, own = job
-        nodes = trie.parents, trie.lasts, trie.tally, own, len(trie.parents)
-        steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
-        return steps
+        nodes = trie.parents, trie.lasts, trie.tally, own
+        return np.asarray(kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest, least))
 
     def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
         steps, tallies, n = np.concatenate(part), np.zeros((0, 2), np.int64), sum(map(len, part))

@@ -195,7 +195,7 @@ MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
-MIXED = "is a text in some places of the sources and not in others: write all alike"
+MIXED = "is a string in some places of the sources and not in others: use one type"
 
 
 class NoLabelError(IngestError):
@@ -221,7 +221,7 @@ class RowValidator:
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
+            raise ValueError(f"on_error must be 'raise' or 'skip', not {self.on_error!r}")
 
     def reject(self, path: Path, line: int, problem: str | IngestError, unit: str = "line") -> None:
         """Record the bad line `line` (counted from 1) of `path`, or raise what is wrong with it as IngestError."""
@@ -393,5 +393,5 @@ def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
             two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalisation"
-            problem = f"two labels look alike, and are two classes: {two}"
+            problem = f"two labels look alike, but are two classes: {two}"
             warnings.warn(f"{problem}; write all in one form", stacklevel=stacklevel)

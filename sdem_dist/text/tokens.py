@@ -32,6 +32,7 @@ _SLOTS = 1 << 12
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
 MOST_KNOWN = 1 << 22  # n-grams of characters of the words that a counter remembers
+NEW_WORDS = 1_024  # words between spaces; where so many are new, and most of a piece, they do not come again
 
 
 @lru_cache(maxsize=6)
@@ -256,8 +257,8 @@ class NgramCounter:
     def __init__(
         self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
     ) -> None:
-        self._known, self._words = NO_COUNTS, cast("Tokenizer | None", None)
-        if settings.analyzer == "char_wb":
+        self._known, self._words, self._settings = NO_COUNTS, cast("Tokenizer | None", None), settings
+        if settings.analyzer == "char_wb" and (learned is None or learned._words is not None):
             # these n-grams lie within words, of which most come again
             self._words = Tokenizer(replace(settings, analyzer="word", token_pattern=r"\S+", ngram_range=(1, 1)))
             settings = replace(settings, lowercase=False, strip_accents=None)
@@ -310,7 +311,10 @@ class NgramCounter:
             indptr = [known.indptr, *(part.indptr[1:] + end for part, end in zip(new, ends, strict=False))]
             nodes, counts = (np.concatenate([known[i], *(part[i] for part in new)]) for i in (1, 2))
             self._known = known = CsrCounts(np.concatenate(indptr), nodes, counts)
-        self._words = tokenizer
+        if words.n_words - n_known > max(NEW_WORDS, len(ids) // 2):  # Chinese has no spaces between words
+            self.tokenizer, self._known = Tokenizer(self._settings), NO_COUNTS
+        else:
+            self._words = tokenizer
         sizes = np.diff(known.indptr)
         most = int(sizes[ids].sum()) + 1
         nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))

@@ -21,7 +21,7 @@ Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
-_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number from 1"}
+_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number of 1 or more"}
 _MEANINGS |= {"Fraction": "a fraction from 0.0 to 1.0", "tuple[Length, Length]": "two lengths from 1 to 1000"}
 _MEANINGS |= {
     "tuple[str, ...]": "words",
@@ -50,16 +50,16 @@ class VectorizerSettings:
         "count" builds a vocabulary, "hashing" hashes words to `n_features` columns (without alternating signs),
         "matrix" is for numeric sources: no other setting applies.
     features : {"words", "words+characters"}
-        What the columns are. "words+characters": words, and beside them n-grams of 2 to 4 characters within words (as
-        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits are of each kind by itself; hashing
-        takes half of the columns for each.
+        What the columns are. "words+characters": words, and n-grams of 2 to 4 characters within words (as
+        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits apply to each kind;
+        hashing takes half of the columns for each.
     token_pattern : {"words+signs", "words"} or str
         Tokens. "words+signs": words of any length, numbers with their decimal point, and every other sign, such as
         ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous
         letter. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
-        ``\S``, one of the library regex, whose ``\w`` takes in combining marks, with a time limit for each text.
+        ``\S``, one of the library regex, whose ``\w`` includes combining marks, with a time limit for each text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``. None: (1, 1) and 1; with characters beside words (1, 2), of words, and 2.
+        As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), of words, and 2.
     stop_words : "english", tuple of str, or None
         Words to remove, before stemming.
     stem : str, or None
@@ -99,14 +99,14 @@ class VectorizerSettings:
                 rule = type(self).__annotations__[name]
                 for word, meaning in _MEANINGS.items():
                     rule = rule.replace(word, meaning)
-                raise ValueError(f"{name} is {rule}, not {value!r}") from None
+                raise ValueError(f"{name} must be {rule}, not {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
-            raise ValueError(f"ngram_range is two lengths, the shorter first, not {self.ngram_range}")
+            raise ValueError(f"ngram_range must be two lengths, the shorter first, not {self.ngram_range}")
         if self.token_pattern == WORDS:  # one form, for settings that are compared
             object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
-            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
+            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times in total")
         if not is_of_kernels(pattern):
             import regex
 
@@ -115,7 +115,7 @@ class VectorizerSettings:
             except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
                 raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
             if groups > 1:
-                raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
+                raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is allowed")
         stemming(self.stem)
         others = (f for f in dataclasses.fields(self) if f.name not in ("kind", *usual))
         usual |= {f.name: f.default for f in others}
@@ -148,7 +148,7 @@ class VectorizerSettings:
 
     @property
     def parts(self) -> tuple[VectorizerSettings, ...]:
-        """The settings of each kind of columns, in the order of columns, as if there were no other."""
+        """The settings of each kind of columns, in the order of columns."""
         if self.features == "words":
             return (self,)
         n, of_words = self.n_features, {"token_pattern": WORDS_AND_SIGNS, "stop_words": None, "stem": None}
@@ -202,7 +202,7 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
     except ImportError as error:
         raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
     except KeyError as error:
-        raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
+        raise ValueError(f"stem must be one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:

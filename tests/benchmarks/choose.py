@@ -4,8 +4,8 @@
 
 cost: 16 settings x 5 folds against one training of the default with its evaluation, and against fits of all settings and
 folds by hand, cold from disk: CPU seconds of one process, and bytes that are read;
-gain: the default search against grids over C of LinearSVC and LogisticRegression, and fastText's autotune (``--autotune``):
-test documents, CPU seconds; of blitzer the first of its five splits.  A grid's C is chosen by the folds' mean accuracy, as
+gain: the default search against grids over C of LinearSVC and LogisticRegression: test documents, CPU
+seconds; of blitzer the first of its five splits.  A grid's C is chosen by the folds' mean accuracy, as
 GridSearchCV does, and once more by their mean log-loss;
 suspects: 20 % of 20 Newsgroups' labels flipped, average precision against out-of-fold LogisticRegression (and cleanlab).
 """
@@ -14,7 +14,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from unittest import mock
@@ -22,10 +21,9 @@ from unittest import mock
 import harness
 import numpy as np
 import scipy.sparse as sp
-from corpora import Split, splits_of, texts_of
-from guests import probabilities
+from corpora import Split, splits_of
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, log_loss
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import ParameterGrid, cross_val_predict, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
@@ -140,28 +138,6 @@ def fitted(model: object, split: Split) -> Figures:
     return {"seconds": seconds, "accuracy": accuracy} | ({} if np.isnan(loss) else {"log-loss": loss})
 
 
-def autotuned(name: str, duration: int = 300) -> Figures:
-    """Return accuracy and log-loss of fastText after its autotune on a tenth of the training documents, on one thread."""
-    from fasttext import train_supervised
-
-    (train, y), (test, y_test) = texts_of(name)
-    classes, labels = np.unique(y, return_inverse=True)
-    order = np.random.default_rng(0).permutation(len(train))
-    lines = [f"__label__{labels[i]} {' '.join(train[i].split())}\n" for i in order]
-    tenth = len(lines) // 10
-    with tempfile.TemporaryDirectory() as folder:
-        held_out, training = Path(folder, "held-out.txt"), Path(folder, "train.txt")
-        held_out.write_text("".join(lines[:tenth]), "utf-8")
-        training.write_text("".join(lines[tenth:]), "utf-8")
-        started, wall = time.process_time(), time.perf_counter()
-        tuning = {"autotuneValidationFile": str(held_out), "autotuneDuration": duration}
-        model = train_supervised(str(training), **tuning, thread=1, verbose=0)
-        figures = {"seconds": time.process_time() - started, "wall": time.perf_counter() - wall}
-    p = probabilities(model, [" ".join(text.split()) for text in test], len(classes))
-    accuracy = float(np.mean(classes[p.argmax(axis=1)] == np.asarray(y_test)))
-    return figures | {"accuracy": accuracy, "log-loss": float(log_loss(y_test, p, labels=classes))}
-
-
 def gains(split: Split, c: tuple[float, ...] = C, cv: int = 5) -> Iterator[tuple[str, Figures]]:
     """Yield figures on test documents, and CPU seconds, of the default, of the default search and of the grids."""
     yield "default", fitted(MultinomialNB(n_jobs=1), split)
@@ -170,10 +146,9 @@ def gains(split: Split, c: tuple[float, ...] = C, cv: int = 5) -> Iterator[tuple
         yield peer, grid(split, peer, c, cv)
 
 
-def gain(names: tuple = NAMES, autotune: bool = False) -> None:
+def gain(names: tuple = NAMES) -> None:
     for name in names:
-        tuned = (("fastText, autotune", autotuned(name)) for _ in range(autotune))
-        for method, figures in chain(gains(splits_of(name)[0]), tuned):
+        for method, figures in gains(splits_of(name)[0]):
             print(f"{name}: {method:<28}", "  ".join(f"{k} {v:.4f}" for k, v in figures.items()), flush=True)
 
 

@@ -8,6 +8,7 @@ corpus. ``--slow`` adds LogisticRegression with its C by cross-validation, ``--d
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from shutil import which
 from typing import Any, NamedTuple
 
 import guests
@@ -96,7 +97,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "NBSVM, beta 1": lambda: NBSVM(1.0),
     "NBSVM, beta .25": lambda: NBSVM(0.25),
     **({"Vowpal Wabbit": guests.VowpalWabbit} if find_spec("vowpalwabbit") else {}),
-    **({"fastText": guests.FastText} if find_spec("fasttext") else {}),
+    **({"fastText": guests.FastText} if which("fasttext") else {}),
 }
 
 

@@ -1,5 +1,6 @@
-"""Vowpal Wabbit and fastText with scikit-learn's methods, on counts of words; labels are numbers from 0."""
+"""Vowpal Wabbit and fastText with scikit-learn's methods, on counts of words; labels of the first are numbers from 0."""
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_extraction.text import TfidfTransformer
 
 
@@ -34,32 +36,38 @@ class VowpalWabbit:
         return np.array([self.model.predict(line) for line in self._lines(X)])
 
 
-class FastText:
-    """As its tutorial ends up (25 epochs, rate .5; as it comes it learns little from these), on one thread."""
+class FastText(ClassifierMixin, BaseEstimator):
+    """The command ``fasttext`` on lines, or on counts, with one thread; as its tutorial ends up: 25 epochs, rate .5."""
 
-    def fit(self, X: sp.csr_matrix, y: np.ndarray) -> None:
-        from fasttext import train_supervised
+    def __init__(self, options: tuple[str, ...] = ("-epoch", "25", "-lr", ".5")) -> None:
+        self.options = options
 
-        self.classes_ = np.arange(int(y.max()) + 1)
-        order = np.random.default_rng(0).permutation(len(y))  # it takes documents as they stand: by class
-        lines = zip(y[order], self._lines(X[order]), strict=True)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "train.txt")
-            path.write_text("".join(f"__label__{k} {line}\n" for k, line in lines))
-            self.model = train_supervised(str(path), epoch=25, lr=0.5, thread=1, verbose=0)
+    def fit(self, X: Any, y: np.ndarray) -> "FastText":
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.folder, lines = tempfile.TemporaryDirectory(), self._lines(X)
+        self.path = Path(self.folder.name, "train.txt")
+        order = np.random.default_rng(0).permutation(len(lines))  # it takes documents as they stand: by class
+        self.path.write_text("".join(f"__label__{labels[i]} {lines[i]}" for i in order), "utf-8")
+        self._said("supervised", "-input", self.path, "-output", self.path.with_suffix(""), "-thread", 1, *self.options)
+        return self
 
-    def _lines(self, X: sp.csr_matrix) -> list[str]:
-        return [" ".join(np.repeat(X.indices[a:b], X.data[a:b]).astype(str)) for a, b in pairwise(X.indptr)]
+    def _said(self, *arguments: object, text: str = "") -> str:
+        command = ["fasttext", *map(str, arguments)]
+        return subprocess.run(command, input=text, encoding="utf-8", capture_output=True, check=True).stdout
 
-    def predict_proba(self, X: sp.csr_matrix) -> np.ndarray:
-        return probabilities(self.model, self._lines(X), len(self.classes_))
+    def _lines(self, X: Any) -> list[str]:
+        if sp.issparse(X):
+            X = [" ".join(np.repeat(X.indices[a:b], X.data[a:b]).astype(str)) for a, b in pairwise(X.indptr)]
+        return [" ".join(text.split()) + "\n" for text in X]
 
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-def probabilities(model: Any, lines: list[str], n_classes: int) -> np.ndarray:
-    """Return fastText's probabilities of labels that are numbers, shape (n_lines, n_classes)."""
-    p = np.full((len(lines), n_classes), 1e-9)
-    # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
-    for d, line in enumerate(lines):
-        for share, label in model.f.predict(f"{line}\n", n_classes, 0.0, "strict"):
-            p[d, int(label.removeprefix("__label__"))] = max(share, 1e-9)
-    return p / p.sum(axis=1, keepdims=True)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        lines, n_classes = self._lines(X), len(self.classes_)
+        p = np.full((len(lines), n_classes), 1e-9)
+        answers = self._said("predict-prob", self.path.with_suffix(".bin"), "-", n_classes, text="".join(lines))
+        for d, answer in enumerate(answers.splitlines()):
+            words = answer.replace("__label__", "").split()
+            p[d, np.array(words[::2], int)] = np.maximum(np.array(words[1::2], float), 1e-9)
+        return p / p.sum(axis=1, keepdims=True)

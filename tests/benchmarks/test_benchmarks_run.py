@@ -48,7 +48,9 @@ def small_corpora(monkeypatch):
             monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
     monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [SEVERAL]})
     texts = [" ".join(f"w{word}" for word in np.flatnonzero(row)) for row in X.toarray()]
-    monkeypatch.setattr(tokens, "texts_of", lambda _: (texts, Y.astype(str)))
+    labels = Y.astype(str)
+    monkeypatch.setattr(tokens, "texts_of", lambda _: (texts, labels))
+    monkeypatch.setattr(tokens, "split_of", lambda _: (texts[:90], labels[:90], texts[90:], labels[90:]))
 
 
 SCRIPTS = [
@@ -61,6 +63,7 @@ SCRIPTS = [
     (supervised_lda.both, {"train": REVIEWS[0], "test": REVIEWS[1], "seeds": 1}, "stars R2, log1p: ours "),
     (tables.regression, {"names": ("diabetes",)}, "s a fit"),
     (tokens.quality, {"names": ("toy",)}, "| toy | words+signs | "),
+    (tokens.peers, {"names": ("toy",)}, "| toy | LinearSVC, words+characters | "),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
 ]
@@ -149,7 +152,7 @@ def test_topics():
     assert topics.epoch_seconds(REVIEWS[0]) > 0
 
 
-def test_text_speed_counts_ingests_and_predicts(tmp_path, monkeypatch, capsys):
+def test_text_speed_counts_ingests_and_predicts(monkeypatch, capsys):
     texts = [f"good film number {i}" if i % 2 else f"bad film, bad end {i}" for i in range(60)]
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
     monkeypatch.setattr(text_speed, "reviews", lambda n: (texts, lines))
@@ -158,8 +161,9 @@ def test_text_speed_counts_ingests_and_predicts(tmp_path, monkeypatch, capsys):
     assert printed.count("bytes to CSR") == printed.count("two threads against one") == 3 and "predict" in printed
     few, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
     split = text_speed.Split(few, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
-    for run in text_speed.CONTENDERS.values():
-        assert run(split, tmp_path)[0].tolist() == [1, 0]
+    monkeypatch.setattr(text_speed, "split_of_reviews", lambda most: split)
+    text_speed.whole(repeats=1)
+    assert capsys.readouterr().out.count("   1.0000 ") == len(text_speed.CONTENDERS)
 
 
 def test_text_on_workers_is_timed_and_weighed(tmp_path, monkeypatch, capsys):

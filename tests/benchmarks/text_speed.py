@@ -6,8 +6,8 @@ repeat all take turns; ratios are medians over repeats, so that a loaded machine
 compare: the raw reviews of IMDB's training part (2,000 with ``--small``); "bytes to CSR" goes from a list of str to sorted counts
 and the list of terms, as ``fit_transform`` does; ingest, predictions, and two threads against one;
 whole: words and pairs of words of IMDB, standard split, in one process on one core (``taskset -c 0``): us and the neighbours.
-Everyone begins with a list of texts; who reads files writes them first, and that time (cleaning the text for Vowpal Wabbit,
-too) stands apart. Nothing is tuned: fastText has the settings that its tutorial ends with, Vowpal Wabbit three passes;
+Everyone begins with a list of texts, which fastText writes into a file. Nothing is tuned: fastText has the settings that its
+tutorial ends with;
 workers: ingest and predictions of NSMC's reviews (all 712,383 unless told), character n-grams of 1 and 2, by two workers of one
 thread against one and against this process, files on a local disk. Every cluster has done a small ingest before. With
 ``--memory`` the peak memory of the driver, whose process holds the scheduler, and of two workers, with 1, 4 and 16 times the
@@ -16,24 +16,23 @@ training reviews, of which those in two documents or more are kept. Each ingest 
 """
 
 import multiprocessing
-import re
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
+from shutil import which
 from statistics import median
 from typing import Any
 
 import harness
 import numpy as np
 from corpora import Split, rows_of
+from guests import FastText
 from harness import seconds
 from scale import peak_memory
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -123,69 +122,30 @@ def split_of_reviews(most: int | None) -> Split:
     return Split(*parts[0], *parts[1])
 
 
-def ours(split: Split, work: Path) -> tuple[np.ndarray, float]:
-    model = MultinomialNB(vectorizer=VectorizerSettings(ngram_range=(1, 2)), n_jobs=1)
-    return model.fit(split.X, split.y).predict(split.X_test), 0.0
-
-
-def scikit_learn(split: Split, work: Path) -> tuple[np.ndarray, float]:
-    model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC())
-    return model.fit(split.X, split.y).predict(split.X_test), 0.0
-
-
-def fasttext(split: Split, work: Path) -> tuple[np.ndarray, float]:
-    from fasttext import train_supervised
-
-    started = time.perf_counter()
-    path, new_texts = work / "fasttext", [text.replace("\n", " ") for text in split.X_test]
-    lines = (f"__label__{k} {text}".replace("\n", " ") for k, text in zip(split.y, split.X, strict=True))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    apart = time.perf_counter() - started
-    model = train_supervised(str(path), epoch=25, lr=0.5, wordNgrams=2, thread=1, verbose=0)
-    return np.array([int(labels[0][-1]) for labels in model.predict(new_texts)[0]]), apart
-
-
-def vowpal_wabbit(split: Split, work: Path) -> tuple[np.ndarray, float]:
-    from vowpalwabbit import Workspace
-
-    started = time.perf_counter()
-    train, new = work / "train.vw", work / "new.vw"
-    old, words = ([" ".join(re.findall(r"\w\w+", x.lower())) for x in texts] for texts in (split.X, split.X_test))
-    train.write_text("".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, old, strict=True)), "utf-8")
-    new.write_text("".join(f"| {text}\n" for text in words), encoding="utf-8")
-    apart = time.perf_counter() - started
-    # The objects run over the files as the command would.
-    model, cache = work / "model.vw", work / "cache.vw"
-    how = f"--ngram 2 -b 22 --loss_function logistic --passes 3 --cache_file {cache} -k --holdout_off --quiet"
-    Workspace(f"-d {train} {how} -f {model}").finish()
-    Workspace(f"-d {new} -i {model} -t -p {work / 'scores'} --quiet").finish()
-    return (np.loadtxt(work / "scores") > 0).astype(int), apart
-
-
-Contender = Callable[[Split, Path], tuple[np.ndarray, float]]
-CONTENDERS: dict[str, Contender] = {"ours": ours, "TfidfVectorizer, LinearSVC": scikit_learn}
-GUESTS = {"fastText": ("fasttext", fasttext), "Vowpal Wabbit": ("vowpalwabbit", vowpal_wabbit)}
-CONTENDERS |= {name: run for name, (package, run) in GUESTS.items() if find_spec(package)}
+FASTTEXT = ("-epoch", "25", "-lr", ".5", "-wordNgrams", "2")
+PAIRS_OF_WORDS = VectorizerSettings(ngram_range=(1, 2))
+CONTENDERS: dict[str, Callable[[], Any]] = {
+    "ours": lambda: MultinomialNB(vectorizer=PAIRS_OF_WORDS, n_jobs=1),
+    "TfidfVectorizer, LinearSVC": lambda: make_pipeline(TfidfVectorizer(**PAIRS, sublinear_tf=True), LinearSVC()),
+    **({"fastText": lambda: FastText(FASTTEXT)} if which("fasttext") else {}),
+}
 
 
 def whole(small: bool = False, repeats: int = 3) -> None:
     """Print accuracy, seconds, and seconds as a multiple of ours; of some hundred reviews, if small."""
     split = split_of_reviews(300 if small else None)
-    ours(Split(split.X[:200], split.y[:200], split.X_test[:50], split.y_test[:50]), Path())  # compiles
-    seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    files: dict[str, float] = {}
+    CONTENDERS["ours"]().fit(split.X[:200], split.y[:200]).predict(split.X_test[:50])  # compiles
     accuracy: dict[str, float] = {}
-    for _ in range(repeats):
-        for name, run in CONTENDERS.items():
-            with tempfile.TemporaryDirectory() as work:
-                started = time.perf_counter()
-                labels, files[name] = run(split, Path(work))
-                seconds[name].append(time.perf_counter() - started - files[name])
-                accuracy[name] = float((labels == split.y_test).mean())
-    print(f"{'':28}{'accuracy':>9}{'seconds':>9}{'to ours':>9}{'files':>9}")
-    for name, times in seconds.items():
-        middle, ratio = median(times), median(times) / median(seconds["ours"])
-        print(f"{name:28}{accuracy[name]:>9.4f}{middle:>9.2f}{ratio:>9.2f}{files[name]:>9.2f}", flush=True)
+
+    def run(name: str) -> None:
+        labels = CONTENDERS[name]().fit(split.X, split.y).predict(split.X_test)
+        accuracy[name] = float((labels == split.y_test).mean())
+
+    times = harness.in_turns({name: partial(run, name) for name in CONTENDERS}, repeats)
+    print(f"{'':28}{'accuracy':>9}{'seconds':>9}{'to ours':>9}")
+    for name, of_one in times.items():
+        ratio = median(of_one) / median(times["ours"])
+        print(f"{name:28}{accuracy[name]:>9.4f}{median(of_one):>9.2f}{ratio:>9.2f}", flush=True)
 
 
 def write_reviews(path: Path, n: int | None, times: int = 1) -> int:

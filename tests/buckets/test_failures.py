@@ -26,8 +26,8 @@ def test_no_such_bucket(bucket):
 
 @pytest.mark.parametrize(("status", "code", "words"), [
     (403, "AccessDenied", "access is denied"),
-    (403, "InvalidAccessKeyId", "not known there, or wrong"),
-    (403, "SignatureDoesNotMatch", "not known there, or wrong"),
+    (403, "InvalidAccessKeyId", "are unknown or wrong"),
+    (403, "SignatureDoesNotMatch", "are unknown or wrong"),
     (400, "ExpiredToken", "the credentials have expired"),
 ])  # fmt: skip
 def test_what_is_refused_is_not_tried_again(bucket, proxy, status, code, words):

@@ -112,7 +112,7 @@ def test_words_and_characters_are_a_feature_union(kind, weighting, tmp_path):
     )
     np.testing.assert_allclose(model.to_sklearn().predict_proba(new), model.predict_proba(new), atol=1e-6)
     for export in (lambda: model.to_sklearn(from_counts=True), lambda: save_onnx(model, tmp_path / "m.onnx")):
-        np.testing.assert_raises_regex(ModelError, "weighed apart", export)
+        np.testing.assert_raises_regex(ModelError, "weighted separately", export)
 
 
 def test_it_works_where_this_package_is_not(tmp_path):

@@ -394,7 +394,7 @@ def test_columns_take_the_type_that_comes_later_and_large_integers_are_text(desk
     monkeypatch.setattr(predict, "BLOCK", 2)
     Path("s.jsonl").write_text("".join(json.dumps({"text": "goal", "x": value}) + "\n" for value in values))
     if kind is None:
-        assert "has values of two kinds" in refused(f"{PREDICT} s.jsonl -o x.parquet --jobs 1")
+        assert "mixes types" in refused(f"{PREDICT} s.jsonl -o x.parquet --jobs 1")
         assert not Path("x.parquet").exists()
         return
     ok(f"{PREDICT} s.jsonl -o x.parquet --jobs 1")

@@ -74,7 +74,7 @@ TUNE = [
     (1, "tune two.tsv m --quiet", "5 folds need at least 5 documents, and there are 2"),
 ]
 INGEST = [
-    (1, "ingest plain.tsv c --min-df 1.5", "min_df is a whole number"),
+    (1, "ingest plain.tsv c --min-df 1.5", "min_df must be a whole number"),
     (1, "ingest plain.tsv c --analyzer char --stem english", "stem does not apply to analyzer 'char'"),
     (2, "ingest plain.tsv c --ngrams x", "--ngrams"),
     (2, "ingest plain.tsv c --min-df few", "--min-df"),
@@ -106,7 +106,7 @@ PREDICT = [
     (1, "predict posts.model t.tsv --text-column 3", "t.tsv, line 1"),
     (1, "predict posts.model latin.txt", "latin.txt, line 2: the line has the byte 0xe9"),
     (1, "predict posts.model mixed.txt", "mixed.txt, line 2: 1 column instead of 2"),
-    (1, "predict posts.model records.csv", "records.csv, record 3: 3 fields under a header of 2"),
+    (1, "predict posts.model records.csv", "records.csv, record 3: 3 fields, but the header has 2"),
     (1, "predict posts.model number.jsonl", "number.jsonl, line 2: the text is 3, not a string"),
     (1, "predict posts.model body.csv", "the columns are 'body'. Choose with --text (and --id)"),
     (1, "predict posts.model same-names.csv -o o.csv", "more than one column 'n'"),
@@ -114,11 +114,11 @@ PREDICT = [
     (1, "predict posts.model empty.txt -o o.csv", "contain no documents"),
     (1, "predict posts.model surrogate.jsonl --id note", "line 2: the id has half of a surrogate pair, U+D800"),
     (1, "predict posts.model surrogate-name.jsonl -o o.csv", "line 1: the name of a field has half"),
-    (1, "predict posts.model ids.txt --id 0", "name that of the text, too (--text NUMBER)"),
+    (1, "predict posts.model ids.txt --id 0", "also name the text column (--text NUMBER)"),
     (2, "predict posts.model predicted.csv -o o.csv", "column 'prediction' already"),
     (1, "predict posts.model t.csv texts --text body -o o.csv", "a source has the columns 'file'"),
     (2, "predict posts.model t.csv -o o.xls", ".tsv, .csv, .jsonl, .parquet"),
-    (1, "predict posts.model t.csv --text body -o nowhere/o.csv", "nowhere does not exist: make it first"),
+    (1, "predict posts.model t.csv --text body -o nowhere/o.csv", "nowhere does not exist: create it first"),
     (2, "predict posts.model t.csv --workers 1 --jobs 2", "--jobs applies to threads of this process"),
     (2, "predict posts.model t.csv --top 2 --no-proba", "choose either"),
     *((2, f"predict posts.model test.zarr {option}", f"{option.split()[0]}: applies to sources only")

@@ -42,7 +42,7 @@ def folder(sources, tmp_path, monkeypatch):
 def test_a_model_and_a_report(folder):
     spaces = "--space loss=hinge,ncll --space step=0.1,0.5"
     result = run(f"tune c.zarr m.model --folds 3 {spaces} --curve curve.png --table t.csv")
-    for words in ("Tried 5 settings, each on 3 folds", "The best log-loss with each value", "Best: ", "the default"):
+    for words in ("Tried 5 settings, each on 3 folds", "The best log-loss for each value", "Best: ", "the default"):
         assert words in result.output and "is optimistic" in result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "fit 1;" in result.stderr and "fold 1 of 3: 3 of 5 settings continue" in result.stderr
@@ -58,6 +58,7 @@ def test_a_model_and_a_report(folder):
 
 def test_a_source_is_held_out(folder):
     run("ingest posts.tsv p.zarr")
+    assert run("tune p.zarr w.model --trials 2 --quiet").stderr.count("to try words+characters too") == 1
     options = "--space step=0.1,0.5 --overwrite --quiet"
     said = [run(f"tune p.zarr v.model --validation {path} {options}").stdout for path in ("posts.tsv", "p.zarr")]
     assert said[0] == said[1] and "each on the held-out documents" in said[0]
@@ -99,7 +100,7 @@ def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, settings, o
 def test_the_winners_score_is_that_of_the_table(folder):
     counting = "--set loss=nll --set alpha=0.1 --space alpha=1.0 --folds 7"
     table, _, rest = run(f"tune c.zarr m.model --quiet {counting}").stdout.partition("Best: alpha=1")
-    assert "over documents" in rest and "or from a nested search" in " ".join(rest.split())
+    assert "over documents" in rest and "or a nested search" in " ".join(rest.split())
     of_table = re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1]
     assert re.search(r"  log-loss (\d\.\d{4}),", rest)[1] == of_table
 

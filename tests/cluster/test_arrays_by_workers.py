@@ -114,7 +114,7 @@ def test_a_bag_of_batches(tmp_path, client):
     bag = db.from_sequence(batches, npartitions=3)
     there = sd.write_corpus(tmp_path / "there", bag, client=client)
     assert there.header.uid == sd.open_corpus(tmp_path / "here").header.uid
-    with pytest.raises(sd.CorpusError, match="bring labels"):
+    with pytest.raises(sd.CorpusError, match="contain labels"):
         sd.write_corpus(tmp_path / "c", bag, LABELS, client=client)
     with pytest.raises(sd.CorpusError, match="in ids: positions, not integers"):
         sd.write_corpus(tmp_path / "c", db.from_sequence([batches[0], batches[2][:2]]), client=client)

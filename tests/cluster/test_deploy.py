@@ -74,7 +74,7 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
     ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
     ("jobqueue: [slurm]", "Expected `object`, got `array`"),
-    ("jobqueue: {slurm: {wall-time: 1}}", "there is no option wall-time"),
+    ("jobqueue: {slurm: {wall-time: 1}}", "unknown option wall-time"),
     ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
     ("sdem-dist: {jobs: many}\n" + SLURM, "Expected `int`, got `str`"),
     ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
@@ -127,7 +127,7 @@ def test_only_the_owner_reads_them_and_the_authoritys_key_is_not_kept(folder):
     assert timedelta(days=2) < certificate.not_valid_after_utc - datetime.now(UTC) <= timedelta(days=3)
     before = (folder / "ca.pem").read_bytes()
     assert "already exists" in refused("cluster certificates", folder)
-    assert "cannot be made" in refused("cluster certificates", folder / "absent" / "certs")
+    assert "cannot be created" in refused("cluster certificates", folder / "absent" / "certs")
     assert (folder / "ca.pem").read_bytes() == before
 
 

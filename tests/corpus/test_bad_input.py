@@ -39,12 +39,12 @@ def dense(*change) -> np.ndarray:
     (iter([(dense(), [1] * 4), (dense(), None)]), {}, "labels: False, not True"),
     (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "ids: positions, not strings"),
     (iter([dense()]), {}, "batch 0 of X is not a pair"),
-    (iter([(dense(), None)]), {"y": [1]}, "with each batch"),
-    (["a text", "more"], {"y": [0, 1]}, "a list of texts, and write_corpus takes numbers: sdem ingest"),
+    (iter([(dense(), None)]), {"y": [1]}, "contain their own"),
+    (["a text", "more"], {"y": [0, 1]}, "a list of texts, but write_corpus needs numbers: use sdem ingest"),
     (iter([]), {}, "no documents"),
     (np.zeros((0, 3)), {}, "no documents"),
     (np.zeros((3, 0)), {}, "no features"),
-    (np.array([["a"]]), {}, "not numbers"),
+    (np.array([["a"]]), {}, "not a matrix of numbers"),
     (np.ones(3), {}, "dimensions"),
     (3, {}, "X is a int"),
     (dense() * 0.1, {"weighted": False}, "weighted=False"),
@@ -67,7 +67,7 @@ def dense(*change) -> np.ndarray:
     (iter([(dense(), None, None, [1] * 4), (dense(), None)]), {}, "from document 4 on .* targets: 0, not 1"),
     (dense(), {"sample_weight": [1, -1, 1, 1]}, "the sample_weight -1.0 for its document 1"),
     (dense(), {"sample_weight": [np.nan] * 4}, "the sample_weight nan for its document 0"),
-    (dense(), {"sample_weight": [1, 1]}, "4 documents and sample_weight the shape"),
+    (dense(), {"sample_weight": [1, 1]}, "4 documents and sample_weight has shape"),
     (dense(), {"groups": [1, 1]}, "groups"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_what_cannot_be_written(tmp_path, X, options, message):
@@ -77,11 +77,11 @@ def test_what_cannot_be_written(tmp_path, X, options, message):
 
 @pytest.mark.parametrize(("matrix", "labels", "weights", "message"), [
     (-dense(), [0] * 4, None, "the matrix: document 0 .* contains the entry -"),
-    (dense() * np.nan, [0] * 4, None, "contains the entry nan: .* are finite"),
+    (dense() * np.nan, [0] * 4, None, "contains the entry nan: .* must be finite"),
     (dense() * 1e300, [0] * 4, None, r"contains the entry .*e\+300: .* at most 3\.4e\+38"),
     (dense(), [3] * 4, None, "outside -1 to 2"),
     (dense(), [0] * 2, None, "labels have shape"),
-    (dense(), [0] * 4, np.ones(3), "sample_weight the shape"),
+    (dense(), [0] * 4, np.ones(3), "sample_weight has shape"),
     (dense(), [0] * 4, np.full(4, -1.0), "the sample_weight"),
     (dense(), [0] * 4, np.full(4, np.nan), "the sample_weight"),
     (dense(), [0] * 4, np.full(4, 1e300), "the sample_weight"),
@@ -119,7 +119,7 @@ def lil():
 BROKEN = {
     "beyond uint16": (lambda: csr([0, 2, 65536 + 3, 1, 4, 131072 + 5]), r"column 65539 of 30"),
     "negative": (lambda: csr([0, 2, 3, 1, -4, 5]), r"column -4 of 30"),
-    "falling": (lambda: csr(indptr=(0, 7, 6)), r"falls at 1"),
+    "falling": (lambda: csr(indptr=(0, 7, 6)), r"decreases at 1"),
     "too far": (lambda: csr(indptr=(0, 3, 9)), r"too few"),
     "far": (lambda: csr(indptr=(0, 3, FAR)), r"too few"),
     "a late start": (lambda: csr(indptr=(1, 3, 6)), r"indptr is not 3"),

@@ -1,8 +1,7 @@
 """The pages keep their promises: formulas name functions that exist, commands are understood, figures name a script and a day."""
 
 import re
-import shlex
-from itertools import takewhile
+import runpy
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -14,6 +13,7 @@ from sdem_dist.cli import main
 
 DOCS = Path(sdem_dist.__file__).parent / "docs"
 ROOT = DOCS.parents[1]
+MAKER = runpy.run_path(str(ROOT / ".ci/pages.py"))
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)
 TYPED = re.compile(r"^(?: {4}|\$ )(?:\S+ \| )*(sdem .*)$", re.MULTILINE)
 TYPED_PAGES = [ROOT / "README.md", *PAGES]
@@ -77,17 +77,10 @@ def test_references_lead_somewhere_and_prose_has_at_most_120_characters(page):
         resolve_name(name)  # raises where a part of it does not exist
 
 
-def words(line: str) -> list[str]:
-    """Return the words of a command after ``sdem``, up to a comment, a pipe or a redirection."""
-    split = shlex.shlex(line, posix=True, punctuation_chars="|>&;")
-    split.whitespace_split = True
-    return list(takewhile(lambda word: word[:1] not in ("|", ">", "&", ";"), split))[1:]
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_of_the_documentation_are_understood(line):
     assert len(COMMANDS) > 50
-    name, *arguments = words(line)
+    name, *arguments = MAKER["words"](line)
     command = main.get_command(click.Context(main), name)
     assert command is not None, f"sdem {name}"
     parent = click.Context(main, **main.context_settings)  # which a command keeps of its first context

@@ -14,7 +14,8 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-\d+)?")
 
 
 def assert_alike(text: str, expected: str) -> None:
-    """Compare texts whose figures may differ a little, since other processors have other bits."""
+    """Compare texts whose figures may differ a little, since other processors have other bits; seconds are left out."""
+    text, expected = (re.sub(r"\([\d.]+ s\)", "", t) for t in (text, expected))
     assert " ".join(NUMBER.sub("#", text).split()) == " ".join(NUMBER.sub("#", expected).split())
     for a, b in zip(NUMBER.findall(text), NUMBER.findall(expected), strict=True):
         assert float(a) == pytest.approx(float(b), rel=0.1, abs=0.03)
@@ -25,6 +26,18 @@ def test_blocks_print_what_the_page_says(name, tmp_path):
     page = (MAKER["DOCS"] / name).read_text("utf-8")
     assert len(MAKER["BLOCK"].findall(page)) > 5
     assert_alike(MAKER["run_page"](page, tmp_path), page)
+
+
+def test_commands_of_the_guide_print_what_it_says(tmp_path):
+    pages = [(MAKER["DOCS"] / name).read_text("utf-8") for name in MAKER["GUIDE"]]
+    assert all(MAKER["SHELL"].search(page) for page in pages)
+    for text, page in zip(MAKER["run_guide"](pages, tmp_path), pages, strict=True):
+        assert_alike(text, page)
+
+
+@pytest.mark.parametrize("name", ["../../README.md", "getting-started.md", "guide/clusters.md", *MAKER["GUIDE"]])
+def test_other_commands_of_pages_run(name, tmp_path):
+    assert MAKER["run_commands"]((MAKER["DOCS"] / name).read_text("utf-8"), tmp_path) == []
 
 
 def test_the_notebook_is_the_tutorial_and_prints_what_it_says(tmp_path):

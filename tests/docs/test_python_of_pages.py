@@ -38,7 +38,6 @@ SOURCES = [
 ]
 PAGES = {str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8")) for page in SOURCES}
 SLOW = ("guide/tuning.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
-"""Needs a server: tests/cluster/test_gateway.py has one."""
 WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goal", "match", "team", "minute", "last"]}
 
 
@@ -70,17 +69,11 @@ def of_texts(folder: Path) -> dict[str, object]:
 
 def of_topics(folder: Path) -> dict[str, object]:
     found = of_texts(folder)
-    labels = found["labels"]
-    return found | {
-        "y": found["half"],
+    labels, half = found["labels"], found["half"]
+    return found | {"y": half, "labels": half, "labels_1": labels} | {
         "replies": np.array([1 + 2 * (label == "sport") for label in labels]),
         "label_lists": [[label] if i % 3 else [label, "third"] for i, label in enumerate(labels)],
-    }
-
-
-def of_growth(folder: Path) -> dict[str, object]:
-    found = of_texts(folder)
-    return found | {"labels": found["half"], "y": found["half"], "labels_1": found["labels"]}
+    }  # fmt: skip
 
 
 def of_tables(folder: Path) -> dict[str, object]:
@@ -121,7 +114,7 @@ def of_serving(folder: Path) -> dict[str, object]:
 
 MADE = {
     "guide/explain.md": of_numbers, "guide/tables.md": of_tables, "guide/topics.md": of_topics,
-    "guide/clusters.md": of_clusters, "guide/serve.md": of_serving, "guide/incremental.md": of_growth,
+    "guide/clusters.md": of_clusters, "guide/serve.md": of_serving, "guide/incremental.md": of_topics,
 }  # fmt: skip
 RUN = [pytest.param(page, marks=[pytest.mark.slow] * page.endswith(SLOW)) for page, blocks in PAGES.items() if blocks]
 
@@ -135,7 +128,7 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
         (tmp_path / "examples").symlink_to(ROOT / "examples")
     with ExitStack() as stack:
         for number, block in enumerate(PAGES[page]):
-            if "from dask_gateway" in block:
+            if "from dask_gateway" in block:  # needs a server: tests/cluster/test_gateway.py has one
                 continue
             exec(compile(block.replace('"/shared/', f'"{tmp_path}/'), page, "exec"), names)
             if number == 0 and page.endswith("clusters.md"):  # whose first block ended its own client

@@ -124,7 +124,7 @@ def test_values_that_have_no_place(tmp_path):
     with pytest.raises(ValueError, match=r"Negative values .*row 3"):
         mixture().fit(np.where(np.arange(len(X))[:, None] == 3, -1.0, X), Y)
     for settings, said in (({"expand": True}, "expand and .* are"), ({"dtype": "float32"}, "dtype='float32' are")):
-        with pytest.raises(ValueError, match=f"{said} for tables, and X is sparse"):
+        with pytest.raises(ValueError, match=f"{said} for tables, but X is sparse"):
             mixture(**settings).fit(sp.csr_matrix(X), Y)
     corpus = sd.write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     np.testing.assert_raises_regex(ValueError, "do not support missing values", mixture().fit, corpus)

@@ -168,8 +168,10 @@ def test_topics_for_people():
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
     named = sd.LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
-    one = sd.LatentDirichletAllocation(n_components=1).fit(X).topics(3)
-    assert one[0].words and one[0].distinctive
+    one = sd.LatentDirichletAllocation(n_components=1).fit(X)
+    assert one.topics(3)[0].words and one.topics(3)[0].distinctive
+    many_steps = sd.LatentDirichletAllocation(n_components=1, batch_size=2).fit(X)
+    assert (one.n_iter_, many_steps.n_iter_) == (20, 10)
 
 
 def test_what_cannot_be_learned_from(tmp_path):

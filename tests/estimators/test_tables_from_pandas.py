@@ -94,7 +94,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
         (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' holds values of type int, str"),
         (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], True, "two columns are named 'a'"),
         ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass a matrix, numpy.asarray\(X\)"),
-        ((row for row in np.ones((2, 2))), [0, 1], False, "X, a generator, is not a matrix"),
+        ((row for row in np.ones((2, 2))), [0, 1], False, "X is a generator, not a matrix"),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, sd.write_corpus, tmp_path / "a", X, y, dense=dense)
     assert not (tmp_path / "a").exists()
@@ -131,8 +131,8 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
     (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
     (["x", 1, None] * 100, "'when' holds values of type int, str"),
-    (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
-    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*turn the column into one of these"),
+    (np.full(300, 1j), "'when' holds values of type complex.*convert the column"),
+    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*convert the column"),
 ], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
     np.testing.assert_raises_regex(ValueError, said, sd.MixedNB().fit, FRAME.assign(when=column), Y)
@@ -153,9 +153,9 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     ):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
-        ("colour", 3, "'colour' holds values of type number, and held str"),
-        ("grade", "20", "'grade' holds values of type str, and held number"),
-        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
+        ("colour", 3, "'colour' holds values of type number, but held str"),
+        ("grade", "20", "'grade' holds values of type str, but held number"),
+        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, but held bool"),
     ):
         np.testing.assert_raises_regex(ValueError, said, model.predict, FRAME.assign(**{column: values}))
     with pytest.raises(sd.CorpusError, match="'colour' holds values of type number"):

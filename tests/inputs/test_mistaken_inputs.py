@@ -180,7 +180,7 @@ def test_a_model_replaces_models_only(tmp_path, model):
     source.write_text("a\ttext\n")
     for path, message in ((source, "is not a model; choose another name"), (tmp_path, "is a folder"),
                           (tmp_path / ("m" * 300) / "m", "cannot write"),
-                          (tmp_path / "absent" / "m", "does not exist: make it first")):  # fmt: skip
+                          (tmp_path / "absent" / "m", "does not exist: create it first")):  # fmt: skip
         np.testing.assert_raises_regex(sd.ModelError, message, model.save, path)
     assert source.read_text() == "a\ttext\n"
     (tmp_path / "m").touch()

@@ -216,7 +216,7 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     thetas = [inferred(topics, x, alpha, steps, md.MIRROR_DESCENT, 20)[0] for x in counts]
     with np.errstate(divide="ignore"):
         gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
-    assert gains.max() < 2.5  # 1 before shares are normalised
+    assert gains.max() < 2.5  # 1 before shares are normalized
     targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
     by_topics, _ = gradients(ts.GAUSSIAN, (topics, u, counts, np.zeros(20, np.int32), targets), alpha, n_layers=20)
     relative = by_topics * topics  # by ln Phi, which is what steps change

@@ -239,7 +239,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
     how = {"estimator": sd.MultinomialNB(loss="nll"), "space": {"alpha": [0.01, 20.0]}, "metric": "accuracy"}
     for given in (documents[:2], (corpus,)):
         found = searched(*given, nested=True, **how)
-        assert found.nested_score_ == found.nested_scores_.mean() and "Nested, by searches" in found.summary()
+        assert found.nested_score_ == found.nested_scores_.mean() and "Nested score, by searches" in found.summary()
     folds = corpus.folds(3)
     for fold in range(3):
         expected = searched(folds.train(fold), **how).best_estimator_.evaluate(folds.test(fold))["accuracy"]

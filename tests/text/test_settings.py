@@ -94,7 +94,7 @@ NONSENSE = [
     ({"token_pattern": "[a-z]+", "features": "words+characters"}, "takes words"),
     ({"kind": "hashing", "n_features": 1, "features": "words+characters"}, "n_features of 2 or more"),
     ({"token_pattern": "("}, "not a regular expression"),
-    ({"stem": "klingon"}, r"stem is one of .*english"),
+    ({"stem": "klingon"}, r"stem must be one of .*english"),
     *(({name: value}, name) for name, values in {
         "token_pattern": (3, "a" * 1001, "a{1,99999999999999}", "(a)(b)", "a)", "(?:(?:a{1000}){1000}){1000}"),
         "ngram_range": ((2, 1), 2, ["1", "2"]), "stop_words": ("german", {"a": 1}.get, [1, 2]), "kind": ("tfidf",),
