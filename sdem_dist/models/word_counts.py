@@ -137,7 +137,7 @@ def added_by_word(
         total = np.zeros((len(union), *parts[0].shape[1:]))
         width = int(np.prod(total.shape[1:]))  # a lane may have no words
         for rows, own in zip(parts, places, strict=True):
-            add_rows_to(rows.reshape(len(own), total[:1].size), own, total.reshape(len(union), total[:1].size))
+            add_rows_to(rows.reshape(len(own), width), own, total.reshape(len(union), width))
         sums.append(total)
     return union, sums
 
