@@ -329,7 +329,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     @property
-    def _unused_by_nll(self) -> tuple[str, ...]:
+    def _unused_by_nll(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("step", "step_decay") if self.steps == "margin" else ()
 
     def _check(self) -> None:

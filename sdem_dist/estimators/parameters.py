@@ -135,6 +135,8 @@ weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x 
 norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
     tf-idf, logarithms and ones. If documents keep their length, one factor makes their mean length 10, except with
     ``steps="paper"`` and "nll".
+var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
+prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
 min_df -- Ignore words in fewer training documents.
 ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number

@@ -91,8 +91,7 @@ class TopicModel(Transforming):
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
             plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
-        of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
-        log_counts = bool(of_output.get("log_counts", False))
+        log_counts = bool(getattr(self, "log_counts", False))  # those that learn to predict have more parameters
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
@@ -105,13 +104,13 @@ class TopicModel(Transforming):
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        how: Any = {"log_counts": log_counts, "words_weight": float(of_output.get("words_weight", 0.0))}
+        how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
         batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
-        rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
+        rule = rules.MirrorSteps(rate, float(getattr(self, "output_rate", 3.0)), *times)
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
         shares: Any = heads.TopicShares(head, model.n_topics)

@@ -56,7 +56,6 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
-    # Inverses of wide covariances have other bits with more threads.
     with one_blas_thread(), Executor(n_jobs) as executor, forgetting(source):
         yield executor
 
@@ -203,6 +202,7 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
+    """Limit BLAS: inverses of wide covariances have other bits with more threads."""
     # Libraries are looked for only after new imports: a search takes as long as a small fit.
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
@@ -235,7 +235,6 @@ class LazyParameters:
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            # Inverses of wide covariances have other bits with more threads.
             with _limiting, one_blas_thread():
                 if self._value is None:
                     self._value = self._learner.parameters(self._state)
