@@ -44,8 +44,7 @@ class Incremental(EngineEstimator):
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 problem = f"{name} is {value!r}, and was {before!r} when training began"
                 raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
-        known = None if first else getattr(self, "classes_", None)
-        every = classes_of_batches(known, classes) if self.spec.target == "labels" else None
+        every = classes_of_batches(None if first else self.classes_, classes) if self.spec.target == "labels" else None
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=every)
         if first:
             self.history_, self.n_iter_ = [], 0
@@ -75,8 +74,8 @@ class Incremental(EngineEstimator):
                     raise ValueError(f"{problem}: fill them, or call fit")
             elif tables and initial is not None:  # a class may come later; and the best was another batch's
                 counts, mu = initial.best
-                start = started(np.maximum(counts, learner.model.class_alpha), mu, initial.t)
-                initial = start._replace(rho=initial.rho)
+                counts = np.maximum(counts, learner.model.class_alpha)
+                initial = started(counts, mu, initial.t)._replace(rho=initial.rho)
             n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
             plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=first * stage.plan.growth)
             return replace(stage, learner=learner, plan=plan, initial=initial)

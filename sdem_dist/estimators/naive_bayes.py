@@ -111,9 +111,7 @@ class LaneNB(WordNB):
     n_blocks: int | None = None
     validation_fraction: float = 0.1
 
-    @property
-    def holds_out(self) -> bool:
-        return self.loss != "nll" and self.validation_fraction > 0
+    holds_out = p.fitted(lambda nb: nb.loss != "nll" and nb.validation_fraction > 0, "", "bool")
 
     def _held_out(self, source: Source) -> tuple[float, bool]:
         """Return the share of the documents that is held out, 0 if they would be few; and whether it chooses epochs."""
@@ -135,8 +133,7 @@ class LaneNB(WordNB):
             n_epochs = defaults.MAX_EPOCHS if self._held_out(source)[1] else defaults.FEW_EPOCHS
         plan = replace(plans.plan_of_steps(self, n, int(n_epochs), seed), n_blocks=n_blocks)
         if self.merge == "sum" and self.steps == "margin" and not labels:
-            growth = (n // plan.n_rounds // defaults.FIRST_BATCH).bit_length() - 1
-            return replace(plan, growth=max(0, growth))
+            plan = replace(plan, growth=max(0, (n // plan.n_rounds // defaults.FIRST_BATCH).bit_length() - 1))
         return plan
 
     def _candidate(self, source: Source, loss: str | Loss | None) -> holdout.Candidate:

@@ -156,8 +156,7 @@ annealing : float in [1, inf) -- Deterministic annealing: the temperature of the
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
 
-POSITIONAL = ("n_components", "n_clusters", "estimator", "space")
-"""Parameters that may be passed without their names."""
+POSITIONAL = ("n_components", "n_clusters", "estimator", "space")  # they may be passed without their names
 
 
 @dataclass_transform(eq_default=False)
@@ -208,7 +207,7 @@ def declare(cls: Any) -> Any:
 
 
 def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray") -> Any:
-    """Return a property of fitted models: what stands at a path of attributes, or what a function makes of a model."""
+    """Return a property of models: what stands at a path of attributes, or what a function makes of a model."""
 
     def get(model: object) -> Any:
         return attrgetter(value)(model) if isinstance(value, str) else value(model)

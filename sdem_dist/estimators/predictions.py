@@ -28,8 +28,7 @@ from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 
-FEW_OF_CLASS = 50
-"""Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
+FEW_OF_CLASS = 50  # classes with fewer held-out documents share a threshold: their own would be one of their extremes
 
 
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
@@ -46,15 +45,12 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(self._joint_log_proba(X) / (self.temperatures_ if self.several_labels else self.temperature_))
 
     def _predicted(self, X: object) -> np.ndarray:
-        """Return the classes of documents in memory; of several labels which of them a document gets."""
         scores = self._class_scores(X)
         if self.several_labels:
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(
-        lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it for probabilities.", "float"
-    )
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divides scores for p(y | d).", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -83,9 +83,8 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         params = {name: getattr(self, name) for name in names if hasattr(self, name)}
         if generative:
             params["prior"] = 0.0
-        # The paper's prior is of the columns as they are.
-        standardised = self.step != "paper"
-        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), standardised=standardised, **params)
+        params["standardised"] = self.step != "paper"  # the paper's prior is of the columns as they are
+        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), **params)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for kind, columns in self._kinds_of(X.shape[1]).items():
@@ -396,9 +395,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
     _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
-    coef_ = p.fitted(
-        lambda m: regression.coefficients(m._moments[1]), "What a unit of each feature adds, shape (n_features,)."
-    )
+    coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "What a unit of a feature adds, (n_features,).")
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
@@ -413,6 +410,5 @@ class GaussianRegressor(RegressorMixin, Incremental):
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents
-        both = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client)
-        means, deviations = both.T
+        means, deviations = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client).T
         return (means, deviations) if return_std else means

@@ -100,9 +100,8 @@ class TopicModel(Transforming):
             if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
             weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
-        alpha: Any = self.alpha
-        if not isinstance(alpha, str):
-            alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
+        alpha: Any = self.alpha if isinstance(self.alpha, str) else np.asarray(self.alpha, np.float64).tolist()
+        alpha = tuple(alpha) if isinstance(alpha, list) else alpha
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
         how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
@@ -279,10 +278,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
     explain = number_explanations
-
-    @property
-    def _monitor(self) -> str:
-        return "poisson_deviance" if self.family == "poisson" else "mse"
+    _monitor = p.fitted(lambda m: "poisson_deviance" if m.family == "poisson" else "mse", "", "str")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

@@ -92,8 +92,7 @@ class HoldoutPolicy:
             scored = [part for draw in of_one for part in draw.scored]
             return self._pooled(of_one[0].candidate, scored) if scored else _joined(of_one)
 
-        draws = [[run(next(candidates), 0)]]
-        first = draws[0][0]
+        draws = [[first := run(next(candidates), 0)]]
         if self.doubt is None or (first.known and self.doubt(first)):
             draws += [[run(candidate, 0)] for candidate in candidates]
         for draw in range(1, n_draws):
@@ -116,7 +115,6 @@ class HoldoutPolicy:
         return pooled(folds)
 
     def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
-        """Run a training without the documents of a draw, scored after epochs."""
         view, corpus = candidate.view or self.source, self.source.corpus
         seed = (candidate.learner.seed + (draw << 20)) % (1 << 64)
         learner = replace(candidate.learner, held_out=self.share, seed=seed)
@@ -147,13 +145,12 @@ class HoldoutPolicy:
         return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
-        n_folds = defaults.N_FOLDS
-        folds = _folds(self.source.corpus, n_folds, candidate.learner.seed)
+        folds = _folds(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed)
         rest: Any = folds.train(number)
         # Words that the fold alone has are unknown.
         weighed = self.source.weighed_by(rest.document_frequency, int(np.count_nonzero(rest.weights)))
         learner = replace(candidate.learner, n_documents=rest.weight)
-        name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
+        name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
         state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))).state
         documents: Any = weighed.seen(folds.test(number)).read(0, rest.n_documents)
         local = learner.prepare(documents[np.flatnonzero(documents.weights > 0)])
@@ -365,9 +362,8 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         if weight is None:
             alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
             candidates.append(replace(alone, plan=plan, stage="labelled documents alone", view=labelled))
-        share, n_draws = defaults.UNLABELLED_SHARE, defaults.UNLABELLED_DRAWS
-        policy = HoldoutPolicy(trainer, source, share, every=plan.n_epochs, n_draws=n_draws)
-        result = policy.choose(iter(candidates))
+        drawn = defaults.UNLABELLED_SHARE, None, plan.n_epochs, defaults.UNLABELLED_DRAWS
+        result = HoldoutPolicy(trainer, source, *drawn).choose(iter(candidates))
         helped, *without = result.tried
         if without:
             gain, error = gain_of(without[0], helped)

@@ -125,9 +125,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
         yield write_corpus(f"{folder}/corpus", X, **columns, **how, dense=dense)
 
 
-def over_blocks(
-    estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None = None
-) -> Any:
+def over_blocks(estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None) -> Any:
     """Return ``function(X)``, lazily for Dask collections; `n_columns`: those of the result, None: one value a row."""
     check_is_fitted(estimator)
     if not is_dask(X):
@@ -188,9 +186,7 @@ def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.
     """Return the result for some documents of a piece, by their positions in it; None: for all."""
     try:
         documents = corpus.read(start, stop)
-        if rows is not None:
-            documents = documents[rows]
-        return function(documents)
+        return function(documents if rows is None else documents[rows])
     except ValueError as error:
         raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
 
