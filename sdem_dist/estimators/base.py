@@ -192,7 +192,6 @@ class EngineEstimator(Estimator):
             self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
-        """Take over what was trained, or what a file holds."""
         self.learner_: Any = learner
         self.state_, self._trained_params = state, self.get_params(deep=False)
         self._several = not getattr(getattr(learner, "head", None), "exclusive", True)
