@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,10 +63,8 @@ class EngineEstimator(Estimator):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    @property
-    def _unused_by_nll(self) -> tuple[str, ...]:
-        """Parameters of steps that mean nothing where "nll" is fitted in closed form."""
-        return ()
+    # Parameters of steps that mean nothing where "nll" is fitted in closed form.
+    _unused_by_nll: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -186,7 +184,6 @@ class EngineEstimator(Estimator):
             self._trained_layout = layout or ("sparse" if sp.issparse(rows) or are_texts(X) else "dense")
 
     def _describe(self, source: Source) -> None:
-        """Take note of what is trained on."""
         self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         self.weighting_, self.document_frequency_ = source.weighting, source.frequency
@@ -195,7 +192,6 @@ class EngineEstimator(Estimator):
             self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
-        """Take over what was trained, or what a file holds."""
         self.learner_: Any = learner
         self.state_, self._trained_params = state, self.get_params(deep=False)
         self._several = not getattr(getattr(learner, "head", None), "exclusive", True)

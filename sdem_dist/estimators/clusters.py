@@ -172,9 +172,7 @@ class MultinomialMixture(ClusterMixture):
         if self.weight_alpha == 0 and self.em == "variational":
             raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
-    component_log_prob_ = p.fitted(
-        "_parameters.log_probabilities", "Logarithm of p(word | cluster), shape (n_components, n_features)."
-    )
+    component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
 
 
 class GaussianMixture(ClusterMixture):
@@ -187,7 +185,6 @@ class GaussianMixture(ClusterMixture):
 
     _family = "gaussian"
 
-    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     means_ = p.fitted(lambda m: m._moments[0], "Mean of each cluster and column, shape (n_components, n_features).")
     covariances_ = p.fitted(lambda m: m._moments[1], "Variance of each, shape (n_components, n_features).")
 

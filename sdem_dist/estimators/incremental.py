@@ -45,10 +45,8 @@ class Incremental(EngineEstimator):
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 problem = f"{name} is {value!r}, and was {before!r} when training began"
                 raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
-        how: Any = {"use": "train" if first else "continue"}
-        if self.spec.target == "labels":
-            how["classes"] = classes_of_batches(None if first else self.classes_, classes)
-        source = source_of(self, X, y, sample_weight, **how)
+        every = classes_of_batches(None if first else self.classes_, classes) if self.spec.target == "labels" else None
+        source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=every)
         if first:
             self.history_, self.n_iter_ = [], 0
             source = self._weighed(source)
@@ -77,11 +75,20 @@ class Incremental(EngineEstimator):
                 if np.isnan(rows.values).any():
                     problem = "partial_fit cannot leave out missing values in a closed form"
                     raise ValueError(f"{problem}: fill them, or call fit")
+<<<<<<< HEAD
             elif tables and initial is not None:
                 counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)
                 initial = started(counts, mu, initial.t)
             plan = replace(stage.plan, n_epochs=1, n_blocks=1, growth=stage.plan.growth if first else 0)
+=======
+            elif tables and initial is not None:  # a class may come later; and the best was another batch's
+                counts, mu = initial.best
+                counts = np.maximum(counts, learner.model.class_alpha)
+                initial = started(counts, mu, initial.t)._replace(rho=initial.rho)
+            n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
+            plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=first * stage.plan.growth)
+>>>>>>> inc
             return replace(stage, learner=learner, plan=plan, initial=initial)
 
         one: Any = copy(self)

@@ -17,7 +17,7 @@ from sdem_dist.estimators.incremental import Incremental
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, Transforming, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import Source, documents_of, table_of
-from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, safe_step, starts, surveys, variables
 from sdem_dist.learners.sdem import SdEM
@@ -68,10 +68,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
     unlabelled_weight: float = 1.0
 
     spec = Spec("dense", "labels", "class", words="feature_log_prob_", unlabelled=True)
-
-    @property
-    def _layout(self) -> Layout:
-        return "sparse" if self.components == "multinomial" else "dense"
+    _layout = p.fitted(lambda m: "sparse" if m.components == "multinomial" else "dense", "", "str")
 
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
         """Return EM's learner, and what makes its start, half way from a fit of the classes to random examples."""
@@ -327,10 +324,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
-
-    @property
-    def _unused_by_nll(self) -> tuple[str, ...]:
-        return ("step", "step_decay") if self.steps == "margin" else ()
+    _unused_by_nll = p.fitted(lambda m: ("step", "step_decay") if m.steps == "margin" else (), "", "tuple")
 
     def _check(self) -> None:
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:

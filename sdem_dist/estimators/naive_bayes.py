@@ -111,9 +111,7 @@ class LaneNB(WordNB):
     n_blocks: int | None = None
     validation_fraction: float = 0.1
 
-    @property
-    def holds_out(self) -> bool:
-        return self.loss != "nll" and self.validation_fraction > 0
+    holds_out = p.fitted(lambda nb: nb.loss != "nll" and nb.validation_fraction > 0, "", "bool")
 
     def _held_out(self, source: Source) -> tuple[float, bool]:
         """Return the share of the documents that is held out, 0 if they would be few; and whether it chooses epochs."""
@@ -135,16 +133,8 @@ class LaneNB(WordNB):
             n_epochs = defaults.MAX_EPOCHS if self._held_out(source)[1] else defaults.FEW_EPOCHS
         plan = replace(plans.plan_of_steps(self, n, int(n_epochs), seed), n_blocks=n_blocks)
         if self.merge == "sum" and self.steps == "margin" and not labels:
-            growth = (n // plan.n_rounds // defaults.FIRST_BATCH).bit_length() - 1
-            return replace(plan, growth=max(0, growth))
+            plan = replace(plan, growth=max(0, (n // plan.n_rounds // defaults.FIRST_BATCH).bit_length() - 1))
         return plan
-
-    def _class_weights(self, source: Source) -> tuple[float, ...] | None:
-        weights = plans.weights_of_classes(self, source)
-        if weights is None or self.loss == "nll" or self.steps != "margin":
-            return weights
-        largest = max(weights) or 1.0  # a step goes no further than that of weight 1
-        return tuple(w / largest for w in weights)
 
     def _candidate(self, source: Source, loss: str | Loss | None) -> holdout.Candidate:
         """Return a training by a loss, by default the one of the parameters: of counting with "nll", or of sdEM."""
@@ -171,7 +161,11 @@ class LaneNB(WordNB):
         else:
             _, sizes, start = self._margin_start(source, model, loss)
             initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
-        learner = SdEM(model, source.weight, rule, loss, self._class_weights(source), share, seed=seed)
+        weights = plans.weights_of_classes(self, source)
+        if weights is not None and self.loss != "nll" and self.steps == "margin":
+            largest = max(weights) or 1.0  # a step goes no further than that of weight 1
+            weights = tuple(w / largest for w in weights)
+        learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
         return holdout.Candidate(learner, self._plan(source), initial, stage)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
@@ -249,7 +243,6 @@ class MultinomialNB(LaneNB, JointClassifier):
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a fit, with those of documents without a label where there are any."""
         if self.loss == "nll":
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
@@ -268,9 +261,7 @@ class MultinomialNB(LaneNB, JointClassifier):
             end = super().train(trainer, source)
         return end._replace(warnings=(message,) if message else ())
 
-    feature_log_prob_ = p.fitted(
-        "_parameters.log_probabilities", "Logarithm of p(word | class), shape (n_classes, n_features)."
-    )
+    feature_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class ('nll').")
     class_count_ = p.fitted("_counted.class_counts", "Documents by class ('nll'), unlabelled ones by probability.")

@@ -135,6 +135,8 @@ weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x 
 norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
     tf-idf, logarithms and ones. If documents keep their length, one factor makes their mean length 10, except with
     ``steps="paper"`` and "nll".
+var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
+prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
 min_df -- Ignore words in fewer training documents.
 ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number
@@ -154,8 +156,7 @@ annealing : float in [1, inf) -- Deterministic annealing: the temperature of the
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
 
-POSITIONAL = ("n_components", "n_clusters", "estimator", "space")
-"""Parameters that may be passed without their names."""
+POSITIONAL = ("n_components", "n_clusters", "estimator", "space")  # they may be passed without their names
 
 
 @dataclass_transform(eq_default=False)
@@ -206,7 +207,7 @@ def declare(cls: Any) -> Any:
 
 
 def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray") -> Any:
-    """Return a property of fitted models: what stands at a path of attributes, or what a function makes of a model."""
+    """Return a property of models: what stands at a path of attributes, or what a function makes of a model."""
 
     def get(model: object) -> Any:
         return attrgetter(value)(model) if isinstance(value, str) else value(model)

@@ -28,8 +28,7 @@ from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 
-FEW_OF_CLASS = 50
-"""Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
+FEW_OF_CLASS = 50  # classes with fewer held-out documents share a threshold: their own would be one of their extremes
 
 
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
@@ -46,15 +45,18 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(self._joint_log_proba(X) / (self.temperatures_ if self.several_labels else self.temperature_))
 
     def _predicted(self, X: object) -> np.ndarray:
-        """Return the classes of documents in memory; of several labels which of them a document gets."""
         scores = self._class_scores(X)
         if self.several_labels:
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
+<<<<<<< HEAD
     temperature_ = p.fitted(
         lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of scores, for calibration.", "float"
     )
+=======
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divides scores for p(y | d).", "float")
+>>>>>>> inc
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -184,6 +186,8 @@ class JointClassifier(EngineClassifier):
 
 class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
+
+    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, missing values summed out, or of each document's words in order, in nats."""

@@ -24,16 +24,14 @@ from sdem_dist.fitting.running import Client, over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of, some
-from sdem_dist.learners import variables
+from sdem_dist.learners import surveys, variables
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Loss, Ncll, named
-from sdem_dist.models import regression
+from sdem_dist.models import heads, regression
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.reports.explaining import number_explanations
 
@@ -79,15 +77,14 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
         return {self._kind: list(range(n_columns))}
 
-    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+    def _blocks(self, summary: surveys.ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
         names = "alpha", "prior", "var_smoothing", "binarize", "min_categories"
         params = {name: getattr(self, name) for name in names if hasattr(self, name)}
         if generative:
             params["prior"] = 0.0
-        # The paper's prior is of the columns as they are.
-        standardised = self.step != "paper"
-        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), standardised=standardised, **params)
+        params["standardised"] = self.step != "paper"  # the paper's prior is of the columns as they are
+        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), **params)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for kind, columns in self._kinds_of(X.shape[1]).items():
@@ -123,11 +120,11 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         once = Plan(n, 1, 1, plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
-        columns = Columns(source.n_features, weighted=self.loss != "nll" or self.unlabelled is not None)
+        columns = surveys.Columns(source.n_features, weighted=self.loss != "nll" or self.unlabelled is not None)
         summary = trainer.run(Stage("columns", columns, once)).state
         weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
         log_prior = plans.fixed_log_prior(self, n_classes)
-        model = FeatureClasses(FeatureModel(self._blocks(summary, True)), Classes(n_classes), log_prior)
+        model = FeatureClasses(FeatureModel(self._blocks(summary, True)), heads.Classes(n_classes), log_prior)
         rule: Any = ClosedForm(complete=True)
         generative = SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
         if self.loss == "nll" and not summary.n_unlabelled:
@@ -157,13 +154,19 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
-    def _counts_of(self, p: np.ndarray) -> np.ndarray:
-        """Return the counts whose shares, with pseudo-counts, are `p`, shape (n_classes, n_values), with loss 'nll'."""
+    def _counts_of(self, p: np.ndarray, n_values: int) -> np.ndarray:
+        """Return the counts of loss 'nll' of which `p`, shape (n_classes, n), are shares, of `n_values` in a column."""
         alpha = pseudo_count(self._trained_params["alpha"], 0)
+<<<<<<< HEAD
         return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 12), 0.0)
 
     def extra(self) -> dict[str, object]:
         """Return class counts and categories of columns."""
+=======
+        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * n_values) - alpha, 9), 0.0)
+
+    def extra(self) -> dict[str, object]:
+>>>>>>> inc
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
         return {**super().extra(), "categories": categories}
 
@@ -177,8 +180,11 @@ class GaussianNB(FeatureNB):
 
     With ``loss="nll"`` it equals scikit-learn's.
 
+<<<<<<< HEAD
     var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
     prior -- Weight of the prior of each class, in observations with the column's mean and variance; not with "nll".
+=======
+>>>>>>> inc
     priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
     """
 
@@ -189,7 +195,6 @@ class GaussianNB(FeatureNB):
     fit_prior: ClassVar[Any] = True  # type: ignore[misc]
 
     class_prior_ = p.fitted(lambda model: np.exp(model.class_log_prior_), "Probability of each class.")
-    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
     var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
 
@@ -217,8 +222,7 @@ class BernoulliNB(FeatureNB):
     @property
     def feature_count_(self) -> np.ndarray:
         """Documents of each class with the value 1, of loss 'nll'; missing values count by their probability."""
-        p = np.exp(self.feature_log_prob_)
-        return np.stack([self._counts_of(np.stack([1 - q, q], axis=1))[:, 1] for q in p.T], axis=1)
+        return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
 class CategoricalNB(FeatureNB):
@@ -254,7 +258,7 @@ class CategoricalNB(FeatureNB):
     @property
     def category_count_(self) -> list[np.ndarray]:
         """Documents of each class and category, of loss 'nll', as `feature_log_prob_`; missing ones by probability."""
-        return [self._counts_of(np.exp(log_p)) for log_p in self.feature_log_prob_]
+        return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
 class PoissonNB(FeatureNB):
@@ -278,8 +282,6 @@ class MixedNB(FeatureNB):
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By
         default, texts, categories and booleans of pandas are categorical, the rest gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
-    var_smoothing -- As in `GaussianNB`.
-    prior -- As in `GaussianNB`.
     """
 
     kinds: Mapping[Any, str | Family] | None = None
@@ -380,7 +382,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
         """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
         n, d, seed = source.n_documents, source.n_features, seed_of(self.random_state)
         once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
-        summary = trainer.run(Stage("columns", Columns(d, weighted=True), once)).state
+        summary = trainer.run(Stage("columns", surveys.Columns(d, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         variables.refuse_beyond_squares(summary, np.arange(d), target=d - 1)
 
@@ -404,6 +406,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
+<<<<<<< HEAD
     _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Mean of features and target.")
     coef_ = p.fitted(
         lambda m: regression.coefficients(m._moments[1]), "Coefficient of each feature, shape (n_features,)."
@@ -411,6 +414,13 @@ class GaussianRegressor(RegressorMixin, Incremental):
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction at features of 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Variance given features.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
+=======
+    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
+    coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "What a unit of a feature adds, (n_features,).")
+    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
+    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
+    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
+>>>>>>> inc
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the known features, shape (n_samples,).
@@ -422,6 +432,5 @@ class GaussianRegressor(RegressorMixin, Incremental):
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents
-        both = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client)
-        means, deviations = both.T
+        means, deviations = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client).T
         return (means, deviations) if return_std else means

@@ -91,9 +91,14 @@ class TopicModel(Transforming):
             plan = plans.batches(n, n_epochs, seed, batch_size or defaults.TOPIC_BATCH, self.n_lanes)
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
+<<<<<<< HEAD
             plan = Plan(n, n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
         of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
         log_counts = bool(of_output.get("log_counts", False))
+=======
+            plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
+        log_counts = bool(getattr(self, "log_counts", False))  # those that learn to predict have more parameters
+>>>>>>> inc
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
@@ -102,17 +107,22 @@ class TopicModel(Transforming):
             if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
             weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
-        alpha: Any = self.alpha
-        if not isinstance(alpha, str):
-            alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
+        alpha: Any = self.alpha if isinstance(self.alpha, str) else np.asarray(self.alpha, np.float64).tolist()
+        alpha = tuple(alpha) if isinstance(alpha, list) else alpha
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        how: Any = {"log_counts": log_counts, "words_weight": float(of_output.get("words_weight", 0.0))}
+        how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
+<<<<<<< HEAD
         batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = n_epochs, int(self.average_from), self.merge == "mean", batch
         rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
+=======
+        batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
+        times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
+        rule = rules.MirrorSteps(rate, float(getattr(self, "output_rate", 3.0)), *times)
+>>>>>>> inc
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
         shares: Any = heads.TopicShares(head, model.n_topics)
@@ -280,10 +290,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
     explain = number_explanations
-
-    @property
-    def _monitor(self) -> str:
-        return "poisson_deviance" if self.family == "poisson" else "mse"
+    _monitor = p.fitted(lambda m: "poisson_deviance" if m.family == "poisson" else "mse", "", "str")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

@@ -22,7 +22,7 @@ UNLABELLED_LEAST = 200  # with fewer labelled documents none are held out to dec
 UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5  # pseudo-count of a word in EM, and its iterations
 UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2  # how often labelled documents are held out, and how many of them
 
-# Weighting and steps of counts: choose_defaults.py.
+# Weighting and steps of counts: choose_defaults.py (in git alone).
 NORM = 10.0  # length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far
 SAMPLE_DOCUMENTS = 4096  # documents that lengths and steps are measured on
 PRIOR_POWER = 0.125  # of a word's document frequency in its pseudo-count, so that frequent words take shorter steps

@@ -17,8 +17,7 @@ from sdem_dist.evaluation import Scored, class_sums, few_documents_metrics, join
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.spec import HoldOut, Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners import starts
-from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners import rules, starts
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.word_counts import SdemState
 
@@ -93,8 +92,7 @@ class HoldoutPolicy:
             scored = [part for draw in of_one for part in draw.scored]
             return self._pooled(of_one[0].candidate, scored) if scored else _joined(of_one)
 
-        draws = [[run(next(candidates), 0)]]
-        first = draws[0][0]
+        draws = [[first := run(next(candidates), 0)]]
         if self.doubt is None or (first.known and self.doubt(first)):
             draws += [[run(candidate, 0)] for candidate in candidates]
         for draw in range(1, n_draws):
@@ -117,7 +115,6 @@ class HoldoutPolicy:
         return pooled(folds)
 
     def _without_share(self, candidate: Candidate, draw: int) -> HoldoutResult:
-        """Run a training without the documents of a draw, scored after epochs."""
         view, corpus = candidate.view or self.source, self.source.corpus
         seed = (candidate.learner.seed + (draw << 20)) % (1 << 64)
         learner = replace(candidate.learner, held_out=self.share, seed=seed)
@@ -145,18 +142,15 @@ class HoldoutPolicy:
         history = [held_out_figures(entry, self.source) for entry in result.history[:n_epochs]]
         log_loss, accuracy = np.array([[best.get(watched, np.nan)], [best.get(f"{VALIDATION}accuracy", 1.0)]])
         temperatures = np.array([learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)])
-        state = result.state
-        return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, state=state, figures=best)
+        return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
-        """Run a training without a fold, and score that."""
-        n_folds = defaults.N_FOLDS
-        folds = _folds(self.source.corpus, n_folds, candidate.learner.seed)
+        folds = _folds(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed)
         rest: Any = folds.train(number)
         # Words that the fold alone has are unknown.
         weighed = self.source.weighed_by(rest.document_frequency, int(np.count_nonzero(rest.weights)))
         learner = replace(candidate.learner, n_documents=rest.weight)
-        name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
+        name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
         state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))).state
         documents: Any = weighed.seen(folds.test(number)).read(0, rest.n_documents)
         local = learner.prepare(documents[np.flatnonzero(documents.weights > 0)])
@@ -169,9 +163,9 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
             figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-        of_one: Any = {"log_loss": np.array([log_loss]), "accuracy": np.array([accuracy])}
-        of_one |= {"temperatures": np.array([temperature]), "n_epochs": candidate.plan.n_epochs}
-        return HoldoutResult(candidate, **of_one, history=[figures], state=None, figures=figures, scored=parts)
+        losses, accuracies, temperatures = np.array([[log_loss], [accuracy], [temperature]])
+        n_epochs, history = candidate.plan.n_epochs, [figures]
+        return HoldoutResult(candidate, losses, accuracies, temperatures, n_epochs, history, None, figures, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few."""
@@ -332,13 +326,11 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
 
-    def seeing(of: Source) -> Trainer:
-        """Return a trainer whose stages see these documents; those of validation are weighed as they are."""
-        return trainer.changed(
-            lambda stage: replace(stage, corpus=stage.corpus or of.documents, reweighed=stage.reweighed or of.seen)
-        )
+    def seen(of: Source, stage: AnyStage) -> AnyStage:
+        """Let a stage see these documents; those of validation are weighed as they are."""
+        return replace(stage, corpus=stage.corpus or of.documents, reweighed=stage.reweighed or of.seen)
 
-    trainer, labelled_trainer = seeing(source), seeing(labelled)
+    trainer, labelled_trainer = (trainer.changed(partial(seen, of)) for of in (source, labelled))
     candidate = nb._candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
@@ -349,7 +341,7 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         """Run EM; return what makes the start at its log-odds, and what tells a resumed run their weight."""
         nonlocal used
         model = replace(trial.model, alpha=defaults.UNLABELLED_ALPHA, class_alpha=0.0)
-        em = SdEM(model, source.weight, ClosedForm(), held_out=trial.held_out, seed=trial.seed)
+        em = SdEM(model, source.weight, rules.ClosedForm(), held_out=trial.held_out, seed=trial.seed)
         lanes = plans.lanes_of(plan.n_documents, defaults.SUM_TASK_DOCUMENTS)
         once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
         generative: SdemState = trainer.run(Stage(f"unlabelled{which}", em, once)).state
@@ -370,9 +362,8 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         if weight is None:
             alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
             candidates.append(replace(alone, plan=plan, stage="labelled documents alone", view=labelled))
-        share, n_draws = defaults.UNLABELLED_SHARE, defaults.UNLABELLED_DRAWS
-        policy = HoldoutPolicy(trainer, source, share, every=plan.n_epochs, n_draws=n_draws)
-        result = policy.choose(iter(candidates))
+        drawn = defaults.UNLABELLED_SHARE, None, plan.n_epochs, defaults.UNLABELLED_DRAWS
+        result = HoldoutPolicy(trainer, source, *drawn).choose(iter(candidates))
         helped, *without = result.tried
         if without:
             gain, error = gain_of(without[0], helped)

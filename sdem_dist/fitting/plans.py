@@ -1,7 +1,5 @@
 """How many lanes and rounds a run has, what documents and classes weigh, and stages that many fits begin with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -56,7 +56,6 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
-    # Inverses of wide covariances have other bits with more threads.
     with one_blas_thread(), Executor(n_jobs) as executor, forgetting(source):
         yield executor
 
@@ -126,9 +125,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
         yield write_corpus(f"{folder}/corpus", X, **columns, **how, dense=dense)
 
 
-def over_blocks(
-    estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None = None
-) -> Any:
+def over_blocks(estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None) -> Any:
     """Return ``function(X)``, lazily for Dask collections; `n_columns`: those of the result, None: one value a row."""
     check_is_fitted(estimator)
     if not is_dask(X):
@@ -189,9 +186,7 @@ def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.
     """Return the result for some documents of a piece, by their positions in it; None: for all."""
     try:
         documents = corpus.read(start, stop)
-        if rows is not None:
-            documents = documents[rows]
-        return function(documents)
+        return function(documents if rows is None else documents[rows])
     except ValueError as error:
         raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
 
@@ -203,6 +198,7 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
+    """Limit BLAS: inverses of wide covariances have other bits with more threads."""
     # Libraries are looked for only after new imports: a search takes as long as a small fit.
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
@@ -235,7 +231,6 @@ class LazyParameters:
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            # Inverses of wide covariances have other bits with more threads.
             with _limiting, one_blas_thread():
                 if self._value is None:
                     self._value = self._learner.parameters(self._state)

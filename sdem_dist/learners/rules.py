@@ -20,7 +20,7 @@ from sdem_dist.models.topics import TopicState, TopicStatistics, on_the_simplex,
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.records import record
 
-STEPS = {"hinge": 0.2, "ncll": 1.0}  # c by loss; chosen by choose_defaults.py (tests/benchmarks/RESULTS.md)
+STEPS = {"hinge": 0.2, "ncll": 1.0}  # c by loss; chosen by choose_defaults.py, in git alone (RESULTS.md)
 STEP_OF_COUNTS = 3.0  # c where documents keep their lengths: the longest hold the mean step back
 LEAST_COUNT = 1e-3  # least expected count of a word or a class, as a share of its prior
 DECAY = 1e-5  # lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long

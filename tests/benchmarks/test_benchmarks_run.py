@@ -6,7 +6,6 @@ They do not count among the tests: ``pytest -m benchmark`` runs them.
 import json
 
 import choose
-import choose_defaults
 import corpora
 import defaults
 import harness
@@ -54,7 +53,6 @@ def small_corpora(monkeypatch):
 
 
 SCRIPTS = [
-    (choose_defaults.grid, {"names": ("r8",), "steps": (0.2,), "powers": (0.0,)}, "c 0.2 norm 10 power 0"),
     (mixtures.text, {"components": (2,), "seeds": 1}, "hinge, 2"),
     (mixtures.clusters, {"n_clusters": 3, "n_init": 2, "seeds": 1}, "online: NMI, ARI, purity"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
@@ -106,11 +104,6 @@ def test_a_search_has_a_cost_and_peers():
 
 def test_wrong_labels_are_found():
     assert all(precision > 0.2 for precision, _ in choose.flipped_labels(SPLIT, cv=2).values())
-
-
-def test_defaults_are_chosen_on_held_out_fourths():
-    accuracy, loss = choose_defaults.cross_validated(SPLIT, step=0.2)
-    assert 0.6 < accuracy <= 1.0 and loss > 0
 
 
 def test_labels_are_hidden_class_by_class():
