@@ -75,20 +75,11 @@ class Incremental(EngineEstimator):
                 if np.isnan(rows.values).any():
                     problem = "partial_fit cannot leave out missing values in a closed form"
                     raise ValueError(f"{problem}: fill them, or call fit")
-<<<<<<< HEAD
             elif tables and initial is not None:
                 counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)
                 initial = started(counts, mu, initial.t)
             plan = replace(stage.plan, n_epochs=1, n_blocks=1, growth=stage.plan.growth if first else 0)
-=======
-            elif tables and initial is not None:  # a class may come later; and the best was another batch's
-                counts, mu = initial.best
-                counts = np.maximum(counts, learner.model.class_alpha)
-                initial = started(counts, mu, initial.t)._replace(rho=initial.rho)
-            n_epochs = 1 + getattr(learner.rule, "judged", False)  # the second one says whether a step was good
-            plan = replace(stage.plan, n_epochs=n_epochs, n_blocks=1, growth=first * stage.plan.growth)
->>>>>>> inc
             return replace(stage, learner=learner, plan=plan, initial=initial)
 
         one: Any = copy(self)

@@ -157,16 +157,9 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
     def _counts_of(self, p: np.ndarray, n_values: int) -> np.ndarray:
         """Return the counts of loss 'nll' of which `p`, shape (n_classes, n), are shares, of `n_values` in a column."""
         alpha = pseudo_count(self._trained_params["alpha"], 0)
-<<<<<<< HEAD
-        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * p.shape[1]) - alpha, 12), 0.0)
+        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * n_values) - alpha, 12), 0.0)
 
     def extra(self) -> dict[str, object]:
-        """Return class counts and categories of columns."""
-=======
-        return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * n_values) - alpha, 9), 0.0)
-
-    def extra(self) -> dict[str, object]:
->>>>>>> inc
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
         return {**super().extra(), "categories": categories}
 
@@ -180,11 +173,6 @@ class GaussianNB(FeatureNB):
 
     With ``loss="nll"`` it equals scikit-learn's.
 
-<<<<<<< HEAD
-    var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
-    prior -- Weight of the prior of each class, in observations with the column's mean and variance; not with "nll".
-=======
->>>>>>> inc
     priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
     """
 
@@ -406,21 +394,11 @@ class GaussianRegressor(RegressorMixin, Incremental):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
-<<<<<<< HEAD
     _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Mean of features and target.")
-    coef_ = p.fitted(
-        lambda m: regression.coefficients(m._moments[1]), "Coefficient of each feature, shape (n_features,)."
-    )
+    coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "Coefficients, shape (n_features,).")
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction at features of 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Variance given features.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
-=======
-    _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Of features and target.")
-    coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "What a unit of a feature adds, (n_features,).")
-    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Target where features are 0.", "float")
-    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Of the target, given them.", "float")
-    alpha_ = p.fitted("learner_.model.family.alpha", "Observations that the prior counts for.", "float")
->>>>>>> inc
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the known features, shape (n_samples,).

@@ -91,14 +91,8 @@ class TopicModel(Transforming):
             plan = plans.batches(n, n_epochs, seed, batch_size or defaults.TOPIC_BATCH, self.n_lanes)
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
-<<<<<<< HEAD
             plan = Plan(n, n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
-        of_output = self.get_params(deep=False)  # those that learn to predict have more parameters
-        log_counts = bool(of_output.get("log_counts", False))
-=======
-            plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
         log_counts = bool(getattr(self, "log_counts", False))  # those that learn to predict have more parameters
->>>>>>> inc
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
@@ -114,15 +108,9 @@ class TopicModel(Transforming):
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
         model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
-<<<<<<< HEAD
         batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = n_epochs, int(self.average_from), self.merge == "mean", batch
-        rule = rules.MirrorSteps(rate, float(of_output.get("output_rate", 3.0)), *times)
-=======
-        batch = self._batch_size(n) or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
-        times = int(self.n_epochs), int(self.average_from), self.merge == "mean", batch
         rule = rules.MirrorSteps(rate, float(getattr(self, "output_rate", 3.0)), *times)
->>>>>>> inc
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
         shares: Any = heads.TopicShares(head, model.n_topics)
