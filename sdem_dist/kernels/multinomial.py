@@ -287,8 +287,9 @@ def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes, and `of_mean` times the mean document, times `factor`, move its score, and the slope."""
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
-    mean_length = entries.sum()
+    mean_length = 0.0
     for i in range(n_words):
+        mean_length += entries[i]
         for k in range(n_columns):
             old = before[i, k]
             new = max(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)

@@ -39,7 +39,8 @@ def spell(nodes, tree, words, separator, bounds, out):
         while node >= 0:
             if depth == chain.size:
                 longer = np.empty(2 * depth, np.int32)
-                longer[:depth] = chain
+                for k in range(depth):
+                    longer[k] = chain[k]
                 chain = longer
             chain[depth] = lasts[node]
             depth += 1
