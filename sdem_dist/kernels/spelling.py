@@ -84,12 +84,14 @@ def arrange(indptr, nodes, counts, columns, width, rows):
 
     `width`: the first column beyond all.
     """
-    if nodes.size < width // FEW_BITS:
-        return _sorted(indptr, nodes, counts, columns, rows)
     # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
     new_indptr, new_indices, new_counts = rows
     sums, one, low_bits = np.empty(width, np.int32), np.uint64(1), np.int64(63)
-    bits, groups = np.zeros((width >> 6) + 1, np.uint64), np.zeros((width >> 12) + 1, np.uint64)
+    bits, groups = np.empty((width >> 6) + 1, np.uint64), np.empty((width >> 12) + 1, np.uint64)
+    for place in range(bits.size):
+        bits[place] = 0
+    for group in range(groups.size):
+        groups[group] = 0
     n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
@@ -138,8 +140,8 @@ def sort(keys):
 
 
 @jit
-def _sorted(indptr, nodes, counts, columns, rows):
-    """Do what `arrange` does of few entries among very many columns."""
+def arrange_few(indptr, nodes, counts, columns, width, rows):
+    """Do what `arrange` does, sooner where entries are few among very many columns."""
     new_indptr, new_indices, new_counts = rows
     longest, n = 0, 0
     for d in range(indptr.size - 1):
@@ -206,7 +208,7 @@ class Entries(NamedTuple):
 
 @jit_once
 def _first_slot(key, n_slots):
-    return first_slot(np.uint64(key), np.uint64(0), 0, n_slots)
+    return first_slot(np.uint64(key), np.uint64(0), np.int64(0), n_slots)
 
 
 @jit_once
@@ -361,35 +363,6 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
     return n
 
 
-@jit
-def insert(ids, offsets, tree, done, nodes):
-    """Add n-grams ``ids[offsets[g]:offsets[g + 1]]``, and those that they begin with, to a tree; return as `count`.
-
-    They get the nodes ``nodes[g]``, -1 with a negative word.
-    """
-    level, pair = np.empty(2, np.int32), np.empty(2, np.int32)
-    n_nodes = done[0]
-    for g in range(done[2], offsets.size - 1):
-        length = offsets[g + 1] - offsets[g]
-        if not _has_room(n_nodes + length, tree):
-            done[0], done[2] = n_nodes, g
-            return n_nodes + length
-        node = NONE
-        for t in range(offsets[g], offsets[g + 1]):
-            if t == offsets[g]:
-                n_nodes = _first_level(ids[t : t + 1], level, True, tree, n_nodes)
-                node = level[0]
-            else:
-                level[0], pair[1] = node, ids[t]
-                n_nodes = _next_level(pair, level, 1, True, tree, n_nodes)
-                node = level[1]
-            if node < 0:
-                break
-        nodes[g] = node
-    done[0], done[2] = n_nodes, offsets.size - 1
-    return 0
-
-
 def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
     """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
     n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
@@ -397,7 +370,11 @@ def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype:
     row = entry = 0
     for part in parts:
         rows = slice(row, row + len(part.indptr))
-        n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
+        kernel = arrange_few if len(part.nodes) < width // FEW_BITS else arrange
+        own = part.counts.astype(np.int32, copy=False)
+        n_entries = kernel(
+            part.indptr, part.nodes, own, columns, width, (indptr[rows], indices[entry:], counts[entry:])
+        )
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
     return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))

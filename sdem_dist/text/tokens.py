@@ -238,7 +238,7 @@ class Tokenizer:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         if self.settings.analyzer != "word":
             characters = "".join(terms).encode("utf-32-le", "surrogatepass")
-            return np.frombuffer(characters, np.int32), offsets_of([*map(len, terms)])
+            return np.frombuffer(characters, np.int32).copy(), offsets_of([*map(len, terms)])
         texts, bounds = texts_of_strings(terms), np.arange(len(terms) + 1)
         if self._analyze is None:
             spaces = np.flatnonzero(texts.data == 0x20)
@@ -325,10 +325,14 @@ class NgramCounter:
         return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
 
     def insert(self, terms: list[str]) -> np.ndarray:
-        """Add given n-grams; return the node of each, int32, -1 for one without words."""
-        ids, offsets = self.tokenizer.parts_of(terms)
-        nodes = np.empty(len(terms), np.int32)
-        self._fill(lambda tree, done: spelling.insert(ids, offsets, tree, done, nodes))
+        """Add given n-grams, and those within them; return the node of each, int32, -1 for one without words."""
+        (ids, offsets), n = self.tokenizer.parts_of(terms), len(terms)
+        longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
+        form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
+        entries, tallied = spelling.Entries(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
+        self._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, np.empty_like(ids), entries))
+        nodes = np.full(n, -1, np.int32)
+        nodes[np.diff(entries.indptr) > 0] = entries.indices[: entries.indptr[-1]]
         return nodes
 
     def close(self) -> None:
@@ -347,7 +351,7 @@ class NgramCounter:
                 break
             while 4 * needed > 3 * len(self._slots):
                 slots = np.zeros((2 * len(self._slots), 2), np.int64)
-                word_kernels.rehash(self._slots, slots)
+                word_kernels.rehash(self._slots.view(np.uint64), slots.view(np.uint64))
                 self._slots = slots
             self.parents, self.lasts, self.tally = (grow_array(array, needed) for array in tree[2:])
         self.n_nodes = int(done[0])
