@@ -136,7 +136,7 @@ def _lock_file(folder: str) -> int:
 
 def jit_inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` to be inlined by the code generator where kernels call it; it has no file of its own."""
-    return numba.njit(**_OPTIONS, forceinline=True, no_cpython_wrapper=True)(_wrapping(function))
+    return numba.njit(**_OPTIONS, forceinline=True)(_wrapping(function))
 
 
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:

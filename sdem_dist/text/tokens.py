@@ -324,16 +324,14 @@ class NgramCounter:
         n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
         return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
 
-    def insert(self, terms: list[str]) -> np.ndarray:
-        """Add given n-grams, and those within them; return the node of each, int32, -1 for one without words."""
+    def insert(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Add given n-grams, and those within them; return which have words, and the nodes of these."""
         (ids, offsets), n = self.tokenizer.parts_of(terms), len(terms)
         longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
         form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
         entries, tallied = spelling.Entries(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
         self._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, np.empty_like(ids), entries))
-        nodes = np.full(n, -1, np.int32)
-        nodes[np.diff(entries.indptr) > 0] = entries.indices[: entries.indptr[-1]]
-        return nodes
+        return np.flatnonzero(np.diff(entries.indptr)), entries.indices[: entries.indptr[-1]]
 
     def close(self) -> None:
         """Forget what finds n-grams: the counter counts no more, and its nodes may be looked at."""

@@ -170,9 +170,9 @@ class TextTransformer:
 def _learned_terms(settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
     """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
     counter = NgramCounter(settings, tallies=False)
-    nodes = counter.insert(list(terms))
+    with_words, nodes = counter.insert(list(terms))
     columns = np.full(counter.n_nodes, -1, np.int32)
-    columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0) + first
+    columns[nodes] = with_words + first
     return counter, columns
 
 
