@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -324,14 +324,19 @@ class NgramCounter:
         n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
         return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
 
-    def insert(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Add given n-grams, and those within them; return which have words, and the nodes of these."""
-        (ids, offsets), n = self.tokenizer.parts_of(terms), len(terms)
+    @classmethod
+    def of(cls, settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
+        """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
+        counter, n = cls(settings, tallies=False), len(terms)
+        ids, offsets = counter.tokenizer.parts_of(list(terms))
         longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
         form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
         entries, tallied = spelling.Entries(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
-        self._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, np.empty_like(ids), entries))
-        return np.flatnonzero(np.diff(entries.indptr)), entries.indices[: entries.indptr[-1]]
+        rest = np.empty(longest, np.int32), entries
+        counter._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, *rest))
+        columns = np.full(counter.n_nodes, -1, np.int32)
+        columns[entries.indices[: entries.indptr[-1]]] = np.flatnonzero(np.diff(entries.indptr)) + first
+        return counter, columns
 
     def close(self) -> None:
         """Forget what finds n-grams: the counter counts no more, and its nodes may be looked at."""

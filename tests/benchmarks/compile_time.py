@@ -9,7 +9,6 @@ import os
 import random
 import tempfile
 import time
-from collections import defaultdict
 
 import harness
 from numba.core import event
@@ -17,14 +16,14 @@ from numba.core import event
 
 def seconds_alone(recorded: list) -> dict[str, list[float]]:
     """Return the seconds of each compilation by function, of events in their order; one lies within another."""
-    running, functions = list[float](), defaultdict[str, list[float]](list)
+    running, functions = list[float](), dict[str, list[float]]()
     for at, compilation in recorded:
         if compilation.is_start:
             running.append(at)  # later by what those within it took
             continue
         alone, function = at - running.pop(), compilation.data["dispatcher"].py_func
         running = [start + alone for start in running]
-        functions[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"].append(alone)
+        functions.setdefault(f"{function.__module__.rpartition('.')[2]}.{function.__name__}", []).append(alone)
     return functions
 
 

@@ -151,8 +151,7 @@ train d.tsv m6 --merge sum --quiet;train d.tsv m7 --loss hinge --quiet;train d.t
 train d.tsv m9 --loss nll --quiet;train d.tsv m10 --loss perceptron --quiet;train d.tsv m11 --loss blend:.1 --quiet"""
 
 
-def compiled_by(folder, kernels: str, *groups: str) -> list[str]:
-    """Return the kernels with files that processes compile which start together and run a group of commands each."""
+def compiled_by(folder, kernels: str, *groups: str) -> list[str]:  # processes that start together, each with a group
     where = os.environ | {"NUMBA_CACHE_DIR": str(folder / kernels), "PYTHONPATH": os.pathsep.join(sys.path)}
     commands = [[sys.executable, "-c", RUN, *group.replace("\n", ";").split(";")] for group in groups]
     how = {"cwd": folder, "env": where, "text": True, "stdout": subprocess.PIPE}
@@ -172,7 +171,6 @@ def test_each_kernel_is_compiled_by_one_of_the_processes_that_start_together(tmp
 
 @pytest.mark.slow
 def test_after_warmup_no_command_compiles_anything(tmp_path):
-    """Also none that warmup does not run."""
     (tmp_path / "d.tsv").write_text("".join(f"{i % 3}\tÜnder {i % 7} goals, 3.5 {i % 11} a\n" for i in range(300)))
     compiled_by(tmp_path, "kernels", "warmup")
     assert compiled_by(tmp_path, "kernels", AFTER_WARMUP) == []
