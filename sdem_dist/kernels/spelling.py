@@ -88,10 +88,10 @@ def arrange(indptr, nodes, counts, columns, width, rows):
     new_indptr, new_indices, new_counts = rows
     sums, one, low_bits = np.empty(width, np.int32), np.uint64(1), np.int64(63)
     bits, groups = np.empty((width >> 6) + 1, np.uint64), np.empty((width >> 12) + 1, np.uint64)
-    for place in range(bits.size):
-        bits[place] = 0
-    for group in range(groups.size):
-        groups[group] = 0
+    for i in range(bits.size):
+        bits[i] = 0
+    for i in range(groups.size):
+        groups[i] = 0
     n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
