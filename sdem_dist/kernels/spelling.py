@@ -11,10 +11,11 @@ from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
-MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
+MANY, AHEAD = 1 << 12, 48  # nodes whose columns leave the first cache; entries ahead of which one is fetched
 FEW_BITS = 64  # columns for each entry, from which on few entries are sorted: bits would take longer to clear
 NONE = -1  # number of no node
 WORDS_AHEAD = 12  # words
+WORDS_FAR, WORDS_NEAR = 8, 4  # words ahead of which it is fetched where their n-grams are, and these
 
 
 @jit
@@ -345,20 +346,28 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
                 distinct[n_distinct] = word
                 n_distinct += 1
             times[word] += 1
-        for word in distinct[:n_distinct]:
-            for i in range(known.indptr[word], known.indptr[word + 1]):
-                node = known.nodes[i]
+        for i in range(n_distinct):
+            ahead = np.int64(distinct[min(i + WORDS_FAR, n_distinct - 1)])
+            prefetch(known.indptr, ahead, 0)
+            ahead = known.indptr[distinct[min(i + WORDS_NEAR, n_distinct - 1)]]
+            prefetch(known.nodes, ahead, 0)
+            prefetch(known.counts, ahead, 0)
+            word, factor = distinct[i], times[distinct[i]]  # a scalar: the loop may write to what it reads
+            for j in range(known.indptr[word], known.indptr[word + 1]):
+                node = known.nodes[j]
                 indices[n] = node  # the next overwrites one that is there; branches would be guessed wrong
                 n += int(sums[node] == 0)
-                sums[node] += times[word] * known.counts[i]
+                sums[node] += factor * known.counts[j]
             times[word] = 0
+        counted = tallied[d]
         for entry in range(first_entry, n):
             node = indices[entry]
             counts[entry] = sums[node]
-            sums[node] = 0
-            if tallied[d]:
+            if counted:
+                prefetch(tally, np.int64(indices[min(entry + WORDS_AHEAD, n - 1)]), 0)
                 tally[node, 1] += 1
-                tally[node, 2] += counts[entry]
+                tally[node, 2] += sums[node]
+            sums[node] = 0
         indptr[d + 1] = n
     return n
 
