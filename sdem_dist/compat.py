@@ -52,8 +52,9 @@ def close_gateways_by_hand(gateway_class: type) -> None:
 
 def import_scikit_learn() -> None:
     """Import scikit-learn, and what its ``utils.fixes`` imports, which takes twice as long, when it is asked for."""
-    names = ("pandas", "scipy.stats") if "sklearn" not in sys.modules else ()
-    stand_ins = {name: ModuleType(name) for name in names if name not in sys.modules and find_spec(name) is not None}
+    names = ["pandas", "scipy.stats", "narwhals", "narwhals.stable", "narwhals.stable.v2"]
+    names = [n for n in names if not {n, "sklearn"} & sys.modules.keys() and find_spec(n.partition(".")[0])]
+    stand_ins = {name: ModuleType(name) for name in names}
 
     def from_real_module(name: str, attribute: str) -> Any:
         if sys.modules.get(name) is stand_ins[name]:
@@ -62,6 +63,7 @@ def import_scikit_learn() -> None:
 
     for name, stand_in in stand_ins.items():
         vars(stand_in)["__getattr__"] = partial(from_real_module, name)
+        vars(stand_ins.get(name.rpartition(".")[0], stand_in))[name.rpartition(".")[2]] = stand_in
     sys.modules.update(stand_ins)
     try:
         import_module("sklearn.utils.fixes")

@@ -81,9 +81,7 @@ def _typed(value: object, declared: object, where: str) -> object:
 def _in_range(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_in_range, value))
-    if not isinstance(value, float):
-        return True
-    return value == 0 or abs(value) == np.inf or 1.0 / LARGEST <= abs(value) <= LARGEST  # ln 0 is a setting
+    return not isinstance(value, float) or abs(value) in (0, np.inf) or 1.0 / LARGEST <= abs(value) <= LARGEST  # ln 0
 
 
 @dataclass(frozen=True)

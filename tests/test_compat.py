@@ -46,12 +46,13 @@ def test_scikit_learn_gets_pandas_and_statistics_when_it_asks():
 import sys
 from sdem_dist.compat import import_scikit_learn
 import_scikit_learn()
-assert not {"pandas", "scipy.stats"} & set(sys.modules)
-from sklearn.utils import fixes
+assert not {"pandas", "scipy.stats", "narwhals"} & set(sys.modules)
+from sklearn.utils import _indexing, fixes
 import numpy as np
 assert fixes._mode(np.array([3, 1, 3])).mode[0] == 3
 pandas = fixes.pd
 assert pandas.DataFrame({"a": [1]}).shape == (1, 1)
+assert _indexing.nw.from_native(pandas.DataFrame({"a": [1]})).shape == (1, 1)
 import pandas as real, scipy.stats
 assert type(real) is type(sys) and real.DataFrame is pandas.DataFrame and scipy.stats.norm.cdf(0) == 0.5
 """

@@ -265,9 +265,8 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        advice = "check the text column and --vocabulary-from"
         unusable = "no document contains a known word, so this corpus cannot be used"
-        click.echo(f"Warning: {unusable}; {advice}", err=True)
+        click.echo(f"Warning: {unusable}; check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without words, kept")
     if report.first_column is not None:

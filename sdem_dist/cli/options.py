@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from sdem_dist import kernels
 from sdem_dist.compat import import_scikit_learn
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place, refuse_url
@@ -168,6 +169,7 @@ def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
 
 
 def _words(**fields: Any) -> VectorizerSettings:
+    kernels.beside = "from sdem_dist.cli.warmup import compile_training; compile_training()"
     import_scikit_learn()
     from sdem_dist.text import VectorizerSettings
 

@@ -277,7 +277,5 @@ def run(*, topics: bool = False, **options: Any) -> None:
         click.echo(f"wrote predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
-        coverage = f"{share:.1%} of the words are unknown"
-        if share is None:
-            coverage = "the model has no vocabulary"
-        click.echo(f"{coverage} to the model", err=True)
+        known = "the model has no vocabulary" if share is None else f"{share:.1%} of the words are unknown to the model"
+        click.echo(known, err=True)

@@ -24,8 +24,6 @@ Render = Callable[[Any, list[object] | None, dict[str, Any]], Any]
 """Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
 Counter = TextTransformer | None
 """What counts the words of texts; None where all documents are of corpora."""
-
-
 CorpusRange = tuple[Corpus, int, int]
 """Consecutive documents of a corpus, from the second to before the third."""
 Job = InputSplit | Records | CorpusRange

@@ -184,11 +184,11 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         raise click.UsageError("--costs replaces --loss and --set loss=: remove these")
     if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
-    from sdem_dist import ClusterError
-    from sdem_dist.cluster import job_script
     from sdem_dist.engine.callbacks import JsonLines
 
     if options["dry_run"] and cluster.job_file is not None:
+        from sdem_dist.cluster import job_script  # Dask comes with it
+
         click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)
@@ -229,7 +229,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
             hidden = console.without_label(documents) if estimator.unlabelled is not None else 0
             n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends, which may fail
-    except ClusterError as error:
+    except sdem_dist.ClusterError as error:
         if folder is not None:
             error.hint = f"use --resume to continue from {folder}, with or without a cluster"
         raise

@@ -1,6 +1,5 @@
 """``sdem warmup``: commands run on a few documents, so that nobody waits for their kernels later."""
 
-import fcntl
 import io
 import os
 import tempfile
@@ -14,6 +13,11 @@ import numpy as np
 
 import sdem_dist
 from sdem_dist.catalogue import ESTIMATORS
+
+MORE = (  # commands that run kernels of naive Bayes beside those of its training and predictions by default
+    "ingest d.tsv c --held-out .2;train c lanes --lanes 4 --quiet;train c sums --merge sum --quiet;suspects c;"
+    "train d.tsv b --features words+characters --quiet;predict b d.tsv -o b.tsv;train d.tsv hashed --hashing 512 --quiet"
+)
 
 
 def compile_for(name: str) -> int:
@@ -29,23 +33,22 @@ def compile_for(name: str) -> int:
         Path(source).write_text("".join(lines))
         if spec.layout == "dense":
             source = str(sdem_dist.write_corpus("c", table, y if spec.target == "labels" else None, dense=True).path)
-        more = ["ingest d.tsv c --held-out .2", "train c n --quiet --lanes 4", "suspects c"] * (name == "MultinomialNB")
         answers = f"{'predict' if spec.predicts else 'transform'} m {source} -o a.tsv"
+        more = MORE.split(";") if name == "MultinomialNB" else ()
         for line in (f"train {source} m --estimator {name} --quiet", answers, f"evaluate m {source}", *more):
             main(line.split(), standalone_mode=False)
     return compilations.n - before
 
 
+def compile_training() -> None:
+    """Train on a few counts, as commands do on many, in memory: the process may end at any time."""
+    words, y = np.random.default_rng(0).integers(0, 2, (400, 300), np.uint8), np.arange(400) % 3
+    sdem_dist.MultinomialNB(n_lanes=4).fit(words, y)
+
+
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores. A second `sdem warmup` on the machine waits."""
+    """Compile the kernels of all estimators, on all cores; where others compile, too, each kernel is compiled once."""
     names = sorted(ESTIMATORS, key=lambda name: (name != "MultinomialNB", getattr(sdem_dist, name).spec.layout))
-    with open(Path(tempfile.gettempdir(), f"sdem-warmup-{os.getuid()}"), "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for _ in range(4):  # of two that compile a function at once, for different types, numba may keep one
-            with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
-                n_functions = sum(pool.map(compile_for, names))
-            click.echo(f"compiled {n_functions} functions")
-            if n_functions == 0:
-                return
-    raise click.ClickException("numba cannot cache kernels: set NUMBA_CACHE_DIR to a writable folder")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
+        click.echo(f"compiled {sum(pool.map(compile_for, names))} functions")

@@ -82,30 +82,25 @@ class DaskExecutor(Executor):
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """See `Executor`; no task: it would wait for others. What fails here fails in a task, too."""
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
-        # One process of each machine first: what it compiles, others find in its files.
-        first = list({worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values())
-        groups, values = [first, [worker for worker in self.workers if worker not in first]], list[Value]()
         # In a thread: long work, such as compiling, must not keep a worker's event loop from answering the scheduler.
         run = partial(self._client.run, asyncio.to_thread, function, *args, on_error="ignore", asynchronous=True)
 
-        async def replied(workers: list[str]) -> bool:
+        async def replies() -> list[Value]:
             # Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
-            calls = {worker: asyncio.ensure_future(run(workers=[worker])) for worker in workers}
+            calls = {worker: asyncio.ensure_future(run(workers=[worker])) for worker in self.workers}
             deadline = time.monotonic() + ALL_WORKERS_SECONDS
             try:
                 while waiting := [call for worker, call in calls.items() if not call.done() and worker in self.workers]:
                     if time.monotonic() >= deadline:
-                        return False
+                        return []
                     await asyncio.wait(waiting, timeout=PULSE / 4)
-                replies = [call.result() for call in calls.values() if call.done() and call.exception() is None]
-                values.extend(value for reply in replies for value in reply.values())
-                return True
+                answers = [call.result() for call in calls.values() if call.done() and call.exception() is None]
+                return [value for answer in answers for value in answer.values()]
             finally:
                 for call in calls.values():
                     call.cancel()
 
-        in_time = all(self._client.sync(self._while_alive, partial(replied, group)) for group in groups)
-        return values if in_time else []
+        return cast("list[Value]", self._client.sync(self._while_alive, replies))
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         self.n_remembered += 1  # the scheduler keeps those behind a result

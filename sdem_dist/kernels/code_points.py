@@ -229,7 +229,7 @@ def is_utf8(data, start, stop):
 @jit
 def separators(data, out):
     """Write where TABs and line feeds are; return how many there are, and whether the bytes are UTF-8."""
-    i, n, are_valid = 0, 0, True
+    i, n, are_valid = np.int64(0), 0, True
     while True:
         i = _plain_bytes(data, i, data.size)
         if i == data.size:

@@ -1,18 +1,30 @@
 """The one place that decides how kernels are compiled."""
 
+import atexit
+import fcntl
+import gc
 import logging
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from multiprocessing import parent_process
+from subprocess import DEVNULL, Popen
 from typing import Any
+from zlib import crc32
 
 import numba
 import numpy as np
 from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import TypingError
 from numba.extending import intrinsic as numba_intrinsic
+
+from sdem_dist import kernels
 
 # Serial and without the GIL: parallelism belongs to the executor, and numba's own threads abort the process when
 # two Dask threads enter them.  Of fast-math only `contract` (fused multiply-add): `nnan` and `ninf` would break the
@@ -48,10 +60,14 @@ class Compilations(event.Listener):
 
     def __init__(self) -> None:
         self.n, self.seconds, self._depth, self._started, self._next = 0, 0.0, 0, 0.0, 0.5
+        self._collects = False
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
             self._started = time.perf_counter()
+            _compile_beside()
+            self._collects = gc.isenabled()
+            gc.disable()  # it takes a tenth of the time, and finds little
         self._depth += 1
         self._say()
 
@@ -59,6 +75,8 @@ class Compilations(event.Listener):
         self.n, seconds, self._depth = self.n + 1, self._say(), self._depth - 1
         if self._depth == 0:
             self.seconds = seconds
+            if self._collects:
+                gc.enable()
 
     def _say(self) -> float:
         seconds = self.seconds + time.perf_counter() - self._started
@@ -68,13 +86,52 @@ class Compilations(event.Listener):
         return seconds
 
 
+def _compile_beside() -> None:
+    """Run `kernels.beside` in another process, once, if there is a core for it."""
+    code, kernels.beside = kernels.beside, ""
+    if code and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
+        where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with suppress(OSError):
+            other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+            atexit.register(other.kill)
+
+
 compilations = Compilations()
 event.register("numba:compile", compilations)
 
 
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` for nopython mode; ``.py_func`` keeps the plain version for tests."""
-    return numba.njit(**_OPTIONS, cache=True)(_wrapping(function))
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function` for nopython mode; ``.py_func`` keeps the plain version for tests.
+
+    Of the processes of a machine one compiles it, and the others wait and load what that one has kept.
+    """
+    kernel = numba.njit(**_OPTIONS, cache=True)(_wrapping(function))
+    if compile_kernel := getattr(kernel, "compile", None):
+        place = crc32(f"{function.__module__}.{function.__qualname__}".encode())
+
+        def compile_once(signature: Any) -> Any:
+            with global_compiler_lock, _locked(kernel.stats.cache_path, place):
+                return compile_kernel(signature)
+
+        kernel.compile = compile_once
+    return kernel
+
+
+@contextmanager
+def _locked(folder: str, place: int) -> Iterator[None]:
+    """Hold a byte of a file in the folder of compiled kernels; without a lock where files have none."""
+    with suppress(OSError):
+        fcntl.lockf(_lock_file(folder), fcntl.LOCK_EX, 1, place)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.lockf(_lock_file(folder), fcntl.LOCK_UN, 1, place)
+
+
+@cache  # open as long as the process runs: closing a file would free all locks in it
+def _lock_file(folder: str) -> int:
+    return os.open(os.path.join(folder, "sdem_dist.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def jit_inline(function: Callable[..., Any]) -> Callable[..., Any]:

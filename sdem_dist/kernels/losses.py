@@ -133,6 +133,14 @@ def component_weights(loss, scores, label, component_class, out):
     return (1.0 - loss.share) * step + loss.share
 
 
+@jit_inline
+def column_weights(loss, scores, label, component_class, out):
+    """Write minus the gradient by columns, which are classes, or where `component_class` is not None components."""
+    if component_class is None:  # so the other kernel is not compiled
+        return loss_weights(loss, scores, label, out)
+    return component_weights(loss, scores, label, component_class, out)
+
+
 class Table(NamedTuple):
     """Expectation parameters of the words at hand, changed in place."""
 
@@ -149,7 +157,7 @@ class Objective(NamedTuple):
 
     loss: LossForm
     tolerance: float  # Documents whose largest loss weight is not above it ask for no step
-    component_class: np.ndarray  # the class of each component, ascending, int64; shape (0,) without components
+    component_class: np.ndarray | None  # The class of each component, ascending, int64; None without components
 
 
 class Schedule(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 
 from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit, jit_once
-from sdem_dist.kernels.losses import HINGE, advanced, component_weights, loss_weights, renew_prior
+from sdem_dist.kernels.losses import HINGE, advanced, column_weights, renew_prior
 from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
@@ -103,10 +103,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
             group_step = step[first : first + width]
             for k in range(width):
                 scores[k] = sums[first + k] + log_prior[first + k] - length * log_totals[first + k]
-            if component_class.size:
-                largest = component_weights(loss, scores, label, component_class, group_step)
-            else:
-                largest = loss_weights(loss, scores, label, group_step)
+            largest = column_weights(loss, scores, label, component_class, group_step)
             if loss.kind == HINGE and largest == loss.share > 0.0:
                 largest = rarer_step(loss.share, group, blend_credit, group_step)
             if largest <= tolerance:
@@ -240,10 +237,7 @@ def run_paper_steps(documents, table, schedule, moment, objective):
         for j in range(start, stop):
             for k in range(n_columns):
                 scores[k] += np.float64(data[j]) * log(words[indices[j], k] + moment.gamma)
-        if component_class.size:
-            largest = component_weights(loss, scores, labels[d], component_class, step)
-        else:
-            largest = loss_weights(loss, scores, labels[d], step)
+        largest = column_weights(loss, scores, labels[d], component_class, step)
         if weights[d] * largest <= tolerance:
             continue
         factor = rho * weights[d]
@@ -287,8 +281,9 @@ def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes, and `of_mean` times the mean document, times `factor`, move its score, and the slope."""
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
-    mean_length = entries.sum()
+    mean_length = 0.0
     for i in range(n_words):
+        mean_length += entries[i]
         for k in range(n_columns):
             old = before[i, k]
             new = max(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)

@@ -11,10 +11,11 @@ from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
-MANY, AHEAD = 1 << 18, 48  # nodes whose columns leave the second cache; entries ahead of which one is fetched
+MANY, AHEAD = 1 << 12, 48  # nodes whose columns leave the first cache; entries ahead of which one is fetched
 FEW_BITS = 64  # columns for each entry, from which on few entries are sorted: bits would take longer to clear
 NONE = -1  # number of no node
 WORDS_AHEAD = 12  # words
+WORDS_FAR, WORDS_NEAR = 8, 4  # words ahead of which it is fetched where their n-grams are, and these
 
 
 @jit
@@ -39,7 +40,8 @@ def spell(nodes, tree, words, separator, bounds, out):
         while node >= 0:
             if depth == chain.size:
                 longer = np.empty(2 * depth, np.int32)
-                longer[:depth] = chain
+                for k in range(depth):
+                    longer[k] = chain[k]
                 chain = longer
             chain[depth] = lasts[node]
             depth += 1
@@ -83,12 +85,14 @@ def arrange(indptr, nodes, counts, columns, width, rows):
 
     `width`: the first column beyond all.
     """
-    if nodes.size < width // FEW_BITS:
-        return _sorted(indptr, nodes, counts, columns, rows)
     # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
     new_indptr, new_indices, new_counts = rows
     sums, one, low_bits = np.empty(width, np.int32), np.uint64(1), np.int64(63)
-    bits, groups = np.zeros((width >> 6) + 1, np.uint64), np.zeros((width >> 12) + 1, np.uint64)
+    bits, groups = np.empty((width >> 6) + 1, np.uint64), np.empty((width >> 12) + 1, np.uint64)
+    for i in range(bits.size):
+        bits[i] = 0
+    for i in range(groups.size):
+        groups[i] = 0
     n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
@@ -137,8 +141,8 @@ def sort(keys):
 
 
 @jit
-def _sorted(indptr, nodes, counts, columns, rows):
-    """Do what `arrange` does of few entries among very many columns."""
+def arrange_few(indptr, nodes, counts, columns, width, rows):
+    """Do what `arrange` does, sooner where entries are few among very many columns."""
     new_indptr, new_indices, new_counts = rows
     longest, n = 0, 0
     for d in range(indptr.size - 1):
@@ -205,7 +209,7 @@ class Entries(NamedTuple):
 
 @jit_once
 def _first_slot(key, n_slots):
-    return first_slot(np.uint64(key), np.uint64(0), 0, n_slots)
+    return first_slot(np.uint64(key), np.uint64(0), np.int64(0), n_slots)
 
 
 @jit_once
@@ -342,51 +346,30 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
                 distinct[n_distinct] = word
                 n_distinct += 1
             times[word] += 1
-        for word in distinct[:n_distinct]:
-            for i in range(known.indptr[word], known.indptr[word + 1]):
-                node = known.nodes[i]
+        for i in range(n_distinct):
+            ahead = np.int64(distinct[min(i + WORDS_FAR, n_distinct - 1)])
+            prefetch(known.indptr, ahead, 0)
+            ahead = known.indptr[distinct[min(i + WORDS_NEAR, n_distinct - 1)]]
+            prefetch(known.nodes, ahead, 0)
+            prefetch(known.counts, ahead, 0)
+            word, factor = distinct[i], times[distinct[i]]  # a scalar: the loop may write to what it reads
+            for j in range(known.indptr[word], known.indptr[word + 1]):
+                node = known.nodes[j]
                 indices[n] = node  # the next overwrites one that is there; branches would be guessed wrong
                 n += int(sums[node] == 0)
-                sums[node] += times[word] * known.counts[i]
+                sums[node] += factor * known.counts[j]
             times[word] = 0
+        counted = tallied[d]
         for entry in range(first_entry, n):
             node = indices[entry]
             counts[entry] = sums[node]
-            sums[node] = 0
-            if tallied[d]:
+            if counted:
+                prefetch(tally, np.int64(indices[min(entry + WORDS_AHEAD, n - 1)]), 0)
                 tally[node, 1] += 1
-                tally[node, 2] += counts[entry]
+                tally[node, 2] += sums[node]
+            sums[node] = 0
         indptr[d + 1] = n
     return n
-
-
-@jit
-def insert(ids, offsets, tree, done, nodes):
-    """Add n-grams ``ids[offsets[g]:offsets[g + 1]]``, and those that they begin with, to a tree; return as `count`.
-
-    They get the nodes ``nodes[g]``, -1 with a negative word.
-    """
-    level, pair = np.empty(2, np.int32), np.empty(2, np.int32)
-    n_nodes = done[0]
-    for g in range(done[2], offsets.size - 1):
-        length = offsets[g + 1] - offsets[g]
-        if not _has_room(n_nodes + length, tree):
-            done[0], done[2] = n_nodes, g
-            return n_nodes + length
-        node = NONE
-        for t in range(offsets[g], offsets[g + 1]):
-            if t == offsets[g]:
-                n_nodes = _first_level(ids[t : t + 1], level, True, tree, n_nodes)
-                node = level[0]
-            else:
-                level[0], pair[1] = node, ids[t]
-                n_nodes = _next_level(pair, level, 1, True, tree, n_nodes)
-                node = level[1]
-            if node < 0:
-                break
-        nodes[g] = node
-    done[0], done[2] = n_nodes, offsets.size - 1
-    return 0
 
 
 def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
@@ -396,7 +379,11 @@ def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype:
     row = entry = 0
     for part in parts:
         rows = slice(row, row + len(part.indptr))
-        n_entries = arrange(*part, columns, width, (indptr[rows], indices[entry:], counts[entry:]))
+        kernel = arrange_few if len(part.nodes) < width // FEW_BITS else arrange
+        own = part.counts.astype(np.int32, copy=False)
+        n_entries = kernel(
+            part.indptr, part.nodes, own, columns, width, (indptr[rows], indices[entry:], counts[entry:])
+        )
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
     return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))

@@ -45,16 +45,21 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
     `least`: n-grams in fewer documents are left out, but for those that others begin with; 1 if `tally` has no numbers.
     """
     n_nodes = parents.size
-    sizes = np.zeros(n_nodes + 1, np.int32)  # of the tree under every node, 0 for those left out; the root last
-    n = 0
+    sizes, n = np.empty(n_nodes + 1, np.int32), 0  # of the tree under every node, 0 for those left out; the root last
+    for node in range(sizes.size):  # each function of NumPy is compiled anew for each dtype
+        sizes[node] = 0
     for node in range(n_nodes - 1, -1, -1):
         if sizes[node] or least <= 1 or tally[node, 1] >= least:
             sizes[node] += 1
             sizes[parents[node]] += sizes[node]  # -1 is the root
             n += 1
     # A few passes over all nodes: what is needed of a node travels with its number, since nodes lie anywhere.
-    starts = np.zeros(n_places + 1, np.int32)
-    first = np.zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
+    starts = np.empty(n_places + 1, np.int32)
+    for place in range(starts.size):
+        starts[place] = 0
+    first = np.empty(n_nodes + 2, np.int32)  # of the children of every node, which stand together
+    for node in range(first.size):
+        first[node] = 0
     for node in range(n_nodes):
         if sizes[node]:
             starts[places[lasts[node]] + 1] += 1
@@ -110,9 +115,9 @@ def merge(walks, limits, spelled, merged):
     deepest = 0
     for i in range(steps.shape[0]):
         deepest = max(deepest, steps[i, 2])
-    sizes, at = np.zeros(deepest + 1, np.int64), bounds[:-1].copy()
+    sizes, at = np.empty(deepest + 1, np.int64), bounds[:-1].copy()
     n = n_kept = 0
-    merged.ends[0] = 0
+    sizes[0] = merged.ends[0] = 0
     while True:
         depth, place = 0, 0
         for w in range(at.size):
@@ -156,8 +161,8 @@ def spell(path, spelled, out):
     deepest = 0
     for i in range(path.shape[0]):
         deepest = max(deepest, abs(path[i, 1]))
-    ends, line = np.zeros(deepest + 1, np.int64), np.empty(1024, np.uint8)
-    place = 0
+    ends, line = np.empty(deepest + 1, np.int64), np.empty(1024, np.uint8)
+    ends[0] = place = 0
     for i in range(path.shape[0]):
         word, depth = path[i, 0], abs(path[i, 1])
         at, start, size = ends[depth - 1], offsets[word], offsets[word + 1] - offsets[word]

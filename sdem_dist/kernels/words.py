@@ -61,15 +61,16 @@ def first_slot(first, second, length, n_slots):
 
 @jit
 def rehash(slots, larger):
-    """Enter the words of a table, or the nodes of a tree of n-grams (key, node), into a larger one, which is empty."""
+    """Enter the words of a table, or nodes of a tree of n-grams (key, node), into a larger one, empty; both uint64."""
     used = 2 if slots.shape[1] == 4 else 0
     for i in range(slots.shape[0]):
         if slots[i, used]:
-            second, length = (np.uint64(slots[i, 1]), np.int64(slots[i, 2]) - 1) if used else (np.uint64(0), 0)
-            j = first_slot(np.uint64(slots[i, 0]), second, length, larger.shape[0])
+            second, length = (slots[i, 1], np.int64(slots[i, 2]) - 1) if used else (np.uint64(0), np.int64(0))
+            j = first_slot(slots[i, 0], second, length, larger.shape[0])
             while larger[j, used]:
                 j = (j + 1) & (larger.shape[0] - 1)
-            larger[j] = slots[i]
+            for column in range(slots.shape[1]):  # an assignment of rows takes two seconds to compile
+                larger[j, column] = slots[i, column]
 
 
 @jit_inline
@@ -164,7 +165,8 @@ def words(texts, splitting, grow, table, done, marks, found):
         text = data[base : base + size]
         for i in range(size):
             marks[i] = kinds[text[i]]
-        marks[size : size + PADDING] = 0  # separators behind the end
+        for i in range(size, size + PADDING):  # separators behind the end
+            marks[i] = 0
         i = max(0, done[3] - base)
         while i < size:
             word: np.uint64 = load64(marks, i)

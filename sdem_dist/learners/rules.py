@@ -136,7 +136,8 @@ class Merge:
             return sums._replace(met=met, entries=entries, weight=local.weight, n_lanes=local.weight)
         schedule = self.steps.of_lane(model, sdem.n_documents, at.scale(n))
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
-        objective = Objective(form, self.tolerance, np.asarray(model.head.component_class, np.int64))
+        components = model.head.component_class
+        objective = Objective(form, self.tolerance, np.array(components) if components else None)
         changes, counts, end = model.run(state, local, at, schedule, objective)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging

@@ -128,7 +128,7 @@ class LdaClasses(WordCounts):
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
-        objective = Objective(kernel_form(loss, self.n_classes), tolerance, np.empty(0, np.int64))
+        objective = Objective(kernel_form(loss, self.n_classes), tolerance, None)
         steps = Schedule(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0)
         moment = Moment(parameters.gamma, 0.0, 0.0)
         for a, b in runs(_costs(local.documents, self.inference, self.n_columns)):

@@ -151,9 +151,6 @@ def merged_terms(
 
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     spelling = tries[0].spelling
     separator, numbers = 0x20 if spelling.separator else -1, [np.arange(spelling.n_words, dtype=np.int32)]
     if spelling.in_order:
@@ -162,11 +159,16 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
         table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
         spelling = table
-    bounds, letters = pa.py_buffer(spelling.offsets[: spelling.n_words + 1]), pa.py_buffer(spelling.spelled)
-    words = pa.LargeBinaryArray.from_buffers(pa.large_binary(), spelling.n_words, [None, bounds, letters])
-    order = pc.sort_indices(words).to_numpy().astype(np.int64)
-    place_of = np.empty(spelling.n_words, np.int32)
-    place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
+    if spelling.n_words < 1 << 15:  # sooner than pyarrow is loaded
+        words = spelling.words.encoded()
+        order = np.array(sorted(range(len(words)), key=words.__getitem__), np.int64)
+    else:
+        from pyarrow import LargeBinaryArray, compute, large_binary, py_buffer
+
+        parts = [None, py_buffer(spelling.offsets[: spelling.n_words + 1]), py_buffer(spelling.spelled)]
+        in_arrow = LargeBinaryArray.from_buffers(large_binary(), spelling.n_words, parts)
+        order = compute.sort_indices(in_arrow).to_numpy().astype(np.int64)
+    place_of = np.argsort(order).astype(np.int32)
     by_place = spelling.take(order)
     return [place_of[words] for words in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
 

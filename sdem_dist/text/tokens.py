@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -238,7 +238,7 @@ class Tokenizer:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         if self.settings.analyzer != "word":
             characters = "".join(terms).encode("utf-32-le", "surrogatepass")
-            return np.frombuffer(characters, np.int32), offsets_of([*map(len, terms)])
+            return np.frombuffer(characters, np.int32).copy(), offsets_of([*map(len, terms)])
         texts, bounds = texts_of_strings(terms), np.arange(len(terms) + 1)
         if self._analyze is None:
             spaces = np.flatnonzero(texts.data == 0x20)
@@ -324,12 +324,19 @@ class NgramCounter:
         n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
         return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
 
-    def insert(self, terms: list[str]) -> np.ndarray:
-        """Add given n-grams; return the node of each, int32, -1 for one without words."""
-        ids, offsets = self.tokenizer.parts_of(terms)
-        nodes = np.empty(len(terms), np.int32)
-        self._fill(lambda tree, done: spelling.insert(ids, offsets, tree, done, nodes))
-        return nodes
+    @classmethod
+    def of(cls, settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
+        """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
+        counter, n = cls(settings, tallies=False), len(terms)
+        ids, offsets = counter.tokenizer.parts_of(list(terms))
+        longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
+        form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
+        entries, tallied = spelling.Entries(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
+        rest = np.empty(longest, np.int32), entries
+        counter._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, *rest))
+        columns = np.full(counter.n_nodes, -1, np.int32)
+        columns[entries.indices[: entries.indptr[-1]]] = np.flatnonzero(np.diff(entries.indptr)) + first
+        return counter, columns
 
     def close(self) -> None:
         """Forget what finds n-grams: the counter counts no more, and its nodes may be looked at."""
@@ -347,7 +354,7 @@ class NgramCounter:
                 break
             while 4 * needed > 3 * len(self._slots):
                 slots = np.zeros((2 * len(self._slots), 2), np.int64)
-                word_kernels.rehash(self._slots, slots)
+                word_kernels.rehash(self._slots.view(np.uint64), slots.view(np.uint64))
                 self._slots = slots
             self.parents, self.lasts, self.tally = (grow_array(array, needed) for array in tree[2:])
         self.n_nodes = int(done[0])

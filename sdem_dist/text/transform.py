@@ -124,7 +124,7 @@ class TextTransformer:
             return [(NgramCounter(part, tallies=False), np.zeros(0, np.int32)) for part in self._parts]
         with self._making:  # made when it is first needed: a driver of workers does not count
             if not self._learned:
-                self._learned = list(map(_learned_terms, self._parts, *self._terms_of_parts()))
+                self._learned = list(map(NgramCounter.of, self._parts, *self._terms_of_parts()))
         counters = [NgramCounter(part, learned=one) for part, (one, _) in zip(self._parts, self._learned, strict=True)]
         self._counters += counters[: int(self._settings.analyzer == "word")]
         return [(counter, columns) for counter, (_, columns) in zip(counters, self._learned, strict=True)]
@@ -165,15 +165,6 @@ class TextTransformer:
         """Share of the words in texts counted so far that no term has; None if words are hashed, or there were none."""
         n_words = sum(counter.n_words for counter in self._counters)
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None
-
-
-def _learned_terms(settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
-    """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
-    counter = NgramCounter(settings, tallies=False)
-    nodes = counter.insert(list(terms))
-    columns = np.full(counter.n_nodes, -1, np.int32)
-    columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0) + first
-    return counter, columns
 
 
 def _hashed(counter: NgramCounter, columns: np.ndarray, n_features: int, first: int) -> np.ndarray:

@@ -9,51 +9,41 @@ import os
 import random
 import tempfile
 import time
-from collections import defaultdict
 
 import harness
 from numba.core import event
 
 
-class Clock(event.Listener):
-    """Seconds of the thread that compiles, and calls, by function; numba compiles one at a time, within others."""
-
-    def __init__(self) -> None:
-        self.functions: dict[str, list[float]] = defaultdict(list)
-        self._running: list[float] = []  # start of each that is compiled now, later by what those within it took
-
-    def on_start(self, event: event.Event) -> None:
-        self._running.append(time.thread_time())
-
-    def on_end(self, event: event.Event) -> None:
-        now, function = time.thread_time(), event.data["dispatcher"].py_func
-        alone = now - self._running.pop()
-        self._running = [start + alone for start in self._running]
-        self.functions[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"].append(alone)
+def seconds_alone(recorded: list) -> dict[str, list[float]]:
+    """Return the seconds of each compilation by function, of events in their order; one lies within another."""
+    running, functions = list[float](), dict[str, list[float]]()
+    for at, compilation in recorded:
+        if compilation.is_start:
+            running.append(at)  # later by what those within it took
+            continue
+        alone, function = at - running.pop(), compilation.data["dispatcher"].py_func
+        running = [start + alone for start in running]
+        functions.setdefault(f"{function.__module__.rpartition('.')[2]}.{function.__name__}", []).append(alone)
+    return functions
 
 
 def first_fit(documents: int = 200, rows: int = 40) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    draw = random.Random(0)
+    y = [draw.choice("abcd") for _ in range(documents)]
+    texts = [" ".join(f"word{draw.randrange(750) * 4 + ord(label)}" for _ in range(60)) for label in y]
+    harness.head("step", "compilations", "seconds of the processor")
+    with tempfile.TemporaryDirectory() as folder, event.install_recorder("numba:compile") as recorder:
         os.environ["NUMBA_CACHE_DIR"] = folder
-        started, clock, draw = time.process_time(), Clock(), random.Random(0)
-        event.register("numba:compile", clock)
         from sdem_dist import MultinomialNB
 
-        imported = time.process_time()
-        words = [f"word{i}" for i in range(3_000)]
-        y = [draw.choice("abcd") for _ in range(documents)]
-        texts = [" ".join(draw.choices(words[ord(label) - 97 :: 2], k=60)) for label in y]
-        model = MultinomialNB().fit(texts, y)
-        fitted, n = time.process_time(), sum(map(len, clock.functions.values()))
-        model.predict(texts[:10])
-        predicted = time.process_time()
-    harness.head("step", "compilations", "seconds of the processor")
-    harness.row("import", 0, imported - started)
-    harness.row("first fit", n, fitted - imported)
-    harness.row("first predict", sum(map(len, clock.functions.values())) - n, predicted - fitted)
+        model = MultinomialNB()
+        for name, step in (("first fit", lambda: model.fit(texts, y)), ("first predict", lambda: model.predict(texts))):
+            started, before = time.process_time(), len(recorder.buffer)
+            step()
+            harness.row(name, (len(recorder.buffer) - before) // 2, time.process_time() - started)
     print()
     harness.head("function", "compilations", "seconds")
-    for name, seconds in sorted(clock.functions.items(), key=lambda item: -sum(item[1]))[:rows]:
+    for name, seconds in sorted(seconds_alone(recorder.buffer).items(), key=lambda item: -sum(item[1]))[:rows]:
         harness.row(name, len(seconds), sum(seconds))
 
 

@@ -55,10 +55,8 @@ def training(names: tuple = ("20ng",), repeats: int = 7) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in names:
         split = load(name)
-        started = time.perf_counter()
-        for loss in ("hinge", "ncll"):  # compiled here, or loaded from the cache
+        for loss in ("hinge", "ncll"):  # compiles
             MultinomialNB(loss=loss, n_epochs=1, **ONE_STAGE).fit(split.X, split.y)
-        print(f"first fits, with compilation: {time.perf_counter() - started:.2f} s")
         print(against("LinearSVC", LinearSVC(), split, max(repeats // 2, 1)), flush=True)
         sgd = SGDClassifier(loss="log_loss", max_iter=10, tol=None, random_state=0)
         print(against("SGDClassifier, 10 epochs", sgd, split, repeats), flush=True)

@@ -2,9 +2,8 @@
 words and characters; and CPU seconds of the whole way, from training texts to their probabilities, with those of text.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/tokens.py [quality|cost|peers]``.  Raw texts of training parts: at most 4,000
-train, others test.  peers: standard splits, and neighbours on tf-idf of the same features, of length 1 (with both kinds
-each has the length 1 / sqrt 2); fastText, where it is installed, with bigrams and subwords of 2 to 5 characters, of the
-text and of our tokens.
+train, others test.  peers: standard splits; neighbours on tf-idf of the same features, together of length 1; fastText,
+where it is installed, with bigrams and subwords of 2 to 5 characters.
 """
 
 import time

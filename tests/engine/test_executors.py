@@ -15,12 +15,11 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist import ModelError, MultinomialNB, write_corpus
-from sdem_dist.cluster import connected
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import ByteCache
 from sdem_dist.engine import executor as memory
 from sdem_dist.engine import trainer
-from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded
+from sdem_dist.engine.events import RoundEnded
 from sdem_dist.engine.executor import Executor, cache_bytes, in_order, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -114,37 +113,67 @@ def test_what_runs_beside_a_failure_has_ended_when_it_is_told():
         assert ended == [1]
 
 
-def compilations() -> tuple[int, int]:
-    from sdem_dist.kernels.multinomial import run_documents
+COMPILES = """
+import sys
+from numba.core import event
+from sdem_dist import MultinomialNB
+class Compilation(event.Listener):
+    def on_start(self, event):
+        kernel = event.data["dispatcher"]
+        if kernel.stats.cache_path is not None:  # others are parts of these
+            print(kernel.py_func.__module__, kernel.py_func.__name__, event.data["args"])
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Compilation())
+print("ready", file=sys.stderr, flush=True)
+sys.stdin.readline()
+MultinomialNB(loss="nll").fit([[1, 0], [0, 1]] * 10, [0, 1] * 10)
+"""
 
-    stats = run_documents.stats
-    return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+
+RUN = """
+import sys
+from numba.core import event
+from sdem_dist.cli import main
+with event.install_recorder("numba:compile") as recorder:
+    for line in sys.argv[1:]:
+        main(line.split(), standalone_mode=False)
+for _, one in recorder.buffer:
+    kernel = one.data["dispatcher"]
+    if one.is_start and kernel.stats.cache_path is not None:  # others are parts of these
+        print("compiled", kernel.py_func.__module__, kernel.py_func.__name__, one.data["args"])
+"""
+AFTER_WARMUP = """ingest d.tsv c --held-out .3;train c m --quiet;predict m d.tsv;predict m c -o a.parquet;explain m goals
+suspects d.tsv;evaluate m c-held-out --report;calibrate m c-held-out;tune c tuned --trials 2 --quiet
+train d.tsv m2 --features words+characters --quiet;predict m2 d.tsv;train d.tsv m3 --ngrams 1,2 --min-df 2 --quiet
+train d.tsv m4 --hashing 1000 --quiet;train d.tsv m5 --estimator LDAClassifier --loss nll --quiet;transform m5 d.tsv
+train d.tsv m6 --merge sum --quiet;train d.tsv m7 --loss hinge --quiet;train d.tsv m8 --loss ncll --quiet
+train d.tsv m9 --loss nll --quiet;train d.tsv m10 --loss perceptron --quiet;train d.tsv m11 --loss blend:.1 --quiet"""
+
+
+def compiled_by(folder, kernels: str, *groups: str) -> list[str]:  # processes that start together, each with a group
+    where = os.environ | {"NUMBA_CACHE_DIR": str(folder / kernels), "PYTHONPATH": os.pathsep.join(sys.path)}
+    commands = [[sys.executable, "-c", RUN, *group.replace("\n", ";").split(";")] for group in groups]
+    how = {"cwd": folder, "env": where, "text": True, "stdout": subprocess.PIPE}
+    processes = [subprocess.Popen(command, **how) for command in commands]
+    printed = [process.communicate()[0] for process in processes]
+    assert not any(process.returncode for process in processes)
+    return sorted(line for text in printed for line in text.splitlines() if line.startswith("compiled "))
 
 
 @pytest.mark.slow
-def test_one_worker_of_a_machine_compiles_and_the_others_load(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
-    X, y = random_counts(300, 30, 3)
-    corpus = write_corpus(tmp_path / "c.zarr", X, y)
-    events: list = []
-    with connected(n_workers=3) as client:
-        MultinomialNB(n_epochs=1).fit(corpus, client=client, callbacks=[events.append])
-        found = client.run(compilations)
-    assert sorted(found.values()) == [(0, 1), (0, 1), (1, 0)]
-    kinds = [type(event) for event in events]
-    assert kinds.index(Compiled) < kinds.index(LanesEnded) and events[kinds.index(Compiled)].seconds > 0
+def test_each_kernel_is_compiled_by_one_of_the_processes_that_start_together(tmp_path):
+    (tmp_path / "n.svm").write_text("0 1:1 2:2\n1 1:2 3:1\n" * 20)
+    train = "train n.svm {} --loss nll --quiet"
+    alone = compiled_by(tmp_path, "one", train.format("m"))
+    assert len(alone) > 3 and compiled_by(tmp_path, "two", train.format("m1"), train.format("m2")) == alone
 
 
 @pytest.mark.slow
 def test_after_warmup_no_command_compiles_anything(tmp_path):
-    """Warmup runs commands in new processes, and says how many functions these compile."""
-    where = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "sdem_dist", "warmup"]
-    first, second = (
-        subprocess.run(command, env=where, text=True, stdout=subprocess.PIPE, check=True) for _ in range(2)
-    )
-    assert int(first.stdout.split()[1]) > 100 and first.stdout.endswith("compiled 0 functions\n")
-    assert second.stdout == "compiled 0 functions\n"
+    (tmp_path / "d.tsv").write_text("".join(f"{i % 3}\tÜnder {i % 7} goals, 3.5 {i % 11} a\n" for i in range(300)))
+    compiled_by(tmp_path, "kernels", "warmup")
+    assert compiled_by(tmp_path, "kernels", AFTER_WARMUP) == []
 
 
 def test_the_formula():

@@ -48,8 +48,8 @@ PRIORS = [[0.5, 0.5], [0.5, 0.7, -0.2], [0, 0, 0], [NAN, 0.5, 0.5], [0.5, 0.5, 0
 # Settings that mean nothing, or contradict each other, and a word of what is said.
 TOGETHER = [
     ("MultinomialNB", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
-    *((name, {"class_prior": prior}, "priors|class_prior") for name in ("MultinomialNB",
-     "GaussianNB") for prior in PRIORS),
+    *((name, {key: prior}, "priors|class_prior") for name, key in (("MultinomialNB", "class_prior"),
+     ("GaussianNB", "priors")) for prior in PRIORS),
     ("BernoulliNB", {"class_prior": PRIORS[-1]}, "priors should be nonnegative and sum to 1"),
     *((name, {"steps": "paper", "step": 0.5}, "step needs steps='margin'") for name in ("MultinomialNB",
      "LDAClassifier")),
@@ -121,7 +121,7 @@ def test_a_parameter_that_is_checked_names_itself(name):
             assert str(error).startswith(f"{parameter} must be ") and "got something odd" in str(error)
             refused.append(parameter)
     later = {"class_prior", "class_weight", "unlabelled", "random_state", "kinds", "min_categories", "n_components"}
-    later.add("ngram_range")
+    later |= {"ngram_range", "priors"}
     assert set(cls().get_params()) - set(refused) <= later
 
 

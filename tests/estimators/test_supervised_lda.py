@@ -168,9 +168,8 @@ def test_topics_for_people():
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
     named = sd.LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
-    one = sd.LatentDirichletAllocation(n_components=1).fit(X)
+    one, many_steps = (sd.LatentDirichletAllocation(n_components=1, batch_size=n).fit(X) for n in (None, 2))
     assert one.topics(3)[0].words and one.topics(3)[0].distinctive
-    many_steps = sd.LatentDirichletAllocation(n_components=1, batch_size=2).fit(X)
     assert (one.n_iter_, many_steps.n_iter_) == (20, 10)
 
 

@@ -72,7 +72,7 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
     assert not changes_of(rows, words, np.arange(6)).any()
     documents = visited(X, labels, weights, order)
-    objective = Objective(kernel_form(loss, n_columns), 0.0, np.empty(0, np.int64))
+    objective = Objective(kernel_form(loss, n_columns), 0.0, None)
     end = run_documents(documents, table, steps, 5.0, np.full(1, 0.5), objective)
     N, C, t = words.copy(), np.ones(n_columns), 5.0
     named, dense = NAMED[loss], X.toarray()
@@ -102,7 +102,7 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), False, 2)
     documents = visited(X, labels, np.ones(n), np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)]))
     blend, steps = kernel_form(Blend(Hinge(), share), 2), schedule(start=1e-3, mean_square=25.0)
-    run_documents(documents, table, steps, 0.0, np.full(1, 0.5), Objective(blend, 0.0, np.empty(0, np.int64)))
+    run_documents(documents, table, steps, 0.0, np.full(1, 0.5), Objective(blend, 0.0, None))
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
     assert (np.diag(moved) > 0).all()
@@ -117,7 +117,7 @@ def test_documents_that_ask_for_little_are_skipped():
         documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
         table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
         steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
-        objective = Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64))
+        objective = Objective(kernel_form("ncll", 2), tolerance, None)
         run_documents(documents, table, steps, 0.0, np.full(1, 0.5), objective)
         return table.words[:, :2]
 
