@@ -67,14 +67,12 @@ class Incremental(EngineEstimator):
         def of_batch(stage: AnyStage) -> AnyStage:
             if not stage.monitored:
                 return stage
-            learner = going_on(stage.learner)
-            initial: Any = stage.initial if first else self.state_
+            learner, initial = going_on(stage.learner), cast(Any, stage.initial if first else self.state_)
             tables = isinstance(learner.model, DenseModel)
             if tables and isinstance(learner.rule, ClosedForm):
                 rows: Any = source.corpus.read(0, source.n_documents)
                 if np.isnan(rows.values).any():
-                    problem = "partial_fit cannot leave out missing values in a closed form"
-                    raise ValueError(f"{problem}: fill them, or call fit")
+                    raise ValueError("partial_fit needs complete rows for a closed form: fill them, or call fit")
             elif tables and initial is not None:
                 counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)
