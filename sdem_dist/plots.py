@@ -56,8 +56,8 @@ def history(
         Its name in the history, without prefix. ValueError: no history has it.
     prefix : str, default=None
         ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
-        ``"held_out_"`` of those that it held out itself. None: of one history all of these, of several the first that
-        one has.
+        ``"held_out_"`` of those that it held out itself. None: all of these for one history; for several, the first
+        that one has.
     """
     from matplotlib.ticker import MaxNLocator
 

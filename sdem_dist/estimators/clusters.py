@@ -34,7 +34,7 @@ class Clustering(ClusterMixin, EngineEstimator):
 
     init_documents -- Number of random documents from which k-means finds the start.
     labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; pass a corpus to
-        `predict`. Not kept in files.
+        `predict`. Not saved in files.
     """
 
     init_documents: int = 20_000

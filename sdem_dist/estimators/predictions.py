@@ -76,7 +76,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return each document's most probable class, shape (n_samples,), with the dtype of `classes_`.
 
-        Where documents have several labels an indicator matrix of shape (n_samples, n_classes), int64: a document gets
+        With several labels, return an indicator matrix of shape (n_samples, n_classes), int64: a document gets
         the labels whose probability is at least their threshold.
         """
         n_columns = len(self.classes_) if self.several_labels else None

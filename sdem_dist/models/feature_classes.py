@@ -33,7 +33,7 @@ class FeatureState(NamedTuple):
 
     @property
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """N and mu of the lowest objective, or the last where rounds are not judged."""
+        """N and mu of the lowest objective, or the last where rounds are not checked."""
         return (self.best_counts, self.best_mu) if len(self.best_counts) else (self.class_counts, self.mu)
 
 
@@ -80,7 +80,7 @@ class DenseModel(Model):
         """Return theta(mu) (M-step)."""
 
     def parameters(self, state: FeatureState) -> FeatureParameters:
-        """Return the natural parameters of the best mu, or of the last where rounds are not judged."""
+        """Return the natural parameters of the best mu, or of the last where rounds are not checked."""
         return self.parameters_at(*state.best)
 
     def init(self, n_documents: float, seed: int) -> FeatureState:

@@ -95,7 +95,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_ : dict -- The settings that differ from `estimator`.
     best_score_ : float -- Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is
         optimistic. The default wins unless another setting is better by more than a standard error of the difference,
-        and, by log-loss, not less accurate.
+        and, with log-loss, not less accurate.
     best_index_ : int --
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
     cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds that a setting

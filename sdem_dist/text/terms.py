@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -159,9 +160,8 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
         table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
         spelling = table
-    if spelling.n_words < 1 << 15:  # sooner than pyarrow is loaded
-        words = spelling.words.encoded()
-        order = np.array(sorted(range(len(words)), key=words.__getitem__), np.int64)
+    if spelling.n_words < 1 << 15 and "pyarrow" not in sys.modules:  # loading it takes longer
+        order = np.array(sorted(range(spelling.n_words), key=spelling.words.encoded().__getitem__), np.int64)
     else:
         from pyarrow import LargeBinaryArray, compute, large_binary, py_buffer
 

@@ -346,7 +346,7 @@ class RowValidator:
                 classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
                 hint = f"; labels are cut at {self.separator!r}, or at --label-separator" * (self.separator is not None)
                 if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
-                    hint = f"; it differs from {min(alike)!r} only by Unicode normalisation: write both in one form"
+                    hint = f"; it differs from {min(alike)!r} only by Unicode normalization: write both in one form"
                 shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
                 raise IngestError(f"label {shown!r} is not among the classes ({classes}){hint}")
             if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
@@ -392,6 +392,6 @@ def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
     for label in labels:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
-            two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalisation"
+            two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalization"
             problem = f"two labels look alike, but are two classes: {two}"
             warnings.warn(f"{problem}; write all in one form", stacklevel=stacklevel)

@@ -140,7 +140,7 @@ def test_a_table_in_parts(tmp_path, client):
     assert test.header.uid == here.header.uid
     with pytest.raises(sd.CorpusError, match="stored with dense=True"):
         sd.write_corpus(tmp_path / "c", X, y, client=client)
-    with pytest.raises(sd.CorpusError, match="cut into 2 parts and X into 3"):
+    with pytest.raises(sd.CorpusError, match="y has 2 partitions and X has 3"):
         sd.write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)
 
 

@@ -163,7 +163,7 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
         assert caught[0].filename == __file__
         assert (report.n_documents, report.n_empty, report.n_skipped, len(report.classes)) == (6, 4, 0, 2)
     one = ingest(written(tmp_path / f"one {form}", [(a, "one"), ("x", "two")]), tmp_path / "one.zarr").path
-    with pytest.raises(IngestError, match="differs from 'Caf.*' only by Unicode normalisation"):
+    with pytest.raises(IngestError, match="differs from 'Caf.*' only by Unicode normalization"):
         ingest(source, tmp_path / "test", vocabulary_from=one)
     for estimator, other in ((MultinomialNB(n_epochs=1), b), (MultiLabelNB(n_epochs=1), b), (MultinomialNB(), f" {a}")):
         with pytest.warns(UserWarning, match="two labels look alike") as caught:
