@@ -62,8 +62,8 @@ _SCHEDULER = """Run on the Dask cluster of this scheduler (tcp://host:port, or i
 Dask Gateway (https://host, with --workers)."""
 _OPTIONS = (
     option("--scheduler", "ADDRESS", _SCHEDULER),
-    option("--workers", 1, "Run on N Dask workers of this machine, or of a gateway.  [default: threads]"),
-    option("--cluster", "FILE.yaml", "Run on batch jobs (Slurm, PBS, SGE, LSF) described by this file."),
+    option("--workers", 1, "Run on N Dask workers on this machine, or from a gateway.  [default: threads]"),
+    option("--cluster", "FILE.yaml", "Run as batch jobs (Slurm, PBS, SGE, LSF), as this file describes."),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
 

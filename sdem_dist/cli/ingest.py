@@ -206,7 +206,7 @@ Examples:
       a folder with one sub-folder of text files for each class;
       a fifth of the documents goes to news.zarr-held-out
   sdem ingest imdb-train.tsv.xz imdb.zarr --label 0 --text 3
-      a table without header: columns are numbers from 0
+      a table without a header: columns are numbered from 0
   sdem ingest imdb-test.tsv.xz imdb-test.zarr --label 0 --text 3 --vocabulary-from imdb.zarr
       the test documents, with the words of the training corpus
   sdem ingest posts.jsonl.zst posts.zarr --label topic --text body
@@ -222,17 +222,17 @@ Examples:
 @option("--targets", None, "Labels are numeric targets, such as ratings.")
 @option("--held-out", float, "Write this share of the documents to CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents per shard.")
-@option("--seed random_state", int, "Random seed of the order and of held-out documents.", default=0)
+@option("--seed random_state", int, "Random seed for the order and the held-out documents.", default=0)
 @option("--jobs n_jobs", 1, "Number of threads.  [default: all cores]")
 @option("--keep-text", None, "Also store the texts, compressed.")
-@option("--quiet", None, "No progress.")
+@option("--quiet", None, "Do not show progress.")
 @option("--overwrite", None, "Replace an existing corpus.")
 @cluster_options
 def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
 
-    A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or
-    .svm (svmlight). Text files may be compressed (.gz, .xz, .zst). Nothing is written before everything is read.
+    A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or
+    .svm (svmlight). Text files may be compressed (.gz, .xz, .zst). Nothing is written until everything is read.
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
     if not cluster.is_local and (typed := typed_flags(("keep_text", "n_jobs"))):

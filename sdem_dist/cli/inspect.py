@@ -46,7 +46,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
     if measured is None and (typed := typed_flags(READING)):
-        raise click.UsageError(f"{typed}: only for a source after --card --on")
+        raise click.UsageError(f"{typed} applies only to a source given with --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
 
     if (path := place(corpus)).is_file():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
-A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
+A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
 (svmlight); text also as .gz, .xz or .zst. A column of .csv, .jsonl and .parquet is a name, of .tsv a number from 0.
 
 Label options apply to commands that read labels; word options to ingest, train, tune and suspects. Other commands use

@@ -254,7 +254,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
             return formatter.lines(documents, ids)
         columns = formatter.columns(documents)
         if twice := sorted(beside.keys() & columns.keys()):
-            raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
+            raise click.UsageError(f"the source already has a column {twice[0]!r}: rename that column")
         return part_of(output.suffix.lower(), beside | columns)
 
     gate, of_stdin = RowValidator(source.on_error), any(str(path) == "-" for path in sources)

@@ -47,7 +47,7 @@ def parse_loss(text: str) -> object:
         problem = f" ({error})"
     raise click.BadParameter(
         f"{text!r} is not a loss{problem}; losses are auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or "
-        "blend:SHARE:LOSS, and --costs FILE for costs of confusions"
+        "blend:SHARE:LOSS, and --costs FILE for misclassification costs"
     )
 
 
@@ -133,7 +133,7 @@ Examples:
 
 _LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
 blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]"""
-_COSTS = """Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted
+_COSTS = """Minimize the hinge loss with these misclassification costs: a row for each true class, a column for each predicted
 one, with their names."""
 _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neither laplace nor log nor a number")
 
@@ -155,13 +155,13 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 @option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
 @option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
 @option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing outputs; --resume also does, and appends to the log.")
+@option("--overwrite", None, "Replace existing outputs; --resume replaces them too, but appends to the log.")
 @option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
 @option("--seed random_state", 0, "Random seed.  [default: 0]")
 @option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")
 @set_option
 @option("--log", Place(), "Write events as JSON Lines, for sdem log.", metavar="FILE")
-@option("--quiet", None, "No progress.")
+@option("--quiet", None, "Do not show progress.")
 @word_options
 @cluster_options
 @option("--dry-run", None, "With --cluster: print the job script and exit.")
@@ -169,10 +169,10 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
-    CORPUS may be a source (file or folder), which is then counted for this training only. Several corpora with the same
+    CORPUS may be a source (file or folder), which is then read for this run only. Several corpora with the same
     vocabulary (sdem ingest --vocabulary-from), or several sources, are combined.
 
-    The same corpus, settings and seed give the same bits for any number of workers.
+    The same corpus, settings and seed give a bit-identical model for any number of workers.
     """
     folder, held_out, log = options["checkpoint"], options["validation"], options["log"]
     if cluster.job_file is None and (options["dry_run"] or options["lifetime"] is not None):

@@ -61,9 +61,9 @@ estimator's own; may be repeated]"""
 @option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
 @option("--resume", None, "Resume the search in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing outputs; --resume also does.")
+@option("--overwrite", None, "Replace existing outputs; --resume replaces them too.")
 @option("--seed", 0, "Random seed.  [default: 0]")
-@option("--quiet", None, "No progress.")
+@option("--quiet", None, "Do not show progress.")
 @word_options
 @cluster_options
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
@@ -222,7 +222,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
 
     CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
     trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
-    of a missing label is p(label). Check documents before you change labels: rare but correct labels are also doubted.
+    of a missing label is p(label). Check documents before you change labels: rare but correct labels are doubted, too.
     """
 
     def classifier(name: str) -> EngineEstimator:

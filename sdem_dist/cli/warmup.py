@@ -48,7 +48,7 @@ def compile_training() -> None:
 
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores; where others compile, too, each kernel is compiled once."""
+    """Compile the kernels of all estimators, on all cores; of several processes, only one compiles each kernel."""
     names = sorted(ESTIMATORS, key=lambda name: (name != "MultinomialNB", getattr(sdem_dist, name).spec.layout))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         click.echo(f"compiled {sum(pool.map(compile_for, names))} functions")

@@ -243,7 +243,7 @@ class EngineEstimator(Estimator):
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             problem = "this model was trained on numbers, not on text: it cannot turn text into counts"
-            raise ModelError(f"{problem}; in Python its predict accepts numbers")
+            raise ModelError(f"{problem}; in Python, pass numbers to predict")
         from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
 
         # Held-out texts are counted before there are parameters.

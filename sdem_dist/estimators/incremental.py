@@ -25,7 +25,7 @@ _MAY_CHANGE |= {"batch_size", "n_lanes", "rounds_per_epoch", "n_blocks"}
 
 
 class Incremental(EngineEstimator):
-    """Base of the estimators whose training can go on with every batch."""
+    """Base of the estimators that can continue training with each new batch."""
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Update the model with one pass over a batch of documents, or rows.

@@ -64,7 +64,7 @@ class WordNB(EngineClassifier, Incremental):
         if norm == "auto":
             norm = None if form == "counts" else defaults.NORM
         if orders is not None and source.vocabulary is None:
-            raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+            raise ValueError("ngram_range chooses among n-grams of a corpus, but these columns have no names")
         unchanged = (form, norm, self.min_df, orders) == ("counts", None, 1, None)
         if unchanged and (self.loss == "nll" or self.steps == "paper"):
             return source

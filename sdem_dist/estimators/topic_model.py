@@ -140,8 +140,8 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
 
-    Compare models by "word_nll", ``-ln p(w)`` per word, with theta summed out by the left-to-right estimator, as in
-    `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" of the history, ``-ln p(w | theta)``, is
+    Compare models by "word_nll", ``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator, as in
+    `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
     fast but too low, and lower with more topics, since theta is found from the same words.
 
     n_epochs : int | None -- Passes over the documents. None: 10, and up to 20 of fewer than 15,000 documents.
@@ -207,8 +207,8 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
     ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
         (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
-    gamma -- Factor of the scores inside the softmax, or of levels and labels.
-    unlabelled : label -- The label, such as -1, of hidden classes: see `words_weight`.
+    gamma -- Factor applied to the scores inside the softmax or the sigmoid.
+    unlabelled : label -- Label, such as -1, that marks a hidden class: see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
@@ -291,7 +291,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         super().take_extra(extra)
         self.single_, self._n_targets = extra["single"], self.learner_.n_labels
         if not isinstance(self.single_, bool) or (self.single_ and self._n_targets > 1):
-            raise ValueError(f"single is {self.single_!r}, and the model has {self._n_targets} targets")
+            raise ValueError(f"single is {self.single_!r}, but the model has {self._n_targets} targets")
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():

@@ -29,7 +29,7 @@ class Weighting:
         if self.form not in FORMS:
             raise ValueError(f"the weighting {self.form!r} is unknown")
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
-            raise ValueError(f"the weighting makes lengths {self.norm} and multiplies by {self.scale}")
+            raise ValueError(f"the norm {self.norm} or the scale {self.scale} of the weighting is out of range")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
             raise ValueError(f"the weighting is of {self.n_documents} documents")
 

@@ -191,7 +191,7 @@ class WordCounts(Model):
         if state.gamma == 0 and not state.words.any(axis=1).all():
             raise ValueError("array 'words' has words without a probability in any class")
         if state.t > 0 and not (state.class_counts + state.class_gamma).any():
-            raise ValueError("array 'class_counts' has no class of a probability above zero")
+            raise ValueError("array 'class_counts' has no class with a probability above zero")
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         """Renumber words compactly, in few bytes an entry; classes need labels, and `Labels` need targets."""

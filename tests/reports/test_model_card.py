@@ -60,7 +60,7 @@ def test_the_card_reads_sources_as_evaluate_does(tmp_path):
     reading = ("--label", "kind", "--text", "body")
     measured = ok("inspect", str(tmp_path / "m"), "--card", "--on", str(test), *reading, "--on-error", "skip")
     assert "On the 2 documents" in measured and "| accuracy | 1.0000 |" in measured
-    assert "--text: only for a source" in refused("inspect", str(tmp_path / "m"), "--text", "body", code=2)
+    assert "--text applies only to a source" in refused("inspect", str(tmp_path / "m"), "--text", "body", code=2)
 
 
 def test_other_models_have_cards(corpus):
