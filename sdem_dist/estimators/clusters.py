@@ -185,6 +185,7 @@ class GaussianMixture(ClusterMixture):
 
     _family = "gaussian"
 
+    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     means_ = p.fitted(lambda m: m._moments[0], "Mean of each cluster and column, shape (n_components, n_features).")
     covariances_ = p.fitted(lambda m: m._moments[1], "Variance of each, shape (n_components, n_features).")
 

@@ -181,8 +181,6 @@ class JointClassifier(EngineClassifier):
 class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
 
-    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
-
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, missing values summed out, or of each document's words in order, in nats."""
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))

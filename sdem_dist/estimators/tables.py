@@ -183,6 +183,7 @@ class GaussianNB(FeatureNB):
     fit_prior: ClassVar[Any] = True  # type: ignore[misc]
 
     class_prior_ = p.fitted(lambda model: np.exp(model.class_log_prior_), "Probability of each class.")
+    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
     theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
     var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing import parent_process
 from subprocess import DEVNULL, Popen
+from threading import Thread
 from typing import Any
 from zlib import crc32
 
@@ -94,6 +95,7 @@ def _compile_beside() -> None:
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
             atexit.register(other.kill)
+            Thread(target=other.wait, daemon=True).start()  # no process is left that has ended
 
 
 compilations = Compilations()

@@ -99,7 +99,7 @@ def test_of_two_writers_the_one_that_began_last_publishes(url):
     def write_another():
         write_corpus(url, X[:20], Y[:20], overwrite=True)
 
-    with pytest.raises(CorpusError, match="another process began to write there"):
+    with pytest.raises(CorpusError, match="another process started to write there"):
         write_corpus(url, then(write_another, 9), overwrite=True)
     assert open_corpus(url).read(0, 20).n_documents == 20 and len(parts_of(url)) == 2
 

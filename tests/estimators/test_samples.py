@@ -77,7 +77,7 @@ def test_samples_of_any_number(fitted, name):
 def test_other_shares_of_classes_are_a_sum_of_logarithms():
     shares, model = [0.1, 0.1, 0.8], sd.GaussianNB(loss="nll").fit(IRIS[:120], SPECIES[:120])
     scores = model.predict_log_proba(IRIS) + np.log(shares / (model.class_count_ / 120))
-    expected = sd.GaussianNB(loss="nll", class_prior=shares).fit(IRIS[:120], SPECIES[:120]).predict_proba(IRIS)
+    expected = sd.GaussianNB(loss="nll", priors=shares).fit(IRIS[:120], SPECIES[:120]).predict_proba(IRIS)
     np.testing.assert_allclose(softmax(scores, axis=1), expected, rtol=1e-9, atol=1e-12)
 
 

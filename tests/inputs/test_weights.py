@@ -70,7 +70,7 @@ def test_only_the_ratios_of_weights_matter_to_discriminative_losses(name):
 @pytest.mark.parametrize("name", ["counts, nll", "numbers, nll"])
 def test_weights_that_add_up_to_little_are_warned_of_by_generative_losses(name):
     estimator, X = ABSOLUTE[name]
-    with pytest.warns(UserWarning, match="priors outweigh them") as caught:
+    with pytest.warns(UserWarning, match="priors outweigh these") as caught:
         clone(estimator).fit(X, Y, sample_weight=RNG.integers(1, 4, N) / 100)
     assert caught[0].filename == __file__
 
