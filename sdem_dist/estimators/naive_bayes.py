@@ -30,7 +30,7 @@ from sdem_dist.models.weighting import Weighting
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-class WordNB(EngineClassifier, Incremental):
+class WordNB(EngineClassifier):
     """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
 
     step : float | None with steps=margin -- How far a first step moves a mean document's label against a rival, or
@@ -51,6 +51,7 @@ class WordNB(EngineClassifier, Incremental):
     evaluate_every: int = 0
 
     steps = "margin"
+    partial_fit = Incremental.partial_fit
     _unused_by_nll = "n_epochs", "step", "step_decay", "merge", "rounds_per_epoch", "calibrate", "validation_fraction"
 
     def _weighed(self, source: Source) -> Source:
@@ -197,7 +198,7 @@ class LaneNB(WordNB):
         return policy.train(result, learner)
 
 
-class MultinomialNB(LaneNB, JointClassifier):
+class MultinomialNB(LaneNB):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
@@ -235,6 +236,8 @@ class MultinomialNB(LaneNB, JointClassifier):
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
     sample = WithDensity.sample
+    predict_joint_log_proba = JointClassifier.predict_joint_log_proba
+    class_log_prior_ = JointClassifier.class_log_prior_
 
     def _check(self) -> None:
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
@@ -266,10 +269,7 @@ class MultinomialNB(LaneNB, JointClassifier):
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class ('nll').")
     class_count_ = p.fitted("_counted.class_counts", "Documents by class ('nll'), unlabelled ones by probability.")
 
-    @property
-    def _pseudo_counts(self) -> Any:
-        alpha = self._trained_params["alpha"]
-        return alpha if np.ndim(alpha) else self.learner_.model.alpha
+    _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
 
 
 class MultiLabelNB(LaneNB):

@@ -161,6 +161,12 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(accuracy_score(labels[labelled], np.asarray(self.predict(X))[labelled], sample_weight=weights))
 
+    @property
+    def _counted(self) -> Any:
+        if not isinstance(self.learner_.rule, ClosedForm):
+            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
+        return self.state_
+
 
 class JointClassifier(EngineClassifier):
     """What classifiers that are joint distributions of classes and documents answer beside that."""
@@ -170,12 +176,6 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
-
-    @property
-    def _counted(self) -> Any:
-        if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
-        return self.state_
 
 
 class WithDensity(EngineEstimator):
