@@ -115,7 +115,7 @@ PREDICT = [
     (1, "predict posts.model surrogate.jsonl --id note", "line 2: the id has half of a surrogate pair, U+D800"),
     (1, "predict posts.model surrogate-name.jsonl -o o.csv", "line 1: the name of a field has half"),
     (1, "predict posts.model ids.txt --id 0", "also name the text column (--text NUMBER)"),
-    (2, "predict posts.model predicted.csv -o o.csv", "column 'prediction' already"),
+    (2, "predict posts.model predicted.csv -o o.csv", "already has a column 'prediction'"),
     (1, "predict posts.model t.csv texts --text body -o o.csv", "a source has the columns 'file'"),
     (2, "predict posts.model t.csv -o o.xls", ".tsv, .csv, .jsonl, .parquet"),
     (1, "predict posts.model t.csv --text body -o nowhere/o.csv", "nowhere does not exist: create it first"),
