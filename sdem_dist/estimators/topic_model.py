@@ -43,6 +43,8 @@ class TopicModel(Transforming):
         (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
     topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
         labels 0.15, and less from 25,000 documents on.
+    steps -- "scaled": the square of its probability weights a word in the length of a gradient, and rates fall to 0.
+        "paper": Algorithm 2, where they do neither.
     average_from : int in [0, inf) -- The model is the mean over batches, starting at this epoch (from 0).
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
@@ -63,6 +65,7 @@ class TopicModel(Transforming):
     inference_step: p.Positive = 1.0
     inference: Literal["mirror-descent", "accelerated", "line-search", "line-search-l1"] = "mirror-descent"
     topic_rate: float | None = None
+    steps: Literal["scaled", "paper"] = "scaled"
     n_epochs: int = 4
     average_from: int = 1
     merge: Literal["mean", "sum"] = "mean"
@@ -98,23 +101,19 @@ class TopicModel(Transforming):
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
-            if not weighed > 0:
-                raise ValueError("class_weight gives no document a weight")
             weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
-        alpha: Any = self.alpha if isinstance(self.alpha, str) else np.asarray(self.alpha, np.float64).tolist()
-        alpha = tuple(alpha) if isinstance(alpha, list) else alpha
+        alpha: Any = tuple(values) if isinstance(values := np.asarray(self.alpha).tolist(), list) else values
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
         how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
-        model = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
+        model: Any = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
         batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
         times = n_epochs, int(self.average_from), self.merge == "mean", batch
-        rule = rules.MirrorSteps(rate, float(getattr(self, "output_rate", 3.0)), *times)
+        rule = rules.MirrorSteps(rate, float(getattr(self, "output_rate", 3.0)), *times, self.steps == "paper")
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
         trained = final_stage(trainer, learner, plan, partial(model.start, summary.frequencies, seed))
-        shares: Any = heads.TopicShares(head, model.n_topics)
-        scorer = replace(learner, model=replace(learner.model, head=shares))
+        scorer = replace(learner, model=replace(model, head=heads.TopicShares(head, model.n_topics)))
         figures = trainer.score("topics' shares", scorer, trained.state)
         self.topic_shares_ = np.array([figures[str(i)] for i in range(model.n_topics)])
         if not isinstance(head, heads.SigmoidLabels):

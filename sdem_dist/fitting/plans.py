@@ -118,9 +118,10 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
     if unknown := set(class_weight) - set(classes):
         raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
-    weighed = float(weights @ counts)
+    if not (weighed := float(weights @ counts)) > 0:
+        raise ValueError("class_weight gives no document a weight")
     # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
-    if estimator._weights_are_relative and weighed > 0:
+    if estimator._weights_are_relative:
         weights *= counts.sum() / weighed
     return tuple(weights.tolist())
 

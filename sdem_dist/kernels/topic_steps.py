@@ -17,6 +17,7 @@ WIDEST = 30.0  # ln of the largest gap between two thresholds, and minus ln of t
 NO_EVIDENCE = np.zeros(0)
 EPSILON = 1e-12  # epsilon of Algorithm 2, line 9
 STEEPEST = 1.0  # no probability of a word changes by more than a factor of e in one step
+OVERFLOWING = 300.0  # bounds exponents of the paper's steps
 LARGE = 1e50
 
 
@@ -140,7 +141,8 @@ class Rates(NamedTuple):
     output_rate: float  # mu_u, likewise
     prior: float  # ``(beta - 1) / D``; unless it is 0 the documents' words must be all
     corpus_scale: float  # How many documents of the corpus each document stands for
-    end: float  # Documents after which the run ends
+    end: float  # documents after which the run ends; infinite: rates do not fall
+    n_words: float = 0.0  # of the vocabulary, for the paper's steps; 0: scaled ones, see `step_topics`
 
 
 @jit
@@ -193,35 +195,37 @@ def add_gradients(documents, response, parameters, how, gradient):
 
 
 @jit
-def step_topics(topics, totals, touched, gradient, weight, squares, t, topic_rate, prior):
+def step_topics(topics, totals, touched, gradient, weight, squares, t, rates, remaining):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
     The length of a gradient is its root mean square over the batch's words, each weighted by the square of its
     probability. So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a
     word is about one over its probability: without weights rare words would make up the length, and common words would
-    hardly move.
+    hardly move. With `n_words`, the length is that of the paper, the root mean square over the whole vocabulary.
 
     `topics`, `totals`: of `Topics`, changed in place.
     `touched`: ndarray of integers, the rows whose gradient is not zero.
     `gradient`: shape (n_words, n_topics), the sum over the batch. `weight`: the batch's documents.
-    `squares`, `t`: as for `run_batches`; `t` counts this batch. `topic_rate`, `prior`: of `Rates`, now.
+    `squares`, `t`: as for `run_batches`; `t` counts this batch. `remaining`: factor of `topic_rate`.
     """
-    n_topics = totals.size
+    n_topics, prior, n_words = totals.size, rates.prior, rates.n_words
+    steepest = OVERFLOWING if n_words > 0.0 else STEEPEST
     start, steps = totals.copy(), np.empty(n_topics)
     moments, weights = np.zeros(n_topics), (EPSILON * totals) ** 2
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
             row[k] = row[k] / weight - prior * start[k] / values[k]
-            moments[k] += (values[k] * row[k]) ** 2
-            weights[k] += values[k] ** 2
+            share = 1.0 if n_words > 0.0 else values[k]
+            moments[k] += (share * row[k]) ** 2
+            weights[k] += share**2
     for k in range(n_topics):
-        squares[k] += moments[k] / weights[k]
-        steps[k] = topic_rate / (np.sqrt(squares[k] / t) + EPSILON)
+        squares[k] += moments[k] / (n_words if n_words > 0.0 else weights[k])
+        steps[k] = remaining * rates.topic_rate / (np.sqrt(squares[k] / t) + EPSILON)
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
-            exponent = min(max(-steps[k] * row[k], -STEEPEST), STEEPEST)
+            exponent = min(max(-steps[k] * row[k], -steepest), steepest)
             new = max(values[k] * np.exp(exponent), FLOOR * start[k])
             totals[k] += new - values[k]
             values[k] = new
@@ -297,8 +301,7 @@ def _end_batch(documents, batch, at_the_end, rates, current, gradient, sums, run
         remaining = max(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
         if averaging:
             _settle(topics, changed, last, cumulated, batch, sums.topics)
-        topic_rate = rates.topic_rate * remaining
-        step_topics(topics, totals, changed, gradient.topics, weight, squares, t, topic_rate, rates.prior)
+        step_topics(topics, totals, changed, gradient.topics, weight, squares, t, rates, remaining)
         for c in range(output.shape[0] if labelled > 0.0 else 0):
             add_row(-rates.output_rate * remaining / labelled, gradient.output[c], output[c])
             gradient.output[c, :] = 0.0

@@ -218,21 +218,25 @@ class MirrorSteps:
     average_from: int = 1  # epoch, from 0, with which the running mean begins
     local: bool = True  # lanes run Algorithm 2, and their parameters are averaged; otherwise a round is one batch
     batch_size: int = 100  # documents of a batch inside a lane
+    literal: bool = False  # Algorithm 2 to the letter: rates do not fall, and follow the mean square over all words
+
+    def _rates(self, sdem: SdEM[Any], scale: float) -> topic_steps.Rates:
+        end, n_words = (np.inf, float(sdem.width)) if self.literal else (float(self.n_epochs * sdem.n_documents), 0.0)
+        prior = (sdem.model.beta - 1.0) / sdem.n_documents
+        return topic_steps.Rates(self.batch_size, self.topic_rate, self.output_rate, prior, scale, end, n_words)
 
     def map(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> Any:
         if not self.local:
             return sdem.model.gradients(state, batch, sdem.n_documents)
         n, averaging = batch.documents.n_documents, at.lane.epoch >= self.average_from
-        prior, end = (sdem.model.beta - 1.0) / sdem.n_documents, float(self.n_epochs * sdem.n_documents)
-        speeds = float(self.topic_rate), float(self.output_rate)
-        rates = topic_steps.Rates(self.batch_size, *speeds, prior, float(at.scale(n)), end)
-        return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)
+        return sdem.model.run(state, batch, at.order(n), self._rates(sdem, at.scale(n)), averaging, sdem.n_documents)
 
     def step(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> TopicState:
         """Average by documents what lanes did, or step with a batch's sums; TrainingError: U runs away."""
-        remaining = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * sdem.n_documents), 0.0)
-        seen, alpha, n_averaged = state.seen + s.weight, state.alpha, state.n_averaged
-        mean_topics, mean_output = state.mean_topics, state.mean_output
+        rates, seen, alpha = self._rates(sdem, 1.0), state.seen + s.weight, state.alpha
+        left = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * sdem.n_documents), 0.0)
+        remaining = 1.0 if self.literal else left
+        mean_topics, mean_output, n_averaged = state.mean_topics, state.mean_output, state.n_averaged
         if self.local:
             topics = state.topics * (s.decay / s.weight)
             topics[s.words] += s.rows / s.weight
@@ -247,8 +251,7 @@ class MirrorSteps:
         else:
             topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
             rows, words, totals = topics[s.words], np.arange(len(s.words)), np.ones(sdem.model.n_topics)
-            rate, prior = self.topic_rate * remaining, (sdem.model.beta - 1.0) / sdem.n_documents
-            topic_steps.step_topics(rows, totals, words, s.rows.copy(), s.weight, squares, t, rate, prior)
+            topic_steps.step_topics(rows, totals, words, s.rows.copy(), s.weight, squares, t, rates, remaining)
             topics[s.words] = rows
             topics = on_the_simplex(topics)
             output = state.output - self.output_rate * remaining / (s.labelled or 1.0) * s.output
@@ -256,10 +259,9 @@ class MirrorSteps:
                 n_averaged += 1.0
                 mean_topics = mean_topics + (topics - mean_topics) / n_averaged
                 mean_output = mean_output + (output - mean_output) / n_averaged
-        if s.evidence.size and remaining < 1.0 - SETTLING:
-            alpha = renewed(alpha, s.evidence, remaining)
-        largest = float(np.abs(output).max(initial=0.0))
-        if not largest <= sdem.head.runaway:
+        if s.evidence.size and left < 1.0 - SETTLING:
+            alpha = renewed(alpha, s.evidence, left)
+        if not (largest := float(np.abs(output).max(initial=0.0))) <= sdem.head.runaway:
             raise TrainingError(
                 f"training diverged: after {seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
                 f"output_rate ({self.output_rate:g}) or gamma ({sdem.head.gamma:g}), whose product is the step"

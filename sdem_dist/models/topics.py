@@ -159,15 +159,13 @@ class TopicModel(Model):
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        labels, targets = np.zeros(0, np.int32), NO_TARGETS.astype(np.float64)
-        if self.head.learns == "labels":
-            if documents.labels is None:
-                raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        learns, labels, targets = self.head.learns, np.zeros(0, np.int32), NO_TARGETS.astype(np.float64)
+        if learns == "labels" and documents.labels is not None:
             labels = documents.labels
-        elif self.head.learns == "targets":
-            if documents.targets is None:
-                raise ValueError("documents without targets cannot be prepared for training or evaluation")
+        elif learns == "targets" and documents.targets is not None:
             targets = self.head.prepared(documents.targets)
+        elif learns != "nothing":
+            raise ValueError(f"documents without {learns} cannot be prepared for training or evaluation")
         local = localised(self.transformed(documents), labels, weights, targets)
         indices, words = local.documents.indices, local.words
         if self.beta != 1.0:  # the prior moves all words in every batch

@@ -29,9 +29,9 @@ SMALL = {"n_components": 6, "n_epochs": 6}
 WORDS = [f"word{i}" for i in range(V)]
 
 
-@pytest.mark.parametrize("merge", ["mean", "sum"])
-def test_classes_are_learned(merge):
-    model = sd.SupervisedLDAClassifier(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], Y[TRAIN])
+@pytest.mark.parametrize(("merge", "steps"), [("mean", "scaled"), ("sum", "scaled"), ("mean", "paper")])
+def test_classes_are_learned(merge, steps):
+    model = sd.SupervisedLDAClassifier(merge=merge, steps=steps, batch_size=20, **SMALL).fit(X[TRAIN], Y[TRAIN])
     peer = LogisticRegression(max_iter=1000).fit(X[TRAIN], Y[TRAIN])
     assert model.score(X[TEST], Y[TEST]) > 0.8
     assert model.score(X[TEST], Y[TEST]) > peer.score(X[TEST], Y[TEST]) - 0.05

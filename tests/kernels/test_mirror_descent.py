@@ -230,19 +230,20 @@ def test_a_document_without_words_has_even_topics():
     assert np.isfinite(by_output).all() and by_output.any()
 
 
-def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rates, n_layers):
+def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rates, n_layers, literal):
     """Algorithm 2 over dense tables; return the parameters after every batch."""
     squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
     for t, batch in enumerate(batches, start=1):
         given = topics, output, counts[batch], labels[batch], targets[batch]
         by_topics, by_output = gradients(kind, given, n_layers=n_layers)
         by_topics = by_topics / len(batch) - prior / topics
-        remaining = 1 - (seen + len(batch) / 2) / len(counts)
+        remaining = 1 if literal else 1 - (seen + len(batch) / 2) / len(counts)
         seen += len(batch)
         weights = topics**2 * (counts[batch].any(axis=0) | (prior > 0))[:, None]
+        weights = np.ones_like(topics) if literal else weights
         squares += (weights * by_topics**2).sum(axis=0) / weights.sum(axis=0)
         rate = rates[0] * remaining / np.sqrt(squares / t)
-        topics = topics * np.exp(np.clip(-rate * by_topics, -1, 1))
+        topics = topics * np.exp(-rate * by_topics if literal else np.clip(-rate * by_topics, -1, 1))
         topics = topics / topics.sum(axis=0)
         output = output - rates[1] * remaining * by_output / len(batch)
         found.append((topics, output))
@@ -251,20 +252,22 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
 
 @pytest.mark.parametrize("kind", [ts.SOFTMAX, ts.GAUSSIAN, ts.NONE])
 @pytest.mark.parametrize("prior", [0.0, 1e-5])
-def test_a_lane_is_algorithm_2(kind, prior):
+@pytest.mark.parametrize("literal", [False, True])
+def test_a_lane_is_algorithm_2(kind, prior, literal):
     topics, output, counts, labels, targets = problem(3, n_documents=11)
     output = output[: 0 if kind == ts.NONE else 3]
     counts[:, 5:] *= np.random.default_rng(0).random((11, 4)) < 0.4
     batches = np.array_split(np.arange(11), [4, 8])
     n_local = 9 if prior else 8  # the last word is another lane's
     counts[:, n_local:] = 0
-    squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
+    squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5, literal)
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
     documents = Visited(*csr(counts), labels, np.ones(11), np.arange(11), targets)
+    rates = ts.Rates(4, 0.3, 0.7, prior, 1.0, *((np.inf, 9.0) if literal else (11.0, 0.0)))
     kept, decay_sums, n, t = ts.run_batches(
         documents, ts.Response(kind, 1.0), ts.Topics(local, topics[n_local:].sum(axis=0), own_output),
-        md.Descent(each_alpha(1.001, 4), 5, 1.0, md.MIRROR_DESCENT), ts.Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
+        md.Descent(each_alpha(1.001, 4), 5, 1.0, md.MIRROR_DESCENT), rates,
         (own_squares, 0.0, 0.0),
         ts.Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
@@ -284,6 +287,7 @@ def test_rare_words_do_not_hold_common_ones_back(n_rare):
     signs = rng.choice([-1.0, 1.0], (20, 4))
     topics = np.vstack([common * (1 - n_rare * 1e-6), rare])
     gradient = np.vstack([signs, np.full((n_rare, 4), 1e3)])  # about one over their probabilities
-    ts.step_topics(topics, np.ones(4), np.arange(len(topics)), gradient, 1.0, np.zeros(4), 1.0, 0.01, 0.0)
+    rates = ts.Rates(1, 0.01, 0.0, 0.0, 1.0, 1.0)
+    ts.step_topics(topics, np.ones(4), np.arange(len(topics)), gradient, 1.0, np.zeros(4), 1.0, rates, 1.0)
     moved = np.log(topics[:20] / (common * (1 - n_rare * 1e-6)))
     np.testing.assert_allclose(moved, -0.01 * signs, rtol=0.03)
