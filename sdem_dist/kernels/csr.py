@@ -24,8 +24,9 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
 @jit
 def row_sums(data, indptr):
     """Return the sum of each document's entries, float64."""
-    sums = np.zeros(indptr.size - 1)
+    sums = np.empty(indptr.size - 1)
     for d in range(sums.size):
+        sums[d] = 0.0
         for j in range(indptr[d], indptr[d + 1]):
             sums[d] += data[j]
     return sums
@@ -44,8 +45,9 @@ def column_sums(data, indices, indptr, weights, n_columns):
 @jit
 def weighed_squares(data, indices, indptr, factors):
     """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors` has one a word."""
-    squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
+    squares, shares = np.empty(indptr.size - 1), np.empty(indptr.size - 1)
     for d in range(squares.size):
+        squares[d], shares[d] = 0.0, 0.0
         for j in range(indptr[d], indptr[d + 1]):
             square = np.float64(data[j]) * np.float64(data[j])
             squares[d] += square

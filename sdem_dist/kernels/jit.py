@@ -23,7 +23,9 @@ from numba import types
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import TypingError
+from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import typeof_impl
 
 from sdem_dist import kernels
 
@@ -38,6 +40,7 @@ _OPTIONS: dict[str, Any] = {
     "boundscheck": False,
     "no_cfunc_wrapper": True,  # an entry for C, which takes time and nobody uses
 }
+_INLINED = _OPTIONS | {"forceinline": True, "no_cpython_wrapper": True}
 BASELINE = "x86-64-v3"
 """Processors with AVX2 and FMA: where this one has them, kernels are compiled for no more, so that models have the same
 bits on all of them, and files of compiled kernels serve all. It costs up to 5 % of a fit on an EPYC with AVX2."""
@@ -53,6 +56,7 @@ def _compile_for_baseline() -> None:
 
 
 _compile_for_baseline()
+_DISABLED: int = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 _log = logging.getLogger(__name__)
 
 
@@ -90,7 +94,7 @@ class Compilations(event.Listener):
 def _compile_beside() -> None:
     """Run `kernels.beside` in another process, once, if there is a core for it."""
     code, kernels.beside = kernels.beside, ""
-    if code and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
+    if code and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
         where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
@@ -112,7 +116,7 @@ def jit(function: Callable[..., Any]) -> Any:
         place = crc32(f"{function.__module__}.{function.__qualname__}".encode())
 
         def compile_once(signature: Any) -> Any:
-            with global_compiler_lock, _locked(kernel.stats.cache_path, place):
+            with global_compiler_lock, _compiling(kernel.stats.cache_path, place):
                 return compile_kernel(signature)
 
         kernel.compile = compile_once
@@ -120,15 +124,31 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 @contextmanager
-def _locked(folder: str, place: int) -> Iterator[None]:
-    """Hold a byte of a file in the folder of compiled kernels; without a lock where files have none."""
+def _compiling(folder: str, place: int) -> Iterator[None]:
+    """Hold a byte of a file in the folder of compiled kernels, if it can be locked; types of calls are found once."""
     with suppress(OSError):
         fcntl.lockf(_lock_file(folder), fcntl.LOCK_EX, 1, place)
+    before, _function.get_call_type = _function.get_call_type, _resolved
     try:
         yield
     finally:
+        _function.get_call_type = before
         with suppress(OSError):
             fcntl.lockf(_lock_file(folder), fcntl.LOCK_UN, 1, place)
+
+
+def _resolved(function: Any, context: Any, args: Any, keywords: Any) -> Any:
+    """Find the types of a call of numba's functions: it tries a dozen templates for every ``+``, each time."""
+    call = function, context, tuple(args), tuple(keywords.items()), ConfigStack.top_or_none()
+    signature, implementation = _signatures.get(call, (None, None))
+    if signature is None or function.get_impl_key(signature) is not implementation:  # that of other options
+        signature = _resolve(function, context, args, keywords)
+        _signatures[call] = signature, function.get_impl_key(signature)
+    return signature
+
+
+_function: Any = types.BaseFunction
+_resolve, _signatures = _function.get_call_type, dict[Any, Any]()
 
 
 @cache  # open as long as the process runs: closing a file would free all locks in it
@@ -136,9 +156,19 @@ def _lock_file(folder: str) -> int:
     return os.open(os.path.join(folder, "sdem_dist.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 
 
-def jit_inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` to be inlined by the code generator where kernels call it; it has no file of its own."""
-    return numba.njit(**_OPTIONS, forceinline=True)(_wrapping(function))
+class jit_inline:
+    """Compile a function to be inlined where kernels call it: it has no file, and Python calls the plain version."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func, self.compiled = _wrapping(function), numba.njit(**_INLINED)(function)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.py_func(*args)
+
+
+@typeof_impl.register(jit_inline)
+def _type_in_kernels(inlined: jit_inline, context: Any) -> types.Type:
+    return types.Dispatcher(inlined.compiled)
 
 
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,18 +178,12 @@ def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let integers wrap around without NumPy's warning where kernels run as Python: hashes of words rely on it."""
-    disabled: int = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-    return np.errstate(over="ignore")(function) if disabled else function
+    return np.errstate(over="ignore")(function) if _DISABLED else function
 
 
 def intrinsic(plain: Callable[..., Any] | None) -> Callable[[Callable[..., Any]], Any]:
     """Make an intrinsic of what writes its code; `plain` is the same in Python, for NUMBA_DISABLE_JIT=1."""
-
-    def decorate(function: Callable[..., Any]) -> Any:
-        disabled: int = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-        return plain if plain and disabled else numba_intrinsic(function)
-
-    return decorate
+    return lambda function: plain if plain and _DISABLED else numba_intrinsic(function)
 
 
 def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, ndim: int = 1) -> None:

@@ -190,9 +190,9 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
     """Add a document's weighted entries to all columns; `room`: two flat arrays of float32, each of a row or more."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
     new, logs = room
-    rhos, gains = np.empty(n_columns, np.float32), np.zeros(n_columns)
+    rhos, gains = np.empty(n_columns, np.float32), np.empty(n_columns)
     for k in range(n_columns):
-        rhos[k] = rho * step[k]
+        rhos[k], gains[k] = rho * step[k], 0.0
     at_once = new.size // n_columns
     for first in range(0, values.size, at_once):
         last = min(first + at_once, values.size)

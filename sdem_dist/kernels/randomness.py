@@ -10,12 +10,14 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _UNIT = 1.0 / (1 << 53)
 
 
-@jit  # Python calls it, too
-def mixed(z):
+def _mixed(z):
     """Return 64 bits that each depend on all 64 bits of `z` (uint64)."""
     z = (z ^ (z >> _30)) * _A
     z = (z ^ (z >> _27)) * _B
     return z ^ (z >> _31)
+
+
+mixed = jit(_mixed)  # Python calls it, too
 
 
 @jit_inline
@@ -44,14 +46,10 @@ def content_key(words, data):
     return key
 
 
-@jit
-def document_keys(seed, epoch, start, stop):
-    """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch."""
-    key = derived(mixed(np.uint64(seed)), epoch)
-    keys = np.empty(stop - start, np.uint64)
-    for i in range(keys.size):
-        keys[i] = derived(key, start + i)
-    return keys
+def document_keys(seed: int, epoch: int, start: int, stop: int) -> np.ndarray:
+    """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch, `derived` by NumPy."""
+    place = _mixed(np.array([seed % 2**64], np.uint64)) + _STEP * np.array([(epoch + 1) % 2**64], np.uint64)
+    return np.asarray(_mixed(_mixed(place) + _STEP * np.arange(start + 1, stop + 1, dtype=np.uint64)))
 
 
 @jit

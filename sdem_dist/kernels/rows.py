@@ -48,7 +48,9 @@ def copy_row(row, out):
 @jit
 def column_sums(table):
     """Return the sum of each column of a table, float64."""
-    sums = np.zeros(table.shape[1])
+    sums = np.empty(table.shape[1])  # NumPy's zeros take longer to compile
+    for k in range(sums.size):
+        sums[k] = 0.0
     for i in range(table.shape[0]):
         add_row(1.0, table[i], sums)
     return sums
@@ -64,7 +66,9 @@ def count_words(indices, number):
 @jit
 def number_words(number, often):
     """Turn the counts of `count_words` into positions by falling frequency, up to `often`; return the words, uint32."""
-    starts = np.zeros(often + 2, np.int64)
+    starts = np.empty(often + 2, np.int64)
+    for c in range(starts.size):
+        starts[c] = 0
     for w in range(number.size):
         if number[w]:
             starts[often - min(np.int64(number[w]), often) + 1] += 1

@@ -208,11 +208,6 @@ class Entries(NamedTuple):
 
 
 @jit_once
-def _first_slot(key, n_slots):
-    return first_slot(np.uint64(key), np.uint64(0), np.int64(0), n_slots)
-
-
-@jit_once
 def _has_room(n, tree):
     return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
 
@@ -246,15 +241,15 @@ def _first_level(words, level, grow, tree, n_nodes):
 @jit_once
 def _next_level(words, level, first, grow, tree, n_nodes):
     """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
-    slots = tree.slots
+    slots, zero = tree.slots, np.uint64(0)
     for t in range(words.size - 1, first - 1, -1):
         if t - WORDS_AHEAD >= 1:
             ahead = ((np.int64(level[t - WORDS_AHEAD - 1]) << 32) | np.int64(words[t - WORDS_AHEAD])) + 1
-            prefetch(slots, _first_slot(ahead, slots.shape[0]), 0)
+            prefetch(slots, first_slot(np.uint64(ahead), zero, 0, slots.shape[0]), 0)
         parent, word, node = np.int64(level[t - 1]), np.int64(words[t]), NONE
         if parent >= 0 and word >= 0:
             key = ((parent << 32) | word) + 1
-            j = _first_slot(key, slots.shape[0])
+            j = first_slot(np.uint64(key), zero, 0, slots.shape[0])
             while slots[j, 0] != key and slots[j, 0] != 0:
                 j = (j + 1) & (slots.shape[0] - 1)
             if slots[j, 0] == key:
