@@ -169,7 +169,7 @@ def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
 
 
 def _words(**fields: Any) -> VectorizerSettings:
-    kernels.beside = "from sdem_dist.cli.warmup import compile_training; compile_training()"
+    kernels.beside = kernels.TRAINING.format("MultinomialNB")
     import_scikit_learn()
     from sdem_dist.text import VectorizerSettings
 

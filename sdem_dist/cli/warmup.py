@@ -40,12 +40,6 @@ def compile_for(name: str) -> int:
     return compilations.n - before
 
 
-def compile_training() -> None:
-    """Train on a few counts, as commands do on many, in memory: the process may end at any time."""
-    words, y = np.random.default_rng(0).integers(0, 2, (400, 300), np.uint8), np.arange(400) % 3
-    sdem_dist.MultinomialNB(n_lanes=4).fit(words, y)
-
-
 @click.command()
 def warmup() -> None:
     """Compile the kernels of all estimators, on all cores; of several processes, only one compiles each kernel."""

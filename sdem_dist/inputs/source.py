@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from sdem_dist import kernels
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
@@ -60,6 +61,7 @@ def source_of(
             X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
         if settings.kind == "count":
             n = np.count_nonzero(sample_weight) if fits else len(X)
+            kernels.beside = kernels.TRAINING.format(type(estimator).__name__)
             X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings, n_documents=int(n))
         else:
             X = count_texts(X, settings)[0]
