@@ -81,8 +81,7 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
     n_chosen = 1 if loss.kind == NLL else n_classes
     room = np.empty((measured(documents, words.shape[0])[1], n_topics, n_chosen))
     theta, inverse = np.empty((n_topics, n_chosen)), np.empty(totals.size)
-    scores, step = np.empty(n_classes), np.empty(n_classes)
-    stale = True
+    scores, step, stale = np.empty(n_classes), np.empty(n_classes), True
     for d in documents.order:
         rho, moment = advanced(schedule, moment, weights[d])
         if stale:

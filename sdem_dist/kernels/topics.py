@@ -43,8 +43,7 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
     """
     n_words, n_topics, n_classes = beta.shape
     mixture, ratio = np.empty(n_classes), np.empty(n_classes)
-    sums = np.empty((n_topics, n_classes))
-    length = counts.sum()
+    sums, length = np.empty((n_topics, n_classes)), counts.sum()
     theta[:] = 1.0 / n_topics
     for _ in range(n_sweeps if n_topics > 1 else 0):
         sums[:] = 0.0
@@ -154,8 +153,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
                 q[positions[i], topics[i]] += counts[i]
             for z in range(n_topics):
                 theta[z] += sums[z]
-    n_samples = n_sweeps - burn_in
-    length = 0.0
+    n_samples, length = n_sweeps - burn_in, 0.0
     for i in range(positions.size):
         length += counts[i]
     for z in range(n_topics):
