@@ -100,7 +100,7 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
         address = cluster.scheduler_address
         with connected(address, timeout=5) as client:
             assert client.scheduler.address == address
-            with pytest.raises(ClusterError, match=f"{address} has had no worker for 0.1 s"):
+            with pytest.raises(ClusterError, match=f"{address} has had no workers for 0.1 s"):
                 DaskExecutor(client, wait_for_workers=0.1)
             np.testing.assert_raises_regex(ClusterError, "another --folder", examine, client, tmp_path / "absent")
             np.testing.assert_raises_regex(ClusterError, "has no workers to check", examine, client, tmp_path)
@@ -141,7 +141,7 @@ FINDINGS = {
     "memory": ("memory", {"w": place()}, {"size": (1000, 10)}, "ok", ""),
     "memory that may do": ("memory", {"w": place()}, {"size": (15_000_000, 20)}, "warning",
                            "may use 8.0 GiB; 8.5 GiB are recommended"),
-    "memory that is short": ("memory", {"w": place()}, {"size": BIG}, "error", "training refuses to start"),
+    "memory that is short": ("memory", {"w": place()}, {"size": BIG}, "error", "training will not start"),
     "memory without a limit": ("memory", {"w": place(memory_limit=None)}, {"size": (10_000_000, 20)}, "ok", ""),
     "scratch": ("scratch", {"w": place(scratch_free=1 << 20)}, {}, "warning", ""),
     "files": ("files", {"w": place(sees_file=False)}, {"folder": "/data"}, "error", ""),
@@ -247,7 +247,7 @@ def test_a_worker_that_dies_while_it_starts_is_started_again_and_one_that_always
             with connected(n_workers=1) as connection:
                 assert connection.submit(int).result() == 0
             return
-        with pytest.raises(ClusterError, match="ended during their start") as error, connected(n_workers=1):
+        with pytest.raises(ClusterError, match="exited at startup") as error, connected(n_workers=1):
             pass
         assert "__main__" not in str(error.value), "it is no fault of the script"
 

@@ -127,7 +127,7 @@ def test_read_only_targets(corpus, disk, source, undisturbed):
     assert bits(load_model(disk / "model")) == undisturbed
     events: list = []
     for folder, resume in (("new", False), ("kept", True)):
-        with pytest.raises(ModelError, match=f"cannot keep checkpoints in .*{folder}: Read-only file system"):
+        with pytest.raises(ModelError, match=f"cannot write checkpoints to .*{folder}: Read-only file system"):
             model(n_jobs=1).fit(corpus, checkpoint=disk / folder, resume=resume, callbacks=[events.append])
     assert not events, "noticed before training"
     np.testing.assert_raises_regex((CorpusError, IngestError), READ_ONLY, ingest, [source], disk / "corpus", n_jobs=1)

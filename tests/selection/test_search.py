@@ -267,7 +267,7 @@ def test_what_k_means_has_is_said():
     ({"space": {"loss": "hinge"}}, "list of values"),
     ({"space": {"loss": []}}, "no value"),
     ({"n_trials": 0}, "n_trials"),
-    ({"sampler": "optuna", "n_trials": None}, "Optuna never stops"),
+    ({"sampler": "optuna", "n_trials": None}, "a search with Optuna needs a limit"),
     ({"cv": 1}, "2 or more"),
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),

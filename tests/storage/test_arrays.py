@@ -135,7 +135,7 @@ def test_what_no_string_is_is_named():
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
 def test_urls_are_refused_also_as_paths(where):
-    with pytest.raises(SdemError, match="is a URL, and a table is a file: give a path of this machine"):
+    with pytest.raises(SdemError, match="is a URL, and a table is a file: use a path on this machine"):
         refuse_url(where, "a table is a file")
     assert is_url(where)
     assert where == "file:///m" or str(place(where)).startswith(str(where).split(":")[0] + "://")
