@@ -243,7 +243,7 @@ def test_inspect_of_tables(table, tmp_path):
     assert shown["values"].startswith("120 (float")
     assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
     assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
-    assert shown["yes"] == "20 50.0%" and not {"text", "nonzeros"} & set(shown)
+    assert shown["yes"] == "20 50.0%" and not {"tokenization", "nonzeros"} & set(shown)
     assert "missing" not in inspected(table.path, "--no-check")
     shutil.rmtree(Path(table.path) / "vocabulary")
     shutil.rmtree(Path(table.path) / "shards" / "00001")
@@ -252,8 +252,8 @@ def test_inspect_of_tables(table, tmp_path):
     X = np.eye(6)
     shown = inspected(sd.write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
     assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
-    assert not {"text", "categories"} & set(shown)
-    assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
+    assert not {"tokenization", "categories"} & set(shown)
+    assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["tokenization"] == "not recorded"
 
 
 COUNTS = np.random.default_rng(0).poisson(1.0 + 4.0 * (np.arange(60)[:, None] % 2 == np.arange(6) % 2))

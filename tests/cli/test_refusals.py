@@ -23,7 +23,7 @@ TRAIN = [
     (2, "--loss hinge --set loss=ncll", "loss is set twice"),
     (2, "--estimator LDAClassifier --alpha 2", "Unknown parameter 'alpha'"),
     (2, "--stem english --label 0", "--label, --stem: applies to sources only"),
-    (1, "--estimator GaussianNB", "GaussianNB needs dense ones"),
+    (1, "--estimator GaussianNB", "GaussianNB needs dense documents"),
     (1, "--checkpoint made --checkpoint-rounds 1 --checkpoint-seconds 5", "not both"),
     (1, "--validation posts.model", "posts.model is a model; a corpus or a source"),
     (1, "--checkpoint posts.tsv", "a separate folder"),

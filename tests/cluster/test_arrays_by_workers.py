@@ -138,7 +138,7 @@ def test_a_table_in_parts(tmp_path, client):
     assert there.header.uid == here.header.uid and there.vocabulary() == list(frame.columns)
     test = sd.write_corpus(tmp_path / "test", X, y, vectorizer=here.header.vectorizer, **same)
     assert test.header.uid == here.header.uid
-    with pytest.raises(sd.CorpusError, match="stored with dense=True"):
+    with pytest.raises(sd.CorpusError, match="need dense=True"):
         sd.write_corpus(tmp_path / "c", X, y, client=client)
     with pytest.raises(sd.CorpusError, match="y has 2 partitions, but X has 3"):
         sd.write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)

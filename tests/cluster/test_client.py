@@ -62,7 +62,7 @@ def test_what_accepts_and_never_answers_as_a_scheduler_is_named_in_time(by, tmp_
         elif by == "web server":
             threading.Thread(target=lambda: other.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
         began = time.monotonic()
-        with pytest.raises(ClusterError, match="within 1 s: something accepts"), connected(where, timeout=1.0):
+        with pytest.raises(ClusterError, match="within 1 s: a server accepts"), connected(where, timeout=1.0):
             pass
     assert time.monotonic() - began < 5
 
@@ -130,7 +130,7 @@ def place(**changed: Any) -> dict[str, Any]:
 NUMPY, BIG = place(versions=HERE["versions"] | {"numpy": "1.0"}), (20_000_000, 20)
 FINDINGS = {
     "versions": ("versions", {"w": place(), "tcp://b": NUMPY}, {}, "error",
-                 f"numpy is {HERE['versions']['numpy']} at the client, 1.0 at tcp://b"),
+                 f"numpy is {HERE['versions']['numpy']} on the client, 1.0 on tcp://b"),
     "targets": ("cpu", {"client": place(target="generic"), "b": place(target="znver3 +avx")}, {},
                 "warning", "the client and b differ in generic, znver3, +avx"),
     "processors": ("cpu", {"client": place(target="znver3 +avx -fma"), "b": place(target="znver3 +avx +fma")}, {},
@@ -301,7 +301,7 @@ def test_a_run_warns_of_workers_that_compile_for_other_processors(target, warns,
 
     monkeypatch.setattr(running, "Executor", lambda *_: Elsewhere(target))
     MultinomialNB(n_epochs=1).fit(np.eye(6, dtype=int), [0, 1] * 3)
-    assert warns == any("compiles its kernels for another processor" in str(w.message) for w in recwarn)
+    assert warns == any("compiles its kernels for a different processor" in str(w.message) for w in recwarn)
 
 
 def test_a_system_without_threads_says_what_to_do(monkeypatch):

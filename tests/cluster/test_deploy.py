@@ -81,7 +81,7 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
     ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
     (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* in one line"),
-    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* as one line"),
+    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* in one line"),
     (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):

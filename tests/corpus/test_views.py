@@ -162,9 +162,9 @@ def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
         (
             sd.GaussianNB(),
             sparse,
-            "contains sparse documents, but GaussianNB needs dense ones: write_corpus.*dense=True",
+            "contains sparse documents, but GaussianNB needs dense documents: write_corpus.*dense=True",
         ),
-        (sd.EMMixtureClassifier(), sparse, 'needs dense ones: choose components="multinomial"'),
+        (sd.EMMixtureClassifier(), sparse, 'needs dense documents: choose components="multinomial"'),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, estimator.fit, documents)
 

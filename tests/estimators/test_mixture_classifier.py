@@ -129,7 +129,7 @@ def test_values_that_have_no_place(tmp_path):
     corpus = sd.write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     np.testing.assert_raises_regex(ValueError, "do not support missing values", mixture().fit, corpus)
     np.testing.assert_raises_regex(
-        sd.CorpusError, "needs sparse ones", mixture(components="multinomial", **EM).fit, corpus
+        sd.CorpusError, "needs sparse documents", mixture(components="multinomial", **EM).fit, corpus
     )
     np.testing.assert_raises_regex(
         DocumentError, "Exponential column", mixture(components="exponential", **EM).fit, -X, Y

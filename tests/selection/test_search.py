@@ -188,10 +188,7 @@ def test_halving_ends_the_worse_half_after_each_fold(corpus, found):
 def test_time_ends_a_search_in_the_midst_of_a_fit(corpus, caplog):
     short = search(corpus, seconds=1e-9)
     assert [len(trial.folds) for trial in short.trials_] == [1] + [0] * 8 and short.best_params_ == {}
-    assert (
-        "Time limit reached: 8 settings were not tried." in short.summary()
-        and "the time limit is reached" in caplog.text
-    )
+    assert "Time limit reached: 8 settings were not tried." in short.summary() and "at the time limit" in caplog.text
     assert not any(trial.error for trial in search(corpus, seconds=1e6).trials_)
 
 
