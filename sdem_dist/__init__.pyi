@@ -10,9 +10,9 @@ from sdem_dist.errors import IngestError as IngestError
 from sdem_dist.errors import ModelError as ModelError
 from sdem_dist.errors import SdemError as SdemError
 from sdem_dist.errors import TrainingError as TrainingError
-from sdem_dist.estimators.clusters import ExponentialMixture as ExponentialMixture
 from sdem_dist.estimators.clusters import GaussianMixture as GaussianMixture
 from sdem_dist.estimators.clusters import KMeans as KMeans
+from sdem_dist.estimators.clusters import Mixture as Mixture
 from sdem_dist.estimators.clusters import MultinomialMixture as MultinomialMixture
 from sdem_dist.estimators.mixture_classifiers import EMMixtureClassifier as EMMixtureClassifier
 from sdem_dist.estimators.mixture_classifiers import LDAClassifier as LDAClassifier

@@ -27,7 +27,7 @@ def compile_for(name: str) -> int:
 
     spec, before, silent, source = getattr(sdem_dist, name).spec, compilations.n, io.StringIO(), "d.tsv"
     words, y = np.random.default_rng(0).integers(1, 300, (400, 20)), np.arange(400) % 3
-    table = words[:, :6] % 2 if spec.categorical or name == "BernoulliNB" else np.column_stack([words[:, :6], y])
+    table = words[:, :6] % 2 if name in ("BernoulliNB", "CategoricalNB") else np.column_stack([words[:, :6], y])
     with tempfile.TemporaryDirectory() as folder, chdir(folder), redirect_stdout(silent), redirect_stderr(silent):
         lines = (f"{k}\tÜnder {' '.join(map(str, row))}, 3.5 a{k % 2}\n" for row, k in zip(words, y, strict=True))
         Path(source).write_text("".join(lines))
@@ -42,7 +42,7 @@ def compile_for(name: str) -> int:
 
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores. Processes that run together share the work."""
+    """Compile the kernels of all estimators, on all cores; of several processes, only one compiles each kernel."""
     names = sorted(ESTIMATORS, key=lambda name: (name != "MultinomialNB", getattr(sdem_dist, name).spec.layout))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         click.echo(f"compiled {sum(pool.map(compile_for, names))} functions")

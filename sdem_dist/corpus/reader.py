@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.buckets import below, is_url, place
 from sdem_dist.storage.encoding import crc32c
+
+if TYPE_CHECKING:
+    from sdem_dist.engine.executor import Executor
 
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share to be joined."""
@@ -40,7 +44,7 @@ def open_corpus(path: str | Path) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no complete corpus, its manifest is damaged, or it has a different format version.
+        There is no complete corpus, its manifest is damaged, or its format has another version.
     BucketError
         The bucket does not exist, or access is denied.
     """
@@ -52,8 +56,8 @@ def open_corpus(path: str | Path) -> Corpus:
 def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Combine several corpora into one, in order, without reading or copying them.
 
-    Lanes are contiguous documents, so corpora with very different classes should be ingested together instead. If only
-    some have groups, each document of the others is a separate group.
+    Lanes are contiguous documents, so ingest corpora with very different classes together instead. If only some have
+    groups, each document of the others is its own group.
 
     Parameters
     ----------
@@ -63,7 +67,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no corpus, vocabularies or classes differ, or one corpus is a subset.
+        There is no corpus, vocabularies or classes differ, or one of them is a subset.
 
     Examples
     --------
@@ -79,7 +83,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
         raise CorpusError("there are no corpora to join")
     for corpus in corpora:
         if not isinstance(corpus, Corpus) or corpus.name or corpus.shards is not None:
-            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, then take a subset")
+            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of all")
     return corpora[0] if len(corpora) == 1 else Corpus(*(path for corpus in corpora for path in corpus.paths))
 
 
@@ -104,7 +108,7 @@ class StoredDocument:
 
 
 class Corpus(BaseCorpus):
-    """A corpus on disk, or several combined. It stores only paths until data are read, and is pickled as paths.
+    """A corpus on disk, or several as one. Holds paths only until something is read; pickles as its paths.
 
     `paths`: directories, or URLs; absolute as an attribute.
     """
@@ -220,7 +224,7 @@ class Corpus(BaseCorpus):
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
-            raise IndexError(f"shard {shard} is not among the {len(self._places)} shards of {self.path}")
+            raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
         source, number = self._places[shard]
         return source.strings(number, name)
 
@@ -244,7 +248,7 @@ class Corpus(BaseCorpus):
         return self.ids_at(documents, "texts")
 
     def text(self, document: int) -> str:
-        """Return the text of the document at a position; see `texts_at`."""
+        """Return the text of the document at a position, see `texts_at`."""
         return self.texts_at([self._position(document)])[0]
 
     @property
@@ -348,6 +352,25 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
     if not any(corpus.header.shards[shard].n_documents for shard in undamaged):
         raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {problems[0]}")
     return corpus._with(shards=tuple(undamaged))
+
+
+def undamaged_part(
+    corpus: Corpus, executor: Executor, callbacks: Iterable[Callable[[Any], object]]
+) -> tuple[Corpus, list[str]]:
+    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those."""
+    from sdem_dist.engine.events import ShardsLeftOut
+
+    header, n = corpus.header, len(corpus.header.shards)
+    tasks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
+    statuses = [executor.result(task) for task in tasks]
+    problems, undamaged = list(filter(None, statuses)), without_damaged(corpus, statuses)
+    if problems:
+        event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
+        for callback in callbacks:
+            callback(event)
+        what = f"{event.n_shards} of {n} shards are damaged, and training skips their {event.n_documents:,} documents"
+        warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
+    return undamaged, problems
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:

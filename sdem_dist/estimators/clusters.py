@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -16,6 +17,8 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.predictions import Transforming, WithDensity
+from sdem_dist.estimators.tables import GaussianNB, TableEstimator
+from sdem_dist.families import Family
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import Client, evaluate_source, over_blocks
 from sdem_dist.inputs.source import Source, documents_of, source_of, table_of
@@ -23,16 +26,15 @@ from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners import rules, starts, surveys, variables
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
-from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import state_at
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 class Clustering(ClusterMixin, EngineEstimator):
-    """Base of clustering without labels: `fit` ignores `y`.
+    """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
 
-    init_documents -- Number of random documents on which k-means computes the start.
+    init_documents -- Number of random documents from which k-means finds the start.
     labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; pass a corpus to
         `predict`. Not saved in files.
     """
@@ -42,32 +44,30 @@ class Clustering(ClusterMixin, EngineEstimator):
 
     _number = "n_components"  # the parameter of how many clusters there are
 
-    def _weighed(self, source: Source) -> Source:
-        self._check_numbers(source)
-        return super()._weighed(source)
-
-    def _check_numbers(self, source: Source) -> None:
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
         if source.n_documents < (n_clusters := getattr(self, self._number)):
             raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
         if self.init_documents < n_clusters:
-            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: increase it")
+            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
         return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
 
 
-class ClusterMixture(Clustering, WithDensity):  # in this order, for the default of `evaluate_every`
+class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order, for the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Weight of the prior: number of observations with the mean (and variance) of the column.
+    alpha -- Weight of the prior: observations with the mean (and variance) of the column, or of the count 1 for
+        "poisson", or pseudo-counts of values.
     n_components -- Number of clusters.
-    n_init -- Number of starts with k-means (on tf-idf for counts), each with `n_init_epochs`; the start with the best
-        objective continues.
+    n_init -- Number of starts by k-means (counts as tf-idf), with `n_init_epochs` each; the one with the best
+        objective goes on.
     n_init_epochs -- Epochs of each start.
     n_epochs -- Epochs after that.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
-    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
+    lower_bound_ : float -- The objective per document: mean ln p(d) plus the prior's share. It selects the start.
 
     >>> from sdem_dist import ClusterMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
@@ -86,17 +86,13 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
     batch_size: int | None = None
     annealing: float = 1.0
 
-    spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
-    _family: ClassVar[str]
+    spec = Spec("dense", "nothing", "cluster", ("nll", "perplexity"), "component_log_prob_", shuffled=False)
     _monitor, _saved = "nll", {"lower_bound": ""}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
-        words, alpha, (form, plan, long) = self._layout == "sparse", float(self.alpha), plans.em_of(self, source)
-        kind = variables.Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
-        learner: Any = plans.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
-        if isinstance(self, MultinomialMixture):
-            learner = replace(learner, model=replace(learner.model, class_alpha=float(self.weight_alpha)))
+        words, (form, plan, long) = self._layout == "sparse", plans.em_of(self, source)
+        learner: Any = plans.mixture(self, trainer, source, plan, (int(self.n_components),), form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
         short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
@@ -129,7 +125,7 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
 
     @property
     def converged_(self) -> bool | None:
-        """Whether the last two evaluations differ by less than 0.001 nats per document and pass; None after one."""
+        """Whether a pass gained less than 0.001 nats per document between the last two evaluations; None with fewer."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
@@ -142,21 +138,49 @@ class ClusterMixture(Clustering, WithDensity):  # in this order, for the default
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) for documents in memory or a corpus, in nats."""
+        """Return the mean of ln p(d) of documents in memory or of a corpus, in nats."""
         return -evaluate_source(self, source_of(self, X, use="score"), None)["nll"]
 
     def bic(self, X: object) -> float:
-        """Return the Bayesian information criterion on documents in memory or a corpus; lower is better."""
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         source, n_parameters = source_of(self, X, use="score"), self.n_components * self.n_features_in_ - 1
         if self._layout == "dense":
             n_parameters = self.n_components - 1 + self._parameters.theta.size
         return float(n_parameters * np.log(source.n_documents) - 2.0 * source.n_documents * self.score(source))
 
+    means_ = p.fitted("_means", "Mean of each cluster and column, (n_components, n_features), NaN of categories.")
+    component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
+
+
+class Mixture(ClusterMixture):
+    """Clusters of rows or of documents: a mixture of components of one of several families, fitted by EM."""
+
+    components: str = "gaussian"
+    covariance_type: str = "diag"
+    kinds: Mapping[Any, str | Family] | None = None
+    vectorizer: VectorizerSettings | None = None
+
+    _kind = p.fitted("components", "", "str")
+
+
+class GaussianMixture(ClusterMixture):
+    """Clusters of rows: a mixture of Gaussians, fitted without labels by EM.
+
+    covariance_type : Literal["diag", "full"] -- As in `Mixture`. With "diag", missing values (NaN) are summed out.
+    References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood via the EM Algorithm. JRSS B.
+    """
+
+    covariance_type: str = "diag"
+
+    covariances_ = p.fitted(
+        GaussianNB.var_.fget, "Variances, (n_components, n_features), or covariances, with n_features rows in each."
+    )
+
 
 class MultinomialMixture(ClusterMixture):
-    """Clustering of documents by a mixture of multinomials over counts, fitted by EM.
+    """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
-    alpha : float -- Pseudo-count of each word in each cluster; 0 is replaced by 1e-10.
+    alpha : float -- Pseudo-count of each word in each cluster; 0 stands for 1e-10.
     weight_alpha -- Pseudo-count of each cluster in their weights: 0 for maximum likelihood.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
     """
@@ -165,54 +189,22 @@ class MultinomialMixture(ClusterMixture):
     weight_alpha: float = 1.0
     vectorizer: VectorizerSettings | None = None
 
-    spec = replace(ClusterMixture.spec, layout="sparse", words="component_log_prob_")
-    _family = "multinomial"
+    spec = replace(ClusterMixture.spec, layout="sparse")
+    _kind = "multinomial"
 
     def _check(self) -> None:
         if self.weight_alpha == 0 and self.em == "variational":
             raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
-    component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
-
-
-class GaussianMixture(ClusterMixture):
-    """Clustering of rows by a mixture of Gaussians with diagonal covariances, fitted by EM.
-
-    Missing values (NaN) are marginalized.
-
-    References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood via the EM Algorithm. JRSS B.
-    """
-
-    _family = "gaussian"
-
-    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
-    means_ = p.fitted(lambda m: m._moments[0], "Mean of each cluster and column, shape (n_components, n_features).")
-    covariances_ = p.fitted(lambda m: m._moments[1], "Variance of each, shape (n_components, n_features).")
-
-
-class ExponentialMixture(ClusterMixture):
-    """Clustering of rows of nonnegative numbers by a mixture of exponential distributions, fitted by EM.
-
-    Missing values (NaN) are marginalized.
-    """
-
-    spec = replace(ClusterMixture.spec, positive=True)
-    _family = "exponential"
-
-    means_ = p.fitted(
-        lambda m: -1.0 / m._parameters.theta * np.asarray(m.learner_.model.variables.blocks[0].scale),
-        "Mean of each cluster and column, shape (n_components, n_features).",
-    )
-
 
 class KMeans(Clustering, Transforming):
-    """k-means clustering of documents or table rows, with k-means++ starts; spherical k-means with ``metric="cosine"``.
+    """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     n_clusters -- Number of clusters.
     metric -- "cosine": rows and centres have length 1.
-    weighting -- Weighting of counts, as in `MultinomialNB`; except for "counts", documents are then scaled to length 1.
-        "auto": tf-idf for integers, no weighting for other numbers.
-    n_init -- Number of starts on these documents; the best start continues with all documents.
+    weighting -- Weighting of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
+        tf-idf of whole numbers, nothing of others.
+    n_init -- Starts of k-means on these; the best goes on with all documents.
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
@@ -245,10 +237,9 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
-            raise ValueError(f"weighting={form!r} needs integer counts, unlike {source.name}: use 'auto'")
+            raise ValueError(f"weighting={form!r} needs whole counts, which {source.name} does not have: use 'auto'")
         if form == "counts":
             return super()._weighed(source)
-        self._check_numbers(source)
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
@@ -291,6 +282,6 @@ class KMeans(Clustering, Transforming):
 
     @property
     def center_log_prob_(self) -> np.ndarray:
-        """Logarithm of the share of each word in each centre, shape (n_clusters, n_features); for documents only."""
+        """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); for documents only."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))

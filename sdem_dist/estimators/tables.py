@@ -16,6 +16,7 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.incremental import Incremental
 from sdem_dist.estimators.predictions import JointClassifier, WithDensity
 from sdem_dist.families import Categorical, Family, GaussianFull
@@ -36,18 +37,113 @@ from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.reports.explaining import number_explanations
 
 
-class FeatureNB(WithDensity, JointClassifier, Incremental):
+class TableEstimator(EngineEstimator):
+    """Base of estimators over tables whose columns have families: all the same, or with "mixed" each its own."""
+
+    _kind: ClassVar[Any] = "gaussian"
+    _means = p.fitted(lambda m: m.learner_.model.variables.means(m.state_.best[1]), "")
+    _layout = p.fitted(lambda m: "sparse" if m._kind == "multinomial" else "dense", "", "str")
+
+    def _blocks(self, summary: surveys.ColumnSummary, **others: Any) -> tuple[Block, ...]:
+        names = "alpha", "prior", "var_smoothing", "binarize", "min_categories", "covariance_type"
+        params = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        params["standardised"] = getattr(self, "step", "") != "paper"  # the paper's prior is of the columns as they are
+        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), **(params | others))
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        for kind, columns in self._kinds_of(X.shape[1]).items():
+            name, values = type(self).__name__, X[:, columns]
+            if kind == "categorical":
+                variables.refuse_other_than_categories(name, values)
+            elif kind == "poisson":
+                variables.refuse(values, values < 0, "Negative values", name, "counts must be 0 or more")
+        return X
+
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        if isinstance(source.corpus, Corpus):
+            categories = numbering(source.corpus.header.vectorizer)
+            if categories and self._kind != "mixed":
+                problem = f"{source.name} was written from a table with columns of text, categories or booleans"
+                raise CorpusError(f"{problem}: use MixedNB, or a mixture with components='mixed'")
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            if categories is not None and source.vocabulary is not None:
+                self.feature_names_in_ = np.array(source.vocabulary, object)
+            self.categories_ = categories or {}
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:
+        """Return a table of pandas with its categories numbered."""
+        if reset:
+            self.categories_ = {}
+        if self._kind != "mixed" or not is_table(X):
+            return X
+        import pandas as pd  # type: ignore[import-untyped]
+
+        if not reset or X.columns.is_unique:
+            validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of columns
+        table = encoded_table(X, None if reset else self.categories_)
+        self.categories_ = table.categories
+        return pd.DataFrame(table.values, index=X.index, columns=X.columns)
+
+    def _check_columns(self, source: Source) -> None:
+        super()._check_columns(source)
+        if isinstance(source.corpus, Corpus):
+            theirs = numbering(source.corpus.header.vectorizer) or {}
+            ours = getattr(self, "categories_", {})
+            if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in ours.items()}:
+                advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
+                raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
+
+    def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
+        if self._kind != "mixed":
+            return {self._kind: list(range(n_columns))}
+        names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
+        texts: dict[Any, np.ndarray] = getattr(self, "categories_", {})
+        kinds, all_named = dict[str | Family, list[int]](), list[int]()
+        for key, kind in (getattr(self, "kinds", None) or {}).items():
+            named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
+            if not isinstance(kind, Family) and kind not in named_kinds:
+                raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
+            columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
+            if isinstance(kind, Family) and kind.width != len(columns):
+                raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
+            for c in columns:
+                if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
+                    raise ValueError(f"kinds: there is no column {c!r}")
+                codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
+                if codes and kind != "categorical" and not isinstance(kind, Categorical):
+                    name = getattr(self, "feature_names_in_", range(n_columns))[c]
+                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), but {kind!r} needs numbers"
+                    raise ValueError(f"{problem}: drop it, or convert it to numbers or booleans")
+            kinds.setdefault(kind, []).extend(map(int, columns))
+            all_named += columns
+        if len(set(all_named)) < len(all_named):
+            raise ValueError("kinds: a column is named twice")
+        for c in sorted(set(range(n_columns)).difference(all_named)):
+            kinds.setdefault("categorical" if c in texts else "gaussian", []).append(c)
+        return kinds
+
+    def extra(self) -> dict[str, object]:
+        categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
+        return {**super().extra(), "categories": categories}
+
+    def take_extra(self, extra: Extra) -> None:
+        super().take_extra(extra)
+        self.categories_ = {int(i): np.array(c) for i, c in extra["categories"].items()}
+
+
+class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
-    loss -- Also any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
-    n_epochs -- Number of passes over the documents after the generative fit.
-    merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
+    loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    n_epochs -- Passes over the documents after the generative fit.
+    merge -- "sum": a step per round, with the statistics of all lanes. "mean": lanes run sdEM, their mu are averaged.
     batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
-    step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
-        and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
-    step_decay -- lambda of the paper's steps, and of safe steps with batches.
+    step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
+        and only rounds that lower the objective are kept. "paper": ``1 / (1 + step_decay * t)``, from the prior.
+    step_decay -- lambda of the paper's steps, and of safe ones with batches.
     class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
 
     >>> from sdem_dist import FeatureNB
@@ -70,50 +166,19 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
     unlabelled_weight: float = 1.0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    _kind = "gaussian"  # of all columns
     _unused_by_nll = "n_epochs", "step_decay", "merge"
     _saved: ClassVar = {"class_count": "classes_"}
-
-    def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
-        return {self._kind: list(range(n_columns))}
-
-    def _blocks(self, summary: surveys.ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        """Return the model's blocks, for the generative fit or for a discriminative run from there."""
-        names = "alpha", "prior", "var_smoothing", "binarize", "min_categories"
-        params = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        if generative:
-            params["prior"] = 0.0
-        params["standardised"] = self.step != "paper"  # the paper's prior is of the columns as they are
-        return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), **params)
-
-    def _checked(self, X: np.ndarray) -> np.ndarray:
-        for kind, columns in self._kinds_of(X.shape[1]).items():
-            name, values = type(self).__name__, X[:, columns]
-            if kind == "categorical":
-                variables.refuse_other_than_categories(name, values)
-            elif kind == "poisson":
-                variables.refuse(values, values < 0, "Negative values", name, "counts must be 0 or more")
-        return X
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             hint = "use merge='mean' (n_lanes=1 for the paper's algorithm)"
-            raise ValueError(f"step='paper' makes one step per document: {hint}")
+            raise ValueError(f"step='paper' makes a step per document: {hint}")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
         self.class_count_ = np.asarray(source.class_counts)
-        if isinstance(source.corpus, Corpus):
-            categories = numbering(source.corpus.header.vectorizer)
-            if categories and not isinstance(self, MixedNB):
-                problem = f"{source.name} was written from a table with columns of text, categories or booleans"
-                raise CorpusError(f"{problem}: MixedNB accepts such corpora, {type(self).__name__} does not")
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            if categories is not None and source.vocabulary is not None:
-                self.feature_names_in_ = np.array(source.vocabulary, object)
-            self.categories_ = categories or {}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
@@ -124,7 +189,7 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         summary = trainer.run(Stage("columns", columns, once)).state
         weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
         log_prior = plans.fixed_log_prior(self, n_classes)
-        model = FeatureClasses(FeatureModel(self._blocks(summary, True)), heads.Classes(n_classes), log_prior)
+        model = FeatureClasses(FeatureModel(self._blocks(summary, prior=0.0)), heads.Classes(n_classes), log_prior)
         rule: Any = ClosedForm(complete=True)
         generative = SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
         if self.loss == "nll" and not summary.n_unlabelled:
@@ -139,11 +204,11 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         batch = self.batch_size or (1 if self.step == "paper" else defaults.MEAN_BATCH)
         common = self.merge == "mean", batch, float(self.step_decay)
         rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=plan.n_rounds == 1)
-        model = replace(model, variables=FeatureModel(self._blocks(summary, False)))
+        model = replace(model, variables=FeatureModel(self._blocks(summary)))
         learner = SdEM(model, source.weight, rule, named(self.loss), weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
-            problem = "training did not improve on the generative fit, since the prior outweighs the loss"
+            problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
             reasons = "there are few rows, a class has hardly any variance, or there is an outlier"
             advice = "Reduce the prior (prior=0 or alpha=0), remove outliers, or use loss='nll'"
             return end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
@@ -159,21 +224,13 @@ class FeatureNB(WithDensity, JointClassifier, Incremental):
         alpha = pseudo_count(self._trained_params["alpha"], 0)
         return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * n_values) - alpha, 12), 0.0)
 
-    def extra(self) -> dict[str, object]:
-        categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        return {**super().extra(), "categories": categories}
-
-    def take_extra(self, extra: Extra) -> None:
-        super().take_extra(extra)
-        self.categories_ = {int(i): np.array(c) for i, c in extra["categories"].items()}
-
 
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
-    With ``loss="nll"``, it equals scikit-learn's ``GaussianNB``.
+    With ``loss="nll"`` it equals scikit-learn's.
 
-    priors : array-like of shape (n_classes,) -- A fixed class prior, like `class_prior` in other estimators.
+    priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
     """
 
     var_smoothing: float = 1e-9
@@ -183,18 +240,17 @@ class GaussianNB(FeatureNB):
     fit_prior: ClassVar[Any] = True  # type: ignore[misc]
 
     class_prior_ = p.fitted(lambda model: np.exp(model.class_log_prior_), "Probability of each class.")
-    _moments = p.fitted(lambda model: model.learner_.model.variables.moments(model._parameters), "")
-    theta_ = p.fitted(lambda model: model._moments[0], "Mean of each class and column, shape (n_classes, n_features).")
-    var_ = p.fitted(lambda model: model._moments[1], "Variance of each, shape (n_classes, n_features).")
+    theta_ = p.fitted("_means", "Mean of each class and column, shape (n_classes, n_features).")
+    var_ = p.fitted(lambda m: m.learner_.model.variables.covariances(m.state_.best[1]), "Variances, as `theta_`.")
 
 
 class BernoulliNB(FeatureNB):
     """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
 
-    With ``loss="nll"``, it equals scikit-learn's ``BernoulliNB``.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each of the two values.
-    binarize : float in (-inf, inf) | None -- Values above this become 1, others 0. None: values are 0 and 1.
+    binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
     """
 
     alpha: float = 1.0
@@ -210,23 +266,22 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Documents of each class with the value 1 (loss 'nll'); missing values count with their probability."""
+        """Documents of each class with the value 1, of loss 'nll'; missing values count by their probability."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
 class CategoricalNB(FeatureNB):
-    """Categorical naive Bayes: every column contains categories, numbered from 0.
+    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
 
-    With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
+    With ``loss="nll"`` it equals scikit-learn's.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum categories per column; None: as in training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum categories of a column; None: as in training.
     """
 
     alpha: float = 1.0
     min_categories: object = None
 
-    spec = replace(FeatureNB.spec, positive=True, categorical=True)
     _kind = "categorical"
 
     @property
@@ -246,30 +301,29 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Documents of each class and category (loss 'nll'), like `feature_log_prob_`; missing ones by probability."""
+        """Documents of each class and category, of loss 'nll', as `feature_log_prob_`; missing ones by probability."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
-    alpha -- Weight of the conjugate Gamma prior of each class, as a number of observations with count 1.
+    alpha -- Weight of the conjugate Gamma prior of each class, in observations of the count 1.
     """
 
     alpha: float = 1.0
 
-    spec = replace(FeatureNB.spec, positive=True)
     _kind = "poisson"
 
 
 class MixedNB(FeatureNB):
     """Naive Bayes with a distribution for each column; accepts pandas tables.
 
-    categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
-        in `sample`. In prediction, unknown categories are treated as missing values.
+    categories_ : dict of int to ndarray -- Categories of the columns without numbers, in the order of their codes in
+        `sample`. In prediction, unknown categories are missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
-        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
-        pandas strings, categories and booleans are categorical, and other columns gaussian.
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By
+        default, texts, categories and booleans of pandas are categorical, the rest gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -278,67 +332,21 @@ class MixedNB(FeatureNB):
     var_smoothing: float = 1e-9
     prior: float = 1.0
 
-    def _encoded(self, X: Any, *, reset: bool) -> Any:
-        """Return a table of pandas with its categories numbered."""
-        if not is_table(X):
-            self.categories_ = {} if reset else self.categories_
-            return X
-        import pandas as pd  # type: ignore[import-untyped]
-
-        if not reset or X.columns.is_unique:
-            validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of columns
-        table = encoded_table(X, None if reset else self.categories_)
-        self.categories_ = table.categories
-        return pd.DataFrame(table.values, index=X.index, columns=X.columns)
-
-    def _check_columns(self, source: Source) -> None:
-        super()._check_columns(source)
-        if isinstance(source.corpus, Corpus):
-            theirs = numbering(source.corpus.header.vectorizer) or {}
-            if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in self.categories_.items()}:
-                advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
-                raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
-
-    def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
-        names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
-        texts: dict[Any, np.ndarray] = getattr(self, "categories_", {})
-        kinds, all_named = dict[str | Family, list[int]](), list[int]()
-        for key, kind in (self.kinds or {}).items():
-            named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
-            if not isinstance(kind, Family) and kind not in named_kinds:
-                raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
-            columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
-            if isinstance(kind, Family) and kind.width != len(columns):
-                raise ValueError(f"kinds: {kind} needs {kind.width} columns, not {columns}")
-            for c in columns:
-                if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
-                    raise ValueError(f"kinds: there is no column {c!r}")
-                codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
-                if codes and kind != "categorical" and not isinstance(kind, Categorical):
-                    name = getattr(self, "feature_names_in_", range(n_columns))[c]
-                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), but {kind!r} needs numbers"
-                    raise ValueError(f"{problem}: drop it, or convert it to numbers or booleans")
-            kinds.setdefault(kind, []).extend(map(int, columns))
-            all_named += columns
-        if len(set(all_named)) < len(all_named):
-            raise ValueError("kinds: a column appears twice")
-        for c in sorted(set(range(n_columns)).difference(all_named)):
-            kinds.setdefault("categorical" if c in texts else "gaussian", []).append(c)
-        return kinds
+    _kind = "mixed"
 
 
 class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
-    In memory, the target is `y`; in a dense corpus, it is the last column. It must not be missing. Missing features are
+    In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
     also marginalized in training.
 
     loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
         runs EM, and "ncll" then minimizes the conditional loss.
-    alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
-        "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled separately or
-        together. It needs one more pass, or 10 if features are missing.
-    n_epochs -- Number of passes if features are missing: for EM and, with "ncll", for the steps after it.
+    alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
+        "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
+        all. It costs one more pass, or 10 with features missing.
+    n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
     history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 
     >>> import numpy as np
@@ -364,11 +372,11 @@ class GaussianRegressor(RegressorMixin, Incremental):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            problem = f"{source.name} has {source.n_features} columns, but the model has {self.n_features_in_}"
-            raise CorpusError(f"{problem}, with or without a target as the last column")
+            problem = f"the {source.n_features} columns of {source.name} are not the {self.n_features_in_} of the model"
+            raise CorpusError(f"{problem}, with or without a target after them")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run EM for the joint loss, then steps for the conditional loss."""
+        """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
         n, d, seed = source.n_documents, source.n_features, seed_of(self.random_state)
         once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         summary = trainer.run(Stage("columns", surveys.Columns(d, weighted=True), once)).state
@@ -404,11 +412,11 @@ class GaussianRegressor(RegressorMixin, Incremental):
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the known features, shape (n_samples,).
 
-        X : array-like of shape (n_samples, n_features), or Corpus -- NaN for unknown features. A corpus may contain the
-            target as its last column, which is ignored.
-        return_std : bool, default=False -- Also return the standard deviations of new targets. They increase with the
-            number of missing features and of columns, and with the distance from the training rows.
-        Returns : ndarray of shape (n_samples,), float64 -- With `return_std`, two: means and standard deviations.
+        X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
+            have the target as its last column, which is ignored.
+        return_std : bool, default=False -- Also return the standard deviations of new targets. They grow with the
+            number of missing features and of columns, and far from the training rows.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents
         means, deviations = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client).T

@@ -173,7 +173,7 @@ class HoldoutPolicy:
         # the words that only they have, once, and all others several times.
         plan, initial = result.candidate.plan, result.candidate.initial
         if not result.known:
-            _log.warning("no held-out document has a weight above 0: no parameters are tuned, and the temperature is 1")
+            _log.warning("no held-out document has a weight above 0: nothing is tuned, and the temperature is 1")
             plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("chosen on held-out documents: %d epochs, temperature %.3g", result.n_epochs, result.temperature)
@@ -261,6 +261,8 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     n_epochs = 0 if trained is None else int(estimator._best_entry(trained.history)["epoch"])
 
     def without(stage: AnyStage) -> AnyStage:
+        if stage.name == "columns":  # units, and which categories there are
+            return stage
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
         every = max(1, plan.n_epochs // CURVE_POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
@@ -361,7 +363,7 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         candidates = [Candidate(learner, plan, stage="all documents", start=begin)]
         if weight is None:
             alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
-            candidates.append(replace(alone, plan=plan, stage="labelled documents only", view=labelled))
+            candidates.append(replace(alone, plan=plan, stage="labelled documents alone", view=labelled))
         drawn = defaults.UNLABELLED_SHARE, None, plan.n_epochs, defaults.UNLABELLED_DRAWS
         result = HoldoutPolicy(trainer, source, *drawn).choose(iter(candidates))
         helped, *without = result.tried

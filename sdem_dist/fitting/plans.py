@@ -17,9 +17,8 @@ from sdem_dist.inputs.spec import Source, Weigh
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.variables import Kind
 from sdem_dist.models import feature_classes, features, heads
-from sdem_dist.models.em import EXACT, EmForm
+from sdem_dist.models.em import EmForm
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -113,13 +112,13 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
     if isinstance(class_weight, str) and class_weight == "balanced":
         return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
     if not (isinstance(class_weight, Mapping) and all(0.0 <= w < np.inf for w in class_weight.values())):
-        raise ValueError(f"class_weight must be a dict of numbers >= 0, 'balanced' or None, got {class_weight!r}")
+        raise ValueError(f"class_weight must be a dict of numbers from 0 on, 'balanced' or None, got {class_weight!r}")
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
-        raise ValueError(f"class_weight contains unknown classes: {sorted(unknown, key=str)}")
+        raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     if not (weighed := float(weights @ counts)) > 0:
-        raise ValueError("class_weight leaves no document with a weight")
+        raise ValueError("class_weight gives no document a weight")
     # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
     if estimator._weights_are_relative:
         weights *= counts.sum() / weighed
@@ -182,13 +181,15 @@ def drawn_documents(corpus: Any, survey: surveys.SurveyResult) -> Any:
 
 
 def mixture(
-    trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], kind: Kind, form: EmForm = EXACT, **how: Any
+    estimator: Any, trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], form: EmForm, **how: Any
 ) -> SdEM[Any]:
     """Return EM's learner of a mixture with so many components a class; a mixture without labels is one class."""
-    head: Any = heads.Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
-    of_words = kind.name == "multinomial"
-    model: Any = NaiveBayes(source.n_features, head, kind.alpha)
-    if not of_words:
+    shared = getattr(estimator, "shared", False)
+    head = heads.Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()), shared)
+    alpha, class_alpha = float(estimator.alpha), float(getattr(estimator, "weight_alpha", 1))
+    model: Any = NaiveBayes(source.n_features, head, pseudo_count(alpha, 0), class_alpha)
+    if of_table := estimator._layout == "dense":
         columns = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state
-        model = feature_classes.FeatureClasses(features.FeatureModel((kind.block(columns),)), head)
-    return SdEM(model, source.weight, rules.ClosedForm(form, monitored=not of_words), seed=once.seed, **how)
+        blocks = estimator._blocks(columns, prior=alpha, offset=float(getattr(estimator, "offset", 0.0)))
+        model = feature_classes.FeatureClasses(features.FeatureModel(blocks), head)
+    return SdEM(model, source.weight, rules.ClosedForm(form, monitored=of_table), seed=once.seed, **how)

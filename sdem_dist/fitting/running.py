@@ -6,7 +6,6 @@ import os
 import secrets
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
@@ -19,9 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from sdem_dist.corpus import Corpus, MemoryCorpus, write_corpus
 from sdem_dist.corpus.collect import is_frame
-from sdem_dist.corpus.reader import verify_shard, without_damaged
 from sdem_dist.documents import prepared_cache
-from sdem_dist.engine import events
 from sdem_dist.engine.events import Callback
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.engine.trainer import Trainer
@@ -85,21 +82,6 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
         return trainer.score("score", estimator.scorer(estimator.learner_), estimator.state_)
 
 
-def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
-    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those."""
-    header, n = corpus.header, len(corpus.header.shards)
-    tasks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
-    statuses = [executor.result(task) for task in tasks]
-    problems, undamaged = list(filter(None, statuses)), without_damaged(corpus, statuses)
-    if problems:
-        event = events.ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
-        for callback in callbacks:
-            callback(event)
-        what = f"{event.n_shards} of {n} shards are damaged, and training skips their {event.n_documents:,} documents"
-        warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
-    return undamaged, problems
-
-
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
     """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last."""
@@ -117,7 +99,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch))
             if not all(executor.run_on_all_workers(os.path.isdir, folder)):
                 raise ClusterError(
-                    f"not all workers see the folder {folder} on this machine: set sdem-dist.scratch of Dask's configuration "
+                    f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
@@ -158,7 +140,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
-        raise ValueError("the workers of a client need a corpus on disk: write one with write_corpus, or remove client")
+        raise ValueError("a client's workers read a corpus on disk: write one with write_corpus, or remove client")
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)

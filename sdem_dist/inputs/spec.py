@@ -45,7 +45,6 @@ class Spec:
     topics: Literal["classes", "documents"] | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none
-    categorical: bool = False  # columns hold categories
     positive: bool = False  # values are not negative; counts of sparse documents never are
     poor_score: bool = False  # scikit-learn's checks are not to expect good scores on their data
     shuffled: bool = True  # documents in memory are put into a random order, once: steps a few documents long need it
@@ -283,7 +282,7 @@ class Estimator(BaseEstimator, ABC):
         """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
         problem, theirs, settings, trained = "", source.vocabulary, source.vectorizer, self.vectorizer_
         if source.n_features != self._n_columns:
-            problem = f"{source.name} has {source.n_features} words, but the model has {self._n_columns}"
+            problem = f"{source.name} has {source.n_features} words, the model {self._n_columns}"
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
             problem = f"the vocabulary of {source.name} does not match the model's"
         elif settings is not None and trained is not None:

@@ -54,15 +54,14 @@ def features_by_k_means(
     table: np.ndarray, n_clusters: int, model: FeatureModel, weight: float, seed: int
 ) -> FeatureState:
     """Return the clusters of k-means of some rows as components; a missing value has the mean of its column."""
-    (block,) = model.blocks
-    values, rows = block.values(table)[..., 0], model.features(table)
-    gaps = np.isnan(values)
-    mean = np.where(gaps, 0.0, values).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
-    filled = sp.csr_matrix(np.where(gaps, mean, values))
-    assigned = _assigned(k_means(filled, np.ones(len(table)), n_clusters, seed, tries=1).labels, n_clusters)
-    counts = np.repeat(assigned.sum(axis=0)[:, None], model.n_variables, axis=1)
-    if rows.missing.shape[1]:
-        counts = counts - np.einsum("nk,nv->kv", assigned, rows.missing)
+    rows, used = model.features(table), np.concatenate([block.is_coordinate for block in model.blocks])
+    present = 1.0 - rows.missing if rows.missing.shape[1] else np.ones((len(table), model.n_variables))
+    values, known = rows.statistics[:, used], present[:, model.variable_of[used]]
+    deviations = values - known * (values.sum(axis=0) / np.maximum(known.sum(axis=0), 1.0))
+    scale = np.sqrt((deviations**2).mean(axis=0))
+    points = sp.csr_matrix(deviations / np.where(scale > 0, scale, 1.0))
+    assigned = _assigned(k_means(points, np.ones(len(table)), n_clusters, seed, tries=1).labels, n_clusters)
+    counts = np.einsum("nk,nv->kv", assigned, present)
     mu = model.posterior_mean(np.einsum("nk,ns->ks", assigned, rows.statistics), counts)
     return started(assigned.sum(axis=0) * (weight / len(table)), mu)
 

@@ -1,11 +1,11 @@
 """Columns of a table as variables of families, by what a pass over them found."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Gaussian, Poisson
+from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Gaussian, GaussianFull, Poisson
 from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.features import Block
@@ -24,18 +24,6 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
         why = f"squares of more than {LARGEST:.0e} cannot be summed"
         hint = "divide it by a constant, or mark such values as missing (NaN)"
         raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, and {why}: {hint}")
-
-
-def gaussian_block(
-    summary: ColumnSummary, columns: np.ndarray, prior: float, added: float, *, standardised: bool = True
-) -> Block:
-    """Return columns as Gaussian variables; `added` is added to variances of the generative fit."""
-    refuse_beyond_squares(summary, columns)
-    location, scale = summary.mean[columns], summary.scale[columns]
-    if not standardised:
-        location, scale = np.zeros_like(location), np.ones_like(scale)
-    smoothing = tuple((added / scale**2).tolist())
-    return Block(Gaussian(smoothing, prior), tuple(columns.tolist()), tuple(location.tolist()), tuple(scale.tolist()))
 
 
 def categorical_blocks(
@@ -69,52 +57,43 @@ def blocks_of_columns(
     var_smoothing: float = 0.0,
     binarize: float | None = None,
     min_categories: object = None,
+    covariance_type: str = "diag",
+    offset: float | None = None,  # of exponential columns, which are then divided by their means
 ) -> tuple[Block, ...]:
     """Return columns as variables of their kinds, with priors by parameters that `MixedNB` and others describe."""
     alpha, blocks = pseudo_count(alpha, 0), list[Block]()
     bernoulli = Bernoulli(alpha, None if binarize is None else float(binarize))
-    families = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
+    families: Any = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
     for kind, columns in kinds.items():
         positions = np.array(columns)
-        if kind == "gaussian":
-            added = var_smoothing * summary.variance[positions].max()
-            blocks.append(gaussian_block(summary, positions, prior, added, standardised=standardised))
-        elif kind == "categorical":
+        if kind == "categorical":
             blocks += categorical_blocks(summary, positions, alpha, min_categories)
+            continue
+        location, scale = summary.mean[positions], summary.scale[positions]
+        if not standardised:
+            location, scale = np.zeros_like(location), np.ones_like(scale)
+        family: Any = families.get(kind, kind)
+        if kind == "gaussian":
+            smoothing = tuple((var_smoothing * summary.variance[positions].max() / scale**2).tolist())
+            family = GaussianFull(len(columns), prior) if covariance_type == "full" else Gaussian(smoothing, prior)
+        if family.standardised:
+            refuse_beyond_squares(summary, positions)
+        elif kind == "exponential" and offset is not None:
+            shift = offset * float(location.mean())
+            location, scale = np.full_like(location, -shift), np.where(location + shift > 0, location + shift, 1.0)
         else:
-            family, units = families[kind] if isinstance(kind, str) else kind, tuple[tuple[float, ...], ...]()
-            if family.standardised:
-                refuse_beyond_squares(summary, positions)
-                units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
-            blocks.append(Block(family, tuple(columns), *units))
+            location = scale = np.empty(0)
+        blocks.append(Block(family, tuple(columns), tuple(location.tolist()), tuple(scale.tolist())))
     return tuple(blocks)
 
 
 def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Non-integer values")):
+    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
         refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
 
 
 def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
     if unfit.any():
         row, column = np.argwhere(unfit)[0]
-        cell = f"row {row}, column {column} (from 0) contains {X[row, column]}"
+        cell = f"row {row}, column {column} (from 0) holds {X[row, column]}"
         raise ValueError(f"{what} in data passed to {who} (input X): {cell}; {rule}")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
-
-    name: str
-    alpha: float = 1.0
-    offset: float = 0.0
-
-    def block(self, summary: ColumnSummary) -> Block:
-        columns = np.arange(len(summary.n))
-        if self.name == "gaussian":
-            return gaussian_block(summary, columns, self.alpha, 0.0)
-        shift = self.offset * float(summary.mean.mean())
-        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
-        location = (-shift,) * len(columns)
-        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))

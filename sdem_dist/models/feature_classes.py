@@ -15,7 +15,7 @@ from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
-from sdem_dist.models.heads import Classes, Model, Number, by_class, first_components
+from sdem_dist.models.heads import Classes, Model, Number, by_class, first_components, pooled
 from sdem_dist.records import LARGEST, Field, record
 
 
@@ -47,7 +47,7 @@ class FeatureStatistics(NamedTuple):
 
     class_counts: np.ndarray  # shape (n_components,)
     sums: np.ndarray  # shape (n_components, n_statistics)
-    n_observed: np.ndarray  # of each component and variable, (n_components, n_variables), of EM; else (n_components, 0)
+    n_observed: np.ndarray  # of each component and variable, (n_components, n_variables); where lanes step (., 0)
     loss: float  # at the state that was broadcast
     weight: float  # documents, by weight
 
@@ -125,6 +125,7 @@ class DenseModel(Model):
 
         Counts sum to the documents, so that a document's step weighs 1.
         """
+        s = s._replace(sums=pooled(self.head, s.sums), n_observed=pooled(self.head, s.n_observed))
         variables = self.variables
         if form.kind == "online":  # between the old mu and a batch's, each weighted by its observations and the prior's
             rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
@@ -168,9 +169,8 @@ class DenseModel(Model):
         return parameters, float(divergence.sum()) + of_shares
 
     def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
-        if variational:
-            return (s.loss + self.posterior_mean(state)[1]) / s.weight
-        return (s.loss + self._prior_divergence(state.mu)) / s.weight
+        prior = self.posterior_mean(state)[1] if variational else self._prior_divergence(state.mu)
+        return (s.loss + prior) / s.weight
 
     def log_prior_density(self, state: FeatureState) -> float:
         """Return the logarithm of the conjugate prior's density at the best mu, less that at its centre."""
@@ -178,6 +178,8 @@ class DenseModel(Model):
 
     def _prior_divergence(self, mu: np.ndarray) -> float:
         """Return the divergence of the components from the centre of the prior, by its weight."""
+        if getattr(self.head, "shared", False):
+            mu = mu[: len(mu) // self.n_classes]
         centre = np.broadcast_to(self.variables.centre, mu.shape)
         return float((self.variables.prior_weight * self.variables.divergence(centre, mu)).sum())
 
@@ -223,30 +225,26 @@ class FeatureClasses(DenseModel):
         """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
         scores = self.variables.scores(self.parameters_at(counts, mu), features)
         weights, values = self.loss_weights(scores, features, loss, unlabelled_weight)
-        sums = np.einsum("nk,ns->ks", weights, features.statistics)
-        if features.missing.shape[1]:  # missing ones count as ``E[T | y]``
-            absent = np.einsum("nk,nv->kv", weights, features.missing)
-            sums = sums + absent[:, self.variables.variable_of] * mu
-        none = np.zeros((self.n_components, 0))
-        return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
+        s = self._weighted(weights, features)
+        absent = s.class_counts[:, None] - s.n_observed  # missing ones count as ``E[T | y]``
+        return s._replace(sums=s.sums + absent[:, self.variables.variable_of] * mu, loss=float(values.sum()))
 
     def complete(self, features: Features) -> FeatureStatistics:
-        weights = one_hot(features.labels, self.n_components) * features.weights[:, None]
-        class_sums = weights.sum(axis=0)
-        sums = np.einsum("nk,ns->ks", weights, features.statistics)
-        observed = np.repeat(class_sums[:, None], self.variables.n_variables, axis=1)
+        return self._weighted(one_hot(features.labels, self.n_components) * features.weights[:, None], features)
+
+    def _weighted(self, weights: np.ndarray, features: Features) -> FeatureStatistics:
+        totals, sums = weights.sum(axis=0), np.einsum("nk,ns->ks", weights, features.statistics)
+        observed = np.repeat(totals[:, None], self.variables.n_variables, axis=1)
         if features.missing.shape[1]:
-            observed = observed - np.einsum("nk,nv->kv", weights, features.missing)
-        return FeatureStatistics(class_sums, sums, observed, 0.0, float(features.weights.sum()))
+            observed -= np.einsum("nk,nv->kv", weights, features.missing)
+        return FeatureStatistics(totals, sums, observed, 0.0, float(features.weights.sum()))
 
     def posterior(self, state: FeatureState, features: Features, form: EmForm, at: Any, unlabelled: float) -> Any:
         """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
-        if form.kind == "variational":
-            if features.missing.any():
-                raise ValueError("em='variational' does not support missing values: impute them, or use em='soft'")
-            parameters = self.posterior_mean(state)[0]
-        else:
-            parameters = self.parameters_at(state.class_counts, state.mu)
+        variational = form.kind == "variational"
+        if variational and features.missing.any():
+            raise ValueError("em='variational' does not support missing values: impute them, or use em='soft'")
+        parameters = self.posterior_mean(state)[0] if variational else self.parameters_at(state.class_counts, state.mu)
         temperature, keys = form.temperature(at.lane.epoch), at.keys(len(features.weights))
         n, component_class = self.n_components, self.head.component_class or tuple(range(self.n_classes))
         totals, sums = np.zeros(n), np.zeros(state.mu.shape)
@@ -260,13 +258,12 @@ class FeatureClasses(DenseModel):
             share = part.weights * (unlabelled if part.labels[0] < 0 else 1.0)
             scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
             weights, total = form.responsibilities(scores, temperature, keys[first:stop])
-            weights *= share[:, None]
-            totals[own] += weights.sum(axis=0)
-            sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)
-            if part.missing.shape[1]:
-                observed[own] -= np.einsum("nk,nv->kv", weights, part.missing)
+            s = self._weighted(weights * share[:, None], part)
+            totals[own] += s.class_counts
+            sums[own] += s.sums
+            observed[own] += s.n_observed
             loss -= float((np.where(share > 0, total, 0.0) * share).sum())
-        return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
+        return FeatureStatistics(totals, sums, observed, loss, float(features.weights.sum()))
 
     def scored(self, state: FeatureState, features: Features, temperature: float, seed: int) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdem_dist.families import Categorical, Family
+from sdem_dist.families import Categorical, Family, GaussianFull
 from sdem_dist.records import record
 
 
@@ -36,12 +36,22 @@ class Block:
     def n_statistics(self) -> int:
         return self.n_variables * self.family.n_statistics
 
+    @property
+    def is_coordinate(self) -> np.ndarray:
+        """Which statistics say where a value is, bool of shape (n_statistics,): all but the products of Gaussians."""
+        n = self.family.width if self.family.standardised else self.family.n_statistics
+        return np.tile(np.arange(self.family.n_statistics) < n, self.n_variables)
+
     def values(self, table: np.ndarray) -> np.ndarray:
         """Return the block's values as its family takes them, shape (n_rows, n_variables, width), float64."""
         values = np.asarray(table[:, list(self.columns)], np.float64)
         if self.location:
             values = (values - np.asarray(self.location)) / np.asarray(self.scale)
         return values.reshape(len(table), self.n_variables, self.family.width)
+
+    def in_units(self, values: np.ndarray) -> np.ndarray:
+        """Return values as the table has them, shape (n_rows, n_columns)."""
+        return values * np.asarray(self.scale) + np.asarray(self.location) if self.location else values
 
     def log_base(self, values: np.ndarray) -> np.ndarray:
         """Return ln h of such values, the scaling of columns included, shape (n_rows, n_variables)."""
@@ -147,6 +157,8 @@ class FeatureModel:
                 where = f"in the {type(block.family).__name__} column {numbers} (from 0)"
                 raise ValueError(f"a row contains {held} {where}, which does not support it{hint}")
             gone = np.isnan(values).any(axis=-1)
+            if self.n_variables == 1 and (gone & ~np.isnan(values).all(axis=-1)).any():
+                raise ValueError("a row contains NaN, which full covariances do not support: impute it")
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
             base += np.where(gone, 0.0, block.log_base(values)).sum(axis=1)
@@ -203,12 +215,21 @@ class FeatureModel:
             first += block.n_variables
         return densities
 
-    def moments(self, parameters: FeatureParameters) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of columns that are all Gaussian, each of shape (n_classes, n_columns)."""
-        block = self.blocks[0]
-        theta, scale = block.shaped(parameters.theta), np.asarray(block.scale)
-        variance = -0.5 / theta[..., 1]
-        return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+    def means(self, mu: np.ndarray) -> np.ndarray:
+        """Return the mean of each column, shape (n_classes, n_columns); NaN of categories."""
+        table = np.full((len(mu), sum(len(b.columns) for b in self.blocks)), np.nan)
+        for block, own in zip(self.blocks, self.split(mu), strict=True):
+            if not isinstance(block.family, Categorical):
+                table[:, list(block.columns)] = block.in_units(own[..., : block.family.width].reshape(len(mu), -1))
+        return table
+
+    def covariances(self, mu: np.ndarray) -> np.ndarray:
+        """Return covariances of Gaussian columns, (n_classes, n_columns, n_columns), or variances, one axis less."""
+        block, scale = self.blocks[0], np.asarray(self.blocks[0].scale)
+        if isinstance(block.family, GaussianFull):
+            return np.asarray(block.family.to_moments(mu)[1] * scale[:, None] * scale)
+        own = block.shaped(mu)
+        return np.asarray((own[..., 1] - own[..., 0] ** 2) * scale**2)
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Project every variable into the interior of its S; return how many were outside."""
@@ -226,6 +247,5 @@ class FeatureModel:
         table = np.empty((len(classes), sum(len(b.columns) for b in self.blocks)))
         for block, theta in zip(self.blocks, self.split(parameters.theta), strict=True):
             values = block.family.sample(theta[classes], rng).reshape(len(classes), len(block.columns))
-            values = values * np.asarray(block.scale) + np.asarray(block.location) if block.location else values
-            table[:, list(block.columns)] = values
+            table[:, list(block.columns)] = block.in_units(values)
         return table

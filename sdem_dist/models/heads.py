@@ -40,6 +40,7 @@ class Classes:
     n_classes: int
     # Of each component, ascending; empty: each column is a class. Of a single class they are clusters, without labels.
     component_class: tuple[int, ...] = ()
+    shared: bool = False  # the i-th components of all classes are one, of which each class has a share of its own
 
     def __post_init__(self) -> None:
         is_ascending = list(self.component_class) == sorted(self.component_class)
@@ -103,6 +104,13 @@ def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.n
     posteriors /= np.where(totals > 0, totals, 1.0)[:, component_class]
     with np.errstate(divide="ignore"):
         return top + np.log(totals), posteriors
+
+
+def pooled(head: Any, sums: np.ndarray) -> np.ndarray:
+    """Return sums of columns, the first axis; where classes share them, those of all classes in place of each one's."""
+    if not getattr(head, "shared", False):
+        return sums
+    return np.concatenate([sums.reshape(head.n_classes, -1, *sums.shape[1:]).sum(axis=0)] * head.n_classes)
 
 
 def first_components(component_class: tuple[int, ...]) -> np.ndarray:

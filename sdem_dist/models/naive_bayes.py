@@ -15,7 +15,7 @@ from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_s
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EmForm
-from sdem_dist.models.heads import Labels, by_class
+from sdem_dist.models.heads import Labels, by_class, pooled
 from sdem_dist.models.word_counts import LocalDocuments, Moves, SdemState, SdemStatistics, WordCounts, lengths, state_at
 from sdem_dist.records import record
 
@@ -109,7 +109,7 @@ class NaiveBayes(WordCounts):
     def _weighted(self, weights: np.ndarray, local: LocalDocuments) -> SdemStatistics:
         d, rows = local.documents, np.zeros((len(local.words), weights.shape[1]))
         add_statistics(d.data, d.indices, d.indptr, weights, rows)
-        return local.statistics(rows, weights.sum(axis=0))
+        return local.statistics(np.ascontiguousarray(pooled(self.head, rows.T).T), weights.sum(axis=0))
 
     def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
         """Return the expected counts with the prior's (M-step), or as far as the form goes."""
@@ -168,7 +168,7 @@ def sample_documents(
 def pseudo_count(alpha: str | float, n_features: int) -> float:
     """Return "laplace" as 1 (P1), "log" as ln |W| (P2), and 0 as 1e-10, as scikit-learn's ``force_alpha=False``."""
     if np.ndim(alpha):
-        raise ValueError("alpha has a number for each word, which only MultinomialNB(loss='nll') supports")
+        raise ValueError("alpha is a number for each word, which MultinomialNB(loss='nll') alone accepts")
     if alpha == "laplace":
         return 1.0
     if alpha == "log":

@@ -198,10 +198,7 @@ class JointGaussian(DenseModel):
 
     def moments(self, state: FeatureState) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, in their own units."""
-        block = self.variables.blocks[0]
-        mean, covariance = self.family.to_moments(state.best[1][0])
-        scale = np.asarray(block.scale)
-        return np.asarray(block.location) + scale * mean, covariance * scale[:, None] * scale
+        return self.variables.means(state.best[1])[0], self.variables.covariances(state.best[1])[0]
 
     def predicted(self, state: FeatureState, features: np.ndarray, n_rows: float) -> np.ndarray:
         """Return means and standard deviations of new targets in their own unit, shape (n, 2); NaN is unknown."""

@@ -50,8 +50,8 @@ DEFAULTS: dict[str, list[Grid]] = {
     "LatentDirichletAllocation": [{"n_components": [5, 10, 20, 50]}],
     "MultinomialMixture": [{"n_components": [2, 5, 10, 20]}],
     "KMeans": [{"n_clusters": [2, 5, 10, 20]}],
+    "Mixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianMixture": [{"n_components": [2, 5, 10, 20]}],
-    "ExponentialMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
 }
 N_TRIALS = 17  # settings that are drawn from a space with distributions where no number is given

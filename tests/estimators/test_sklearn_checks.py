@@ -38,23 +38,12 @@ WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 SPARSE_WEIGHTS = "check_sample_weight_equivalence_on_sparse_data"
 
 CHECKED = [
-    sd.MultinomialNB(),
-    sd.GaussianNB(n_epochs=20),
-    sd.BernoulliNB(n_epochs=10),
-    sd.CategoricalNB(n_epochs=10),
-    sd.PoissonNB(n_epochs=10),
-    sd.MixedNB(n_epochs=10),
-    sd.GaussianRegressor(n_epochs=5),
     sd.MultiplicativeMixtureClassifier(2, n_epochs=30),
-    sd.EMMixtureClassifier(2, n_epochs=10),
-    sd.SdemMixtureClassifier(2, n_epochs=10),
-    sd.MultinomialMixture(2, n_init=2, n_epochs=5),
+    *(kind(2, n_epochs=10) for kind in (sd.EMMixtureClassifier, sd.SdemMixtureClassifier)),
+    *(kind(2, n_init=2, n_epochs=5) for kind in (sd.MultinomialMixture, sd.Mixture)),
     sd.KMeans(2),
-    sd.GaussianMixture(2, n_init=2, n_epochs=5),
-    sd.ExponentialMixture(2, n_init=2, n_epochs=5),
-    sd.SupervisedLDAClassifier(5),
-    sd.SupervisedLDARegressor(5),
-    sd.LatentDirichletAllocation(5),
+    sd.GaussianMixture(2, covariance_type="full", n_init=2, n_epochs=5),
+    *(kind(5) for kind in (sd.SupervisedLDAClassifier, sd.SupervisedLDARegressor, sd.LatentDirichletAllocation)),
 ]
 # An estimator that has no line above is checked as it is by default.
 OTHERS = set(ESTIMATORS) - {type(estimator).__name__ for estimator in CHECKED}
@@ -62,18 +51,15 @@ CHECKED += [getattr(sdem_dist, name)() for name in sorted(OTHERS)]
 COMMON = [sd.MultinomialNB(loss="nll"), sd.MultinomialNB(loss="hinge", merge="sum"), sd.GaussianNB(loss="nll")]
 VARIANTS = [
     *COMMON,
-    sd.ManyClassNB(loss="nll"),
+    *(kind(loss="nll") for kind in (sd.ManyClassNB, sd.BernoulliNB, sd.CategoricalNB, sd.PoissonNB)),
     sd.MultiLabelNB(loss="ncll", merge="sum"),
     sd.LDAClassifier(loss="hinge", merge="sum"),
     sd.LDAClassifier(inference="gibbs"),
-    sd.GaussianNB(loss="hinge", n_epochs=10),
-    sd.GaussianNB(merge="mean", n_epochs=10),
-    sd.BernoulliNB(loss="nll"),
-    sd.CategoricalNB(loss="nll"),
-    sd.PoissonNB(loss="nll"),
+    *(sd.GaussianNB(n_epochs=10, **how) for how in ({"loss": "hinge"}, {"merge": "mean"})),
     sd.GaussianRegressor(loss="ncll", n_epochs=5),
     sd.GaussianRegressor(alpha=1.0),
     sd.EMMixtureClassifier(2, components="multinomial", n_epochs=5),
+    sd.EMMixtureClassifier(2, covariance_type="full", n_epochs=5),
 ]
 OF_FITS = (
     r"check_(class_weight_\w+|classifier_multioutput|classifiers_(classes|multilabel_\w+|one_label\w*|train)"
@@ -97,8 +83,6 @@ def expected_failures(estimator) -> dict[str, str]:
         failures = dict.fromkeys((WEIGHTS, SPARSE_WEIGHTS), COPIES)
     if estimator._weights_are_relative and name != "SupervisedLDAClassifier":
         failures = dict.fromkeys((WEIGHTS, *((SPARSE_WEIGHTS,) if tags.sparse else ())), RELATIVE) | failures
-    if name == "ExponentialMixture":
-        failures |= {"check_clustering": NEGATIVE, "check_positive_only_tag_during_fit": NEGATIVE}
     if name == "MultinomialMixture":
         failures |= dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NO_CLASSIFIER)
         failures["check_clustering"] = NEGATIVE
