@@ -1,4 +1,4 @@
-"""A corpus on disk, trained on two Dask workers, cut off and resumed: the result has the bits of an undisturbed run."""
+"""Training on a corpus with two Dask workers, interrupted and resumed: the result has the same bits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdem_dist.text import VectorizerSettings, collect_docstrings
 
 
 def cut_off(event: object) -> None:
-    """Play the power failure: end the run in its second epoch, before that epoch's checkpoint."""
+    """Simulate a power failure: stop the run in its second epoch, before the checkpoint of that epoch."""
     if isinstance(event, EpochEnded) and event.epoch == 1:
         raise KeyboardInterrupt
 
@@ -23,7 +23,7 @@ def cut_off(event: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for corpora and checkpoints")
-    parser.add_argument("--quick", action="store_true", help="every tenth docstring, three epochs")
+    parser.add_argument("--quick", action="store_true", help="use every tenth docstring and three epochs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     source, train, test, run = (options.out / n for n in ("docs.jsonl", "train.zarr", "held-out.zarr", "run"))
@@ -40,14 +40,14 @@ def main() -> None:
         try:
             model.fit(open_corpus(train), client=client, checkpoint=run, callbacks=[cut_off])
         except KeyboardInterrupt:
-            print("cut off in epoch 2; checkpoints:", sorted(p.name for p in run.iterdir()))
+            print("interrupted in epoch 2; checkpoints:", sorted(p.name for p in run.iterdir()))
         model.fit(open_corpus(train), client=client, checkpoint=run, resume=True)
         metrics = model.evaluate(open_corpus(test), client=client)
         print("resumed; held-out documents:", ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()))
 
     alone = MultinomialNB(**model.get_params()).fit(open_corpus(train))
     hashes = [sha256(m.feature_log_prob_.tobytes()).hexdigest()[:16] for m in (model, alone)]
-    print("SHA-256 of feature_log_prob_, on two workers with a break, and in one process without:", *hashes)
+    print("SHA-256 of feature_log_prob_, on two workers with an interruption, and in one process without:", *hashes)
     if hashes[0] != hashes[1]:
         raise SystemExit("the two runs differ")
 

@@ -1,4 +1,4 @@
-"""Pictures of a classifier of docstrings: its training, its confusions, its probabilities, and the words of a class."""
+"""Plots for a classifier of docstrings: training, confusions, probabilities, and the words of a class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdem_dist.text import collect_docstrings
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the pictures")
-    parser.add_argument("--quick", action="store_true", help="every fifth docstring")
+    parser.add_argument("--quick", action="store_true", help="use every fifth docstring")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""The toy experiment of Masegosa (2014), section 4.1, with its figure: a Gaussian a class for data that are not."""
+"""The toy experiment of Masegosa (2014), section 4.1: one Gaussian per class, for data that are not Gaussian."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot(models: dict[str, GaussianNB], X: np.ndarray, y: np.ndarray, path: Path) -> None:
-    """Draw each class's histogram, its density times its share (both of area .5), and where the decision changes."""
+    """Plot the histogram of each class, its density times its share (both with area .5), and decision boundaries."""
     x = np.linspace(-10, 10, 1001)
     edges = np.linspace(-10, 10, 201)
     shares = np.full(len(X), 1 / (len(X) * (edges[1] - edges[0])))
@@ -56,7 +56,7 @@ def plot(models: dict[str, GaussianNB], X: np.ndarray, y: np.ndarray, path: Path
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the figure")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the points")
+    parser.add_argument("--quick", action="store_true", help="use a tenth of the points")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     n = 3_000 if options.quick else 30_000

@@ -1,4 +1,4 @@
-"""A family that the package does not have: Weibull with known shape, checked, then trained discriminatively on Dask."""
+"""A custom distribution, Weibull with known shape: checked, then trained discriminatively on Dask."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Weibull(Family):
 
 
 def lifetimes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return lifetimes of six parts of machines with one of two faults; the last three parts fail together."""
+    """Return lifetimes of six parts in machines with one of two faults; the last three parts fail together."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     alone = rng.weibull(1.5, (n, 3)) * (1.0 + 0.5 * y[:, None])
@@ -65,13 +65,13 @@ def lifetimes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the corpus and the model")
-    parser.add_argument("--quick", action="store_true", help="few machines")
+    parser.add_argument("--quick", action="store_true", help="use few machines")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 
     family = Weibull(1.5)
     check_family(family)
-    print(f"{family} obeys the laws")
+    print(f"{family} passes all checks")
     X, y = lifetimes(2_000 if options.quick else 50_000, seed=0)
     X_new, y_new = lifetimes(20_000, seed=1)
     corpus = write_corpus(options.out / "lifetimes.zarr", X, y, dense=True, overwrite=True)

@@ -52,7 +52,7 @@ class IngestError(SdemError, ValueError):
 
 
 class ModelError(SdemError, ValueError):
-    """A model or checkpoint file is missing, cut short, altered, or does not fit."""
+    """A model or checkpoint file is missing, truncated, altered, or does not fit."""
 
 
 class OtherRunError(ModelError):

@@ -61,7 +61,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     scale = (weighting.norm_of_a_kind or weighting.scale) / model.temperature_
     coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ModelError("a class had no training document, so its coefficients are not finite")
+        raise ModelError("a class had no training documents, so its coefficients are not finite")
     coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
     settings, kinds = None, [slice(0, n_features)]
     if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
@@ -103,9 +103,9 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
 
     problem = ""
     if settings.stem is not None:
-        problem = f"the model stems words ({settings.stem}), and scikit-learn has no step for that"
+        problem = f"the model stems words ({settings.stem}), but scikit-learn has no stemmer"
     elif not is_of_kernels(settings.token_pattern):
-        problem = f"scikit-learn uses patterns of re, but {settings.token_pattern!r} needs the package regex"
+        problem = f"scikit-learn uses the module re, but {settings.token_pattern!r} needs the package regex"
     if problem:
         raise ModelError(f"{problem}: export it from counts (from_counts=True, or --from-counts)")
     names = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents", "stop_words")
@@ -232,7 +232,7 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
     size = coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
     if size > LARGEST:
-        sizes = f"the model takes {size / 1e9:.1f} GB, but an ONNX file is limited to {LARGEST / 1e9:.1f} GB"
+        sizes = f"the model needs {size / 1e9:.1f} GB, but an ONNX file is limited to {LARGEST / 1e9:.1f} GB"
         raise ModelError(f"{sizes}: train it with fewer words (min_df, max_features)")
     helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []

@@ -17,8 +17,8 @@ PACKAGE_LOSSES_ONLY = "this estimator supports only the losses of sdem_dist.loss
 class Loss(Protocol):
     """Interface of losses: a frozen dataclass with these two methods, see `sdem_dist.testing.check_loss`.
 
-    Scores ``ln p(y, d)`` have shape (n_documents, n_classes), labels (n_documents,). Minus the gradient by the natural
-    parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tables 1 and 2).
+    Scores ``ln p(y, d)`` have shape (n_documents, n_classes); labels are positions in ``classes_``, shape
+    (n_documents,). Steps of sdEM follow ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tables 1 and 2).
     """
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -69,10 +69,10 @@ class Hinge:
 
     def __post_init__(self) -> None:
         if isinstance(self.margin, bool) or not (isinstance(self.margin, Real) and 0.0 <= self.margin < np.inf):
-            raise ValueError(f"margin must be a finite number, not negative, got {self.margin!r}")
+            raise ValueError(f"margin must be a finite, nonnegative number, got {self.margin!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return by how much the margin to the strongest rival is missed (equation 17)."""
+        """Return the amount by which the margin to the strongest rival is missed (equation 17)."""
         return np.maximum(0.0, self.margin - self._margins(scores, labels)[0])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ class CostSensitiveHinge:
         return f"hinge with costs of {len(self.costs)} classes"
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return by how much the worst class, its cost included, is above the label."""
+        """Return how much the worst class, including its cost, exceeds the label."""
         return np.asarray(self._raised(scores, labels).max(axis=1) - _of_label(scores, labels))
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ class CostSensitiveHinge:
 
     def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if len(self.costs) != scores.shape[1]:
-            raise ValueError(f"costs have {len(self.costs)} classes, but there are {scores.shape[1]}")
+            raise ValueError(f"costs have {len(self.costs)} classes, but the data have {scores.shape[1]}")
         return np.asarray(scores + np.asarray(self.costs)[labels])
 
 
@@ -182,10 +182,10 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
     if isinstance(loss, CostSensitiveHinge):
         costs = np.array(loss.costs, np.float64)
         if len(costs) != n_classes:
-            raise ValueError(f"costs have {len(costs)} classes, but there are {n_classes}")
+            raise ValueError(f"costs have {len(costs)} classes, but the data have {n_classes}")
     kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
     if type(loss) not in kinds:
-        raise ValueError(f"{loss!r} is a custom loss, which compiled steps do not support: {hint}")
+        raise ValueError(f"{loss!r} is a custom loss; compiled steps do not support these: {hint}")
     margin = loss.margin if isinstance(loss, Hinge) else 1.0
     return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 

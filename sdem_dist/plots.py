@@ -47,17 +47,17 @@ def points(history: History, name: str) -> list[tuple[float, float]]:
 def history(
     histories: Histories, metric: str = "accuracy", axes: Axes | None = None, *, prefix: str | None = None
 ) -> Axes:
-    """Plot a metric by epoch: a line per training, or for one training a line per kind of documents.
+    """Plot a metric by epoch: one line per history, or, for a single history, one line per set of documents.
 
     Parameters
     ----------
-    histories : ``history_`` of a model, or dict of name to such
+    histories : ``history_`` of a model, or dict of name to ``history_``
     metric : str, default="accuracy"
-        Its name in the history, without prefix. ValueError: no history has it.
+        Its name in the history, without prefix. ValueError: no history contains it.
     prefix : str, default=None
-        ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
-        ``"held_out_"`` of those that it held out itself. None: all of these for one history; for several, the first
-        that one has.
+        ``""`` plots the values on training documents, ``"validation_"`` on `validation` documents, and ``"held_out_"``
+        on documents held out by the model. None: all of these for one history; for several histories, the first one
+        that is available.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -74,7 +74,7 @@ def history(
         lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
     if not any(lines.values()):
         metrics = ", ".join(sorted(names - {"epoch", "seconds"}))
-        raise ValueError(f"no history has {(prefix or '') + metric!r}; they have {metrics or 'nothing'}")
+        raise ValueError(f"no history contains {(prefix or '') + metric!r}; available: {metrics or 'nothing'}")
     axes = _axes_or_new(axes)
     for i, (name, line) in enumerate(lines.items()):
         color, label = colors.get(name, COLORS[i % len(COLORS)]), _plain(name) if name else None
@@ -97,12 +97,12 @@ def history(
 def learning_curve(
     sizes: ArrayLike, scores: Mapping[str, ArrayLike], axes: Axes | None = None, *, metric: str = "accuracy"
 ) -> Axes:
-    """Plot scores by number of training documents, a line each; for repeats the mean and a band of one deviation.
+    """Plot scores by number of training documents, one line each; for repeats, the mean and one standard deviation.
 
     Parameters
     ----------
     sizes : array-like of shape (n_sizes,)
-        As ``sklearn.model_selection.learning_curve`` returns them.
+        Sizes as returned by ``sklearn.model_selection.learning_curve``.
     scores : dict of name to array-like of shape (n_sizes,) or (n_sizes, n_repeats)
     """
     axes, x = _axes_or_new(axes), np.asarray(sizes)
@@ -123,20 +123,20 @@ def learning_curve(
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Plot the confusion matrix, as shares of each class; with many classes, those with most errors.
+    """Plot the confusion matrix, as shares of each class; with many classes, only those with most errors.
 
-    `report`: what ``clf.report(X, y)`` returns.
+    `report`: the result of ``clf.report(X, y)``.
     """
     axes, pairs = _axes_or_new(axes), report.worst
     counts, n = report.confusion_among(pairs), len(pairs)
     shares = counts / np.maximum(report.columns["documents"][pairs, None], 1)
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
-    axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
+    axes.figure.colorbar(image, ax=axes, label="share of the documents in the class", shrink=0.8)
     names = [_plain(c, 24) for c in report.classes[pairs].tolist()]
     size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
     axes.set_yticks(np.arange(n), names, fontsize=size)
-    some = "" if n == len(report.classes) else f" of the {n} classes with most errors, of {len(report.classes):,}"
+    some = "" if n == len(report.classes) else f" of the {n} classes with most errors, out of {len(report.classes):,}"
     axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
     for i, j in np.argwhere(counts > 0) if n <= MAX_NUMBERED else ():
         color = "black" if shares[i, j] > 0.5 else "white"
@@ -145,7 +145,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Plot the reliability diagram: accuracy by predicted probability; areas of dots are numbers of documents."""
+    """Plot the reliability diagram: accuracy by predicted probability; the area of a dot is the number of documents."""
     axes, bins = _axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
@@ -160,7 +160,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
-    """Plot word weights as bars: blue for, orange against.
+    """Plot word weights as bars: blue for the class, orange against it.
 
     `weights`: such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or a member of
     `sdem_dist.reports.top_words.word_weights`.
@@ -177,9 +177,9 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
 
 
 def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
-    """Plot the most probable and most distinctive words of topics, members of ``model.topics()``, a panel each.
+    """Plot the most probable and most distinctive words of topics from ``model.topics()``, one panel each.
 
-    Those of a class are in a row of their own, others in rows of four.
+    Topics of a class are in a separate row, other topics in rows of four.
     """
     from matplotlib.figure import Figure
 

@@ -158,7 +158,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         VectorizerSettings.from_json(settings | {"stem": None})  # stemming needs its package only to read text
         _require(isinstance(settings.get("stem"), str | None), f"stem is a language, not {settings.get('stem')!r}")
         fits = settings["kind"] != "hashing" or settings.get("n_features") == n_features
-        _require(fits, f"texts are hashed to {settings.get('n_features')} columns, and the model has {n_features:,}")
+        _require(fits, f"texts are hashed to {settings.get('n_features')} columns, but the model has {n_features:,}")
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         _require(len(estimator.vocabulary_) == n_features, "the vocabulary does not match the arrays")
@@ -167,7 +167,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
         _require(isinstance(weighting, Weighting), f"the weighting is {weighting!r:.80}")
         fits = frequency.shape == (n_features,) and frequency.dtype == np.int64
-        _require(fits, "array 'document_frequency' has another size or dtype than the vocabulary asks for")
+        _require(fits, "array 'document_frequency' does not match the vocabulary")
         estimator.weighting_, estimator.document_frequency_ = weighting, frequency
     if "set_counts" in arrays:  # the scores that sets of classes are made by, class by class
         scores, counts = arrays["set_scores"], arrays["set_counts"]
@@ -179,7 +179,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     extra = cast("Mapping[str, Any]", restored(metadata.extra, own))
     estimator.take_extra(extra)
     unknown = extra.keys() - estimator.extra().keys()
-    _require(not unknown, f"this version does not know {', '.join(map(str, unknown))} of a {metadata.estimator}")
+    _require(not unknown, f"this version of {metadata.estimator} has no parameter {', '.join(map(str, unknown))}")
     return estimator
 
 

@@ -26,10 +26,10 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
     _holds(statistics.shape == (n_points, 5, len(centre)), f"statistics have shape {statistics.shape}")
     _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops others")
-    _holds(not family.unfit(x).any(), "unfit refuses samples")
-    _holds(not family.unfit(missing).any(), "unfit refuses NaN, which stands for a missing value")
+    _holds(not family.unfit(x).any(), "unfit rejects samples")
+    _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # mixtures of points of S, which is convex
-    _close(family.check(points), (points, 0), "check changes points inside S, or says that it acted on them")
+    _close(family.check(points), (points, 0), "check changes points inside S, or reports that it did")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
     _close(family.to_expectation(theta), points, "mu -> theta -> mu does not give the same mu")
@@ -48,7 +48,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         deviations = (family.statistics(x) - mu) / scale
         _holds(np.abs(deviations.mean(axis=0)) < 6 / len(x) ** 0.5, "the mean of the statistics of samples is not mu")
         spread = (deviations**2).mean(axis=0)
-        _holds((spread > 0.5) & (spread < 2.0), "the statistics of samples do not vary as the Fisher information says")
+        _holds((spread > 0.5) & (spread < 2.0), "the variance of the statistics is not the Fisher information")
         if family.width == 1:  # the sum or integral of the density over where samples are, and as much on both sides
             margin = 2.0 * max(float(np.ptp(x)), 1.0)
             low, high, step = np.floor(x.min() - margin), np.ceil(x.max() + margin), 1.0
@@ -63,7 +63,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     for distance in (1.0, 3.0, 100.0):  # far out, in all directions
         away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
         projected, acted = family.check(away)
-        _holds(acted >= (projected != away).any(axis=-1).sum(), "check changes a point without saying so")
+        _holds(acted >= (projected != away).any(axis=-1).sum(), "check changes a point without reporting it")
         _close(family.check(projected), (projected, 0), "check is not idempotent")
         theta = family.to_natural(projected)
         _holds(np.isfinite([projected, theta]), "check returns a point where mu is not finite, or theta does not exist")
@@ -108,30 +108,30 @@ def check_learner(
     apart: bool = True,
     own: Sequence[type] = (),
 ) -> None:
-    """Check a learner against what engine and model files rely on: the same bits, sums that add up, states as files.
+    """Check the properties of a learner that the engine needs: the same bits, sums that add up, states as files.
 
     Raises AssertionError with the broken law, or ValueError if a state contradicts `state_fields`.
 
     Parameters
     ----------
     documents : Documents or DenseDocuments
-        A dozen or more, with the labels, weights and targets that the learner needs.
+        At least a dozen documents, with the labels, weights and targets that the learner needs.
     state : NamedTuple, optional
-        Where to start; None: ``learner.init()``.
+        Initial state; None: ``learner.init()``.
     additive : bool, default=False
-        The statistics of parts, combined, must equal those of all documents; means of lanes do not.
+        Whether the combined statistics of parts must equal those of all documents; means of lanes do not.
     weighted : bool, default=True
-        Documents of weight zero must have no effect.
+        Whether documents with weight zero must have no effect.
     apart : bool, default=True
-        Blocks of a wide learner move as the parts of the whole, also in rounds of several documents and lanes.
+        Whether blocks of a wide learner must change like the complete state, even in rounds with several lanes.
     own : sequence of classes
-        Custom settings: dataclasses that files may name.
+        Custom dataclasses that files may contain.
     """
 
     def result(name: str, *arguments: Any) -> Any:
         copies, function = deepcopy(arguments), getattr(learner, name)
         value = function(*arguments)
-        _equal(function(*arguments), value, f"{name} returns other bits for the same inputs")
+        _equal(function(*arguments), value, f"{name} returns different bits for the same inputs")
         _equal(arguments, copies, f"{name} changes its arguments")
         return value
 
@@ -143,18 +143,18 @@ def check_learner(
     combined = result("combine", first)
     for grouped in ([learner.combine(first[:2]), first[2]], [first[0], learner.combine(first[1:])]):
         _close(learner.combine(grouped), combined, "combine is not associative")
-    _close(learner.combine(first[::-1]), combined, "combine gives one lane's part, or depends on the order of lanes")
+    _close(learner.combine(first[::-1]), combined, "combine ignores lanes, or depends on their order")
     after = result("update", state, combined)
     sums = result("evaluate", after, prepared)
     of_parts = sum(learner.evaluate(after, [part]) for part in prepared)
     _close(of_parts, sums, "evaluation sums do not add up over batches")
     metrics = result("metrics", sums)
-    _holds([*learner.metrics(sums)] == [*metrics], "metrics returns other names for the same sums")
+    _holds([*learner.metrics(sums)] == [*metrics], "metrics returns different names for the same sums")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
     if hasattr(learner, "parameters"):
         result("parameters", after)
     for each in (state, after):
-        _holds(tuple(learner.state_fields()) == each._fields, "state_fields does not name a state's fields, in order")
+        _holds(tuple(learner.state_fields()) == each._fields, "state_fields does not list the fields in order")
         back = restored_state(learner, {name: np.asarray(value) for name, value in each._asdict().items()})
         _holds(type(back) is type(each), "state_type is not the type of states")
         _equal(back, each, "a state cannot be restored from its arrays")
@@ -162,7 +162,7 @@ def check_learner(
     _holds(settings == learner, "the learner cannot be restored from JSON")
     if additive:
         statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
-        _close(combined, statistics, "the statistics of parts, combined, are not those of the whole")
+        _close(combined, statistics, "the combined statistics of parts differ from those of all documents")
     nobody = replace(documents, weights=np.zeros(n))
     for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")) if weighted else ():
         nothing = learner.map(state, learner.prepare(nobody[rows]), Lane(0, 0, 3, 0, rows.stop, n))

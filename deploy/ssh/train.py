@@ -1,9 +1,9 @@
-"""Train on machines that you reach by SSH without a password.
+"""Train on machines that you can reach by SSH without a password.
 
 python train.py CORPUS MODEL INTERFACE HOST [HOST ...]
 
-The first host runs the scheduler, each of the others a worker; give it twice if it should do both. INTERFACE is the
-network between them (eth0; lo for this machine alone): nothing listens elsewhere. Ports, users and keys are those of
+The first host runs the scheduler, each of the others a worker; list it twice to run both. INTERFACE is the network
+between them (eth0; lo for this machine only), and nothing listens on other networks. Ports, users and keys are from
 ~/.ssh/config.
 """
 

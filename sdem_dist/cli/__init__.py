@@ -20,11 +20,11 @@ from sdem_dist.errors import SdemError, reraise_interrupt
 
 DISK_ERRORS = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO
 _COMMANDS = {
-    "demo": ("demo", "demo", "Run a demo on docstrings of installed packages."),
+    "demo": ("demo", "demo", "Run a demo on the docstrings of installed packages."),
     "ingest": ("ingest", "ingest", "Convert text files to a corpus on disk."),
     "inspect": ("inspect", "inspect_command", "Describe and verify a corpus or a model."),
     "train": ("train", "train", "Train a model on a corpus."),
-    "tune": ("tune", "tune", "Tune hyperparameters by cross-validation, and train the best."),
+    "tune": ("tune", "tune", "Tune hyperparameters by cross-validation, and train the best model."),
     "suspects": ("tune", "suspects", "List documents that are probably mislabelled."),
     "log": ("inspect", "log", "Show a timing breakdown of a training run."),
     "evaluate": ("evaluate", "evaluate", "Evaluate a model on labelled documents."),
@@ -118,11 +118,11 @@ def main() -> None:
     """Train, tune, evaluate and explain generative models of documents, on one machine or on Dask.
 
     \b
-    Demo, without data of your own:           sdem demo
-    Lines of label TAB text:                  sdem train posts.tsv posts.model
+    Demo, which needs no data:                sdem demo
+    Files with lines of label TAB text:       sdem train posts.tsv posts.model
                                               sdem evaluate posts.model test.tsv
                                               sdem predict posts.model new.txt
-    Larger than memory:                       sdem ingest posts.tsv posts.zarr --held-out 0.1
+    Data larger than memory:                  sdem ingest posts.tsv posts.zarr --held-out 0.1
                                               sdem train posts.zarr posts.model
                                               sdem evaluate posts.model posts.zarr-held-out
     """  # noqa: D301  click reads the backspace as: leave these lines alone

@@ -75,9 +75,9 @@ def cluster() -> None:
 
 @cluster.command(no_args_is_help=True, short_help="Create certificates and keys in a folder.")
 @click.argument("folder", type=LocalPath())
-@option("--days", click.IntRange(1), "Days of validity.", default=365)
+@option("--days", click.IntRange(1), "Validity of the certificates in days.", default=365)
 def certificates(folder: Path, days: int) -> None:
-    """Create certificates and keys in FOLDER, which encrypt a cluster's connections and refuse everyone else.
+    """Create certificates and keys in FOLDER. They encrypt the connections of a cluster and keep everyone else out.
 
     All machines of the cluster must see FOLDER, and only you may read it: anyone with a key can run code as you on the
     cluster.

@@ -45,7 +45,7 @@ def check_output(
     elif output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
     elif output.is_file() and is_archive(output, KIND):
-        raise click.UsageError(f"{output} is a model and is not replaced; choose another name, or remove it")
+        raise click.UsageError(f"{output} is a model, and models are not replaced; choose another name, or remove it")
     elif corpora := [folder for folder in output.absolute().parents if (folder / "zarr.json").exists()]:
         raise click.UsageError(f"{output} is within the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
@@ -100,8 +100,8 @@ def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
     header = corpus.header
     n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
     if header.label_sets is None and n_classes and (odd := too_many_classes(n_classes, n_documents, header.classes[0])):
-        where = "the column of the label" if column is None else f"column {column!r}"
-        click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
+        where = "the label column" if column is None else f"column {column!r}"
+        click.echo(f"Warning: {odd}: is {where} the right column? Use --label COLUMN to choose another", err=True)
 
 
 def warn_of_single_labels(corpus: Corpus) -> None:

@@ -20,7 +20,7 @@ METRICS = ("accuracy", "ncll", "hinge", "perplexity")
 
 @click.command()
 @option("--folder", LocalPath(file_okay=False), "Output folder.", default=Path("sdem-demo"))
-@option("--workers", click.IntRange(1), "Dask worker processes.", default=2)
+@option("--workers", click.IntRange(1), "Number of Dask worker processes.", default=2)
 @option("--epochs", click.IntRange(1), "Number of epochs.", default=15)
 def demo(folder: Path, workers: int, epochs: int) -> None:
     """Learn to tell eight installed Python packages apart by their docstrings.
@@ -45,7 +45,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     def say(what: str) -> None:
         click.echo(f"{time.perf_counter() - started:5.1f} s  {what}")
 
-    say(f"collecting the docstrings of {', '.join(PACKAGES)} (takes some seconds)")
+    say(f"collecting the docstrings of {', '.join(PACKAGES)} (takes a few seconds)")
     texts, labels = collect_docstrings()
     lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -58,7 +58,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     rows: list[tuple[str, ...]] = [("loss", *(metric_of(name).name for name in METRICS), "documents/s")]
     models: dict[str, sdem_dist.MultinomialNB] = {}
     with connected(n_workers=workers) as client:
-        say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
+        say(f"started a Dask cluster with {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
             model = sdem_dist.MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")
@@ -68,7 +68,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
             rows.append((loss.upper(), *scores, f"{speed:,.0f}"))
             models[loss] = model
     click.echo(table("On the held-out documents", rows))
-    click.echo("Perplexity of losses with tf-idf weights cannot be compared with that of words.\n")
+    click.echo("Perplexities with tf-idf weights and with word counts cannot be compared.\n")
     best = max(models, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     words = [(str(name), " ".join(words)) for name, words in word_weights(models[best]).items()]
     click.echo(table(f"Most indicative words of each class ({best.upper()})", words))
@@ -79,4 +79,4 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     figure.savefig(folder / "curves.png", dpi=110)
     say(f"models: {folder}/*.model; curves on the held-out documents: {folder / 'curves.png'}")
     example = "echo 'Return a lazy array chunked along every axis.'"
-    click.echo(f"\nNow try it: {example} | sdem predict {folder / f'{best}.model'} -")
+    click.echo(f"\nTry it: {example} | sdem predict {folder / f'{best}.model'} -")

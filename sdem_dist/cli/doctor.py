@@ -34,7 +34,7 @@ PACKAGES = ("sdem_dist", "dask", "distributed", "numpy", "scipy", "numba", "llvm
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 1 << 30
 SCRATCH = GIB  # bytes that should be free for temporary files
-REFUSES = ": training refuses to start"
+REFUSES = ": training will not start"
 REPLY_SECONDS = 60.0  # that a worker may take for an answer
 
 
@@ -87,7 +87,7 @@ def checks_of(
     for name, facts in processes.items():
         for package, version in here["versions"].items():
             other, room = facts["versions"].get(package, "unknown"), facts["scratch_free"]
-            problems.append(("versions", other != version, f"{package} is {version} at {first}, {other} at {name}"))
+            problems.append(("versions", other != version, f"{package} is {version} on {first}, {other} on {name}"))
         problems.append(("scratch", room < SCRATCH, f"{name}: {facts['scratch']} has {room / GIB:.1f} GiB free"))
     for name, facts in workers.items():
         targets = {*here["target"].split()} ^ {*facts["target"].split()}  # processors round otherwise
@@ -109,15 +109,15 @@ def checks_of(
     alike, compiled = (counted(n, "process", "processes") for n in (len(processes), len(workers) + 1))
     model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
     free = min(facts["scratch_free"] for facts in processes.values()) / GIB
-    encrypted = "every connection is encrypted and both ends show certificates"
+    encrypted = "all connections are encrypted and authenticated with certificates"
     fine = {  # what is said of a topic without a problem
         "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
         "cpu": f"kernels (sdem warmup) use the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
-        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, not more than cores",
+        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, no more than cores",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
-        "encryption": "none, and nothing listens beyond this machine" if plain else encrypted,
+        "encryption": "none, but everything listens on this machine only" if plain else encrypted,
     }
     checks = list[Check]()
     for topic in fine if workers else ("versions", "scratch"):
@@ -139,7 +139,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
         try:
             path.write_text(word, encoding="utf-8")
         except OSError as error:
-            raise ClusterError(f"cannot write in {folder}: {error.strerror}; choose another --folder") from error
+            raise ClusterError(f"cannot write to {folder}: {error.strerror}; choose another --folder") from error
         info = client.scheduler_info(n_workers=-1)
         if not info["workers"]:
             raise ClusterError(f"the scheduler at {info['address']} has no workers to check")
@@ -164,7 +164,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 @option("--scheduler", "ADDRESS", "Check the Dask cluster of this scheduler.")
 @option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and check them.")
 @option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must see.", Path())
-@option("--corpus", "CORPUS", "Compare the workers' memory with the needs of its model.")
+@option("--corpus", "CORPUS", "Check that workers have enough memory for a model of CORPUS.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Check this machine, or a cluster, and print one line per finding.
 

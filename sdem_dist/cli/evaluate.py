@@ -33,24 +33,24 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     """Evaluate MODEL on CORPUS, which may be a source: accuracy, log-loss, macro-F1, Brier score, calibration error.
 
     Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
-    the calibration error (ECE) is the mean difference between accuracy and confidence over 15 bins. Models with --loss
-    nll also show NLL, -ln p(document, class), and perplexity; --json always shows these.
+    the calibration error (ECE) is the mean difference between accuracy and confidence over 15 bins. For models with
+    --loss nll, the command also prints NLL, -ln p(document, class), and perplexity; --json always includes these.
 
     Several labels: accuracy (all labels correct), micro- and macro-F1, precision at k, log-loss per label. Regression:
     R2 and mean squared error. Mixtures: -ln p(document) and perplexity. LatentDirichletAllocation: NLL per word by the
     left-to-right estimate, and perplexity; the plug-in value, from topics inferred from the same words, is too low.
 
-    --errors writes wrong predictions, the most confident first, with the words that decided; for regression it writes
-    all documents, the largest error first. With several labels it writes documents with a wrong or missing label, with
-    words for and against the most wrong label. Labels are separated by |, or are a JSON list if a label contains |.
-    Spreadsheets interpret cells that begin with = + - or @ as formulas.
+    --errors writes wrong predictions, most confident first, with the words that decided; for regression, it writes all
+    documents, largest error first. With several labels, it writes documents with a wrong or missing label, and words
+    for and against the label with the largest error. Labels are separated by |, or are a JSON list if a label contains
+    |. Spreadsheets interpret cells that begin with = + - or @ as formulas.
 
     --report adds precision, recall and F1 by class, frequent confusions, and for two classes the areas under the ROC
-    and precision-recall curves; cluster sizes; topic shares. --report and --errors run in this process, and show no
-    texts of sources that workers read.
+    and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
+    process, and do not show texts from sources that workers read.
 
-    Workers count a source into a hidden folder beside MODEL, which they must see. A corpus must have the vocabulary of
-    the training corpus (sdem ingest --vocabulary-from, or --held-out).
+    Workers write the counts of a source to a hidden folder next to MODEL, which they must see. A corpus must have the
+    vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
@@ -97,22 +97,22 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         if full:
             console.say(f"\n{report.details()}")
     if errors is not None:
-        places = "; ids are document numbers, from 0" if by_place else ""
+        places = "; IDs are document numbers, from 0" if by_place else ""
         click.echo(f"wrote errors to {errors}{places}", err=True)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@option("-o --output", LocalPath(), "The page.", default="report.html", metavar="FILE")
+@option("-o --output", LocalPath(), "Output page.", default="report.html", metavar="FILE")
 @console.overwrite_option
 @source_options
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Source) -> None:
     """Write an HTML report of MODEL on CORPUS, which may be a source.
 
     The page shows the model, learning curves, metrics by class, the confusion matrix, calibration and indicative words,
-    and examples of errors if texts are available; for topic models words, shares by class and example documents. It
-    needs no network.
+    and examples of errors if texts are available; for topic models, words, shares by class and example documents. It
+    works offline.
     """
     from sdem_dist.reports.page import report_page, write_page
 
@@ -132,8 +132,8 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
     """Calibrate prediction sets of MODEL (sdem predict --coverage) with labelled documents.
 
-    CORPUS, or a source as in sdem evaluate, must not have been used for training or for choosing the number of epochs
-    (--validation). Documents of sdem ingest --held-out are suitable; those that naive Bayes holds out itself are not.
+    CORPUS, which may be a source, must not have been used for training or for choosing the number of epochs
+    (--validation). Documents held out by sdem ingest --held-out are suitable, but not those held out by naive Bayes.
     """
     from sdem_dist.estimators.predictions import FEW_OF_CLASS, EngineClassifier
 

@@ -35,7 +35,7 @@ def is_source(path: str) -> bool:
     """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
     location = place(path)
     if not location.exists() and not is_url(path):
-        hint = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:])
+        hint = "".join(f"; {old} was there before a process died: rename it" for old in set_aside(location)[-1:])
         raise click.ClickException(f"{path}: there is no such file or folder{hint}")
     return location.exists() and not (location / "zarr.json").exists()
 
@@ -49,7 +49,7 @@ def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None
     """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
     for path in paths:
         if path is not None and is_source(path) and cluster is not None:
-            raise click.UsageError(f"{path} is not a corpus, which remote workers need: use sdem ingest")
+            raise click.UsageError(f"{path} is not a corpus; remote workers need one: use sdem ingest")
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
@@ -126,7 +126,7 @@ def documents_of(
         and not hasattr(estimator, "components")
     ):
         raise click.UsageError(
-            f"{type(estimator).__name__} learns from tables, and {paths[0]} is read as texts or counts. A table becomes a "
+            f"{type(estimator).__name__} learns from tables, but {paths[0]} is read as texts or counts. Convert a table to a "
             'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array'
         )
     elif learns == "nothing" and not typed_flags(("label", "label_separator", "unlabelled")):
@@ -265,10 +265,10 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        unusable = "no document contains a known word, so this corpus cannot be used"
+        unusable = "no document contains a known word, so this corpus is unusable"
         click.echo(f"Warning: {unusable}; check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
-        click.echo(f"{counted(report.n_empty, 'document')} without words, kept")
+        click.echo(f"{counted(report.n_empty, 'document')} without words")
     if report.first_column is not None:
         other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
         click.echo(f"columns counted from {report.first_column}{other}")

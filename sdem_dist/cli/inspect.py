@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
-KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
+KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "unchanged numbers"}
 """What stands in a corpus, by the kind of its settings."""
 
 
@@ -39,14 +39,14 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: Source) -> None:
     """Describe CORPUS and verify its shards, or describe MODEL and list its most indicative words.
 
-    Reader options apply to the source after --on.
+    Reader options apply to the source passed to --on.
 
     The exit code is 1 if a shard or the model is damaged.
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
     if measured is None and (typed := typed_flags(READING)):
-        raise click.UsageError(f"{typed} applies only to a source given with --card --on")
+        raise click.UsageError(f"{typed} applies only to a source passed with --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
 
     if (path := place(corpus)).is_file():
@@ -150,7 +150,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
         "on disk": f"{decimal(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes per {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
         "categories": _categories(corpus),
-        "text to words": "" if is_table else listed(text),
+        "tokenization": "" if is_table else listed(text),
         "made by": listed(header.made_by),
         "uid": header.uid,
     }
@@ -200,7 +200,7 @@ def read_events(path: Path) -> list[JsonObject]:
     events = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):
-            raise click.ClickException(f"{path}, line {number}: not an event (expected a log of sdem train --log)")
+            raise click.ClickException(f"{path}, line {number}: not an event (expected a log from sdem train --log)")
         with suppress(ValueError):  # it was cut short, and a resumed run may follow
             events.append(json.loads(line))
     return events
@@ -240,20 +240,20 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
 @click.argument("file", type=LocalPath())
 @click.option("--onnx", "form", flag_value=".onnx", help="Write an ONNX file, with text input if possible.")
 @click.option("--sklearn", "form", flag_value=".skops", help="Write a scikit-learn pipeline as a skops file.")
-@click.option("--from-counts", is_flag=True, help="Take counts instead of text as input.")
+@click.option("--from-counts", is_flag=True, help="Use counts instead of text as input.")
 @overwrite_option
 def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
     """Export MODEL to FILE; by default the suffix selects the format (.onnx or .skops).
 
-    A scikit-learn pipeline predicts from text and is loaded by skops.io.load(FILE, trusted=...). An ONNX file predicts
-    from text if onnxruntime can tokenize like MODEL. Otherwise it takes word counts, and the command explains why. Its
-    metadata contain the vocabulary and the tokenization.
+    A scikit-learn pipeline predicts from text and is loaded with skops.io.load(FILE, trusted=...). An ONNX file
+    predicts from text if onnxruntime can tokenize like MODEL. Otherwise it accepts word counts, and the command
+    explains why. The metadata of the file contain the vocabulary and the tokenization.
     """
     from sdem_dist.export import save_onnx, save_skops, why_from_counts
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
-        raise click.UsageError(f"pass --onnx or --sklearn: the suffix of {file} is unknown")
+        raise click.UsageError(f"use --onnx or --sklearn: the suffix of {file} is unknown")
     check_output(file, (model,), overwrite)
     estimator = sdem_dist.load_model(model)
     if form == ".onnx":

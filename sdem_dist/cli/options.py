@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
 A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
-(svmlight); text also as .gz, .xz or .zst. A column of .csv, .jsonl and .parquet is a name, of .tsv a number from 0.
+(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name, or by number from 0 for .tsv.
 
-Label options apply to commands that read labels; word options to ingest, train, tune and suspects. Other commands use
-the tokenization of the model."""
+Label options apply to commands that read labels, and word options to ingest, train, tune and suspects. Other commands
+use the tokenization of the model."""
 
 
 class Option(click.Option):
@@ -118,7 +118,7 @@ def format_option(*names: str) -> Option:
 
 HOW_READ = (
     _hidden("--delimiter", "TEXT", r"Column delimiter of .csv, or .tsv with a header; \t is TAB.  [default: detected]"),
-    _hidden("--header/--no-header", None, "Whether line 1 has column names; otherwise use numbers.  [default: .csv]"),
+    _hidden("--header/--no-header", None, "Whether line 1 contains column names.  [default: yes for .csv]"),
     _hidden("--encoding", "TEXT", "Text encoding.", "utf-8"),
     _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or skip and count it.", "raise"),
 )
@@ -138,15 +138,15 @@ _READING = (
 )
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
-    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, or character n-grams (_wb: in words).", "word"),
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (_wb: in words).", "word"),
     _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
     _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; with characters 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Stop words: the English list, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
-    _hidden("--keep-case lowercase", None, "Keep upper case.", True, flag_value=False),
-    _hidden("--min-df", _share, "Ignore words in fewer documents.  [1; with characters 2]", metavar="NUMBER"),
-    _hidden("--max-df", _share, "Ignore words in more documents (number or fraction).", "1.0", metavar="NUMBER"),
+    _hidden("--keep-case lowercase", None, "Do not convert text to lower case.", True, flag_value=False),
+    _hidden("--min-df", _share, "Minimum document frequency or fraction.  [1; with characters 2]", metavar="NUMBER"),
+    _hidden("--max-df", _share, "Maximum document frequency or fraction.", "1.0", metavar="NUMBER"),
     _hidden("--max-features", 1, "Keep the N most frequent words."),
     _hidden("--hashing n_features", 1, "Hash words to N columns, without a vocabulary."),
 )

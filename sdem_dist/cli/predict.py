@@ -41,16 +41,16 @@ class PredictionFormatter:
         self.set_thresholds = self.label_thresholds = None
         if topics:
             if spec.topics is None:
-                raise ModelError(f"{model} is a {kind}, which has no topics: use sdem predict")
+                raise ModelError(f"{model} is a {kind} and has no topics: use sdem predict")
             self.rows, self.what, self.share = estimator.transform, "topic", "share"
             names = range(int(estimator._n_features_out))
             if spec.topics == "classes":
                 n_each = len(names) // len(estimator.classes_)
                 names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
         elif coverage is not None and spec.predicts != "class":
-            raise ModelError(f"--coverage needs a classifier, and this is a {kind}")
+            raise ModelError(f"--coverage needs a classifier, but this is a {kind}")
         elif spec.predicts is None:
-            raise ModelError(f"{model} is a {kind}, which does not predict: use sdem transform")
+            raise ModelError(f"{model} is a {kind} and does not predict: use sdem transform")
         elif spec.predicts == "class":
             self.rows, names = estimator.predict_proba, estimator.classes_.tolist()
             if coverage is not None:
@@ -66,7 +66,7 @@ class PredictionFormatter:
         if names is None and (best_only or top is not None or threshold is not None):
             raise click.UsageError("--no-proba, --top and --threshold do not apply to models that predict numbers")
         if threshold and self.label_thresholds is None and UNSURE in map(str, names or ()):
-            raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+            raise click.UsageError(f"--threshold uses the label {UNSURE!r}, but this model has a class with that name")
         self.names: Sequence[Any] | None = names  # in the order of the columns; None: rows are numbers
         self.best_only, self.top, self.threshold = best_only, top, threshold or 0.0
 
@@ -169,11 +169,11 @@ stream_options = with_options(
     option("-o --output", Place(), "Output table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
     console.overwrite_option,
     reading_options(_READING),
-    option("--top", 1, "Show the K most probable, best first.", metavar="K"),
-    option("--threshold", _SHARE, 'Below P the label is "unsure"; several labels: all with at least P.', metavar="P"),
-    option("--jobs", 1, "Number of threads.  [default: all cores; for - one]"),
+    option("--top", 1, "Show the K most probable classes or topics.", metavar="K"),
+    option("--threshold", _SHARE, 'Label "unsure" below P; for several labels, all with at least P.', metavar="P"),
+    option("--jobs", 1, "Number of threads.  [default: all cores; one for -]"),
     option("--quiet", None, "Suppress messages."),
-    option("--verbose", None, "Report how much of the text the model knows."),
+    option("--verbose", None, "Report the share of words that the model knows."),
     cluster_options,
 )
 
@@ -188,13 +188,13 @@ stream_options = with_options(
 )
 @option("--no-proba best_only", None, "Print labels or clusters only.")
 def predict(**options: Any) -> None:
-    """Predict the documents of every SOURCE with MODEL.
+    """Predict labels, numbers or clusters of the documents in each SOURCE.
 
     A SOURCE is a file with one document per line (also .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
     Labels in a SOURCE are ignored: if the first line is label TAB text, the text after the TAB of each line is used.
-    --format lines reads whole lines.
+    --format lines reads entire lines.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
     labels above their thresholds are printed, separated by |; regressors print numbers, mixtures cluster numbers. IDs
@@ -210,7 +210,7 @@ def predict(**options: Any) -> None:
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
 def transform(**options: Any) -> None:
-    """Infer topic proportions of the documents of every SOURCE with a topic MODEL.
+    """Infer the topic proportions of the documents in each SOURCE with a topic MODEL.
 
     Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic, numbered from 0; topics
     of classes begin with their class. SOURCE and -o FILE are as in sdem predict.

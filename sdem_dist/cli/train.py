@@ -62,9 +62,9 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         costs: Any = pd.read_csv(path, encoding="utf-8-sig", **form)  # type: ignore[call-overload]
         costs = costs.set_index(costs.columns[0])
         if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
-            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
+            raise ValueError(f"its first row and first column must name each of the classes {', '.join(names)} once")
         if short := costs.index[(costs == "").any(axis=1)].tolist():
-            raise ValueError(f"its row {short[0]} must have {len(names)} costs, a number for each class")
+            raise ValueError(f"its row {short[0]} must have {len(names)} costs, one for each class")
         return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--costs {path}: {error}") from error
@@ -84,7 +84,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
         if not equals:
             raise click.UsageError(f"--set {setting}: write NAME=VALUE")
         if key in params:
-            raise click.UsageError(f"--set {setting}: {key} is given twice")
+            raise click.UsageError(f"--set {setting}: {key} is set twice")
         params[key] = parse_setting(key, value)
     defaults = estimator.get_params(deep=False)
     for key in params.keys() - defaults.keys():
@@ -132,9 +132,9 @@ Examples:
 """
 
 _LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
-blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]"""
-_COSTS = """Minimize the hinge loss with these misclassification costs: a row for each true class, a column for each predicted
-one, with their names."""
+blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
+_COSTS = """Minimize the hinge loss with misclassification costs from a table, which has a row for each true class and a
+column for each predicted class, with their names."""
 _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neither laplace nor log nor a number")
 
 
@@ -155,7 +155,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 @option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
 @option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
 @option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing outputs; --resume replaces them too, but appends to the log.")
+@option("--overwrite", None, "Replace existing output; --resume also replaces it, but appends to the log.")
 @option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
 @option("--seed random_state", 0, "Random seed.  [default: 0]")
 @option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")
@@ -199,7 +199,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         console.check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
-        raise click.UsageError(f"--costs needs a classifier, and {options['estimator']} is not one")
+        raise click.UsageError(f"--costs needs a classifier, but {options['estimator']} is not one")
     goes_on = f"run the same command with --resume to continue from the latest checkpoint in {folder}"
     nothing = "the run was not saved: use --checkpoint FOLDER"
     click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
@@ -243,7 +243,7 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     entry, n_epochs, loss = estimator.best_entry_, estimator.n_iter_, getattr(estimator, "loss", None)
     if loss is not None:
         name += f", loss {estimator.learner_.loss if loss == 'auto' else loss}"
-    epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", keeping epoch {entry['epoch']}")
+    epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", best epoch {entry['epoch']}")
     metrics = {k: v for k, v in entry.items() if "_unlabelled_" not in k}
     figures = by_documents(metrics, console.unshown_metrics(estimator), ".4f")
     console.say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
@@ -252,7 +252,7 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
     use = "the model also learned from them" + (f", with unlabelled_weight {weight:g}" if weight else "")
     if weight == 0:
-        use = f"the model was trained on the {counted(n_labelled, 'labelled document')} alone"
+        use = f"the model was trained only on {counted(n_labelled, 'labelled document')}"
     console.say(f"{counted(hidden, 'document')} had no label: {use}")
     if gain is None:
         return

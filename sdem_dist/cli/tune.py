@@ -61,7 +61,7 @@ estimator's own; may be repeated]"""
 @option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
 @option("--resume", None, "Resume the search in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing outputs; --resume replaces them too.")
+@option("--overwrite", None, "Replace existing output; --resume also replaces it.")
 @option("--seed", 0, "Random seed.  [default: 0]")
 @option("--quiet", None, "Do not show progress.")
 @word_options
@@ -71,7 +71,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
 
     CORPUS, which may be a source as in sdem train, is read once. The worse half of the settings is dropped after each
     fold. The command prints all scores, the best score for each value, and a comparison with the default. Parameters
-    given by --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group). The same
+    set with --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group). The same
     corpus, settings and seed give the same model for any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
@@ -142,7 +142,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             figure = Figure(figsize=(6, 4), layout="constrained")
             plots.learning_curve(scored.n_documents, scores, figure.subplots(), metric=name)
             figure.savefig(curve)
-            console.say(f"{scored}\n{curve}: picture")
+            console.say(f"{scored}\n{curve}: learning curve")
 
 
 def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEstimator) -> list[VectorizerSettings]:
@@ -153,7 +153,7 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
     of_text = words.get("kind") == "count" and "features" not in words and not typed_flags(WORDS)
     tried = dict.fromkeys(v for part in default_space(estimator, raw=of_text) for v in part.get("vectorizer", ()))
     if tried and not is_source(paths[0]):
-        click.echo(f"{visible(paths[0])} has words alone; to try words+characters too, tune its source", err=True)
+        click.echo(f"{visible(paths[0])} contains words only; to try words+characters, tune its source", err=True)
     return list(tried) if is_source(paths[0]) else []
 
 
@@ -184,21 +184,21 @@ def space_of(spaces: tuple[str, ...]) -> Any:
             try:
                 read = json.loads(Path(text).read_text("utf-8"))
             except (OSError, ValueError) as error:
-                raise click.UsageError(f"--space {text}: neither NAME=A,B,C nor a file of JSON: {error}") from error
+                raise click.UsageError(f"--space {text}: neither NAME=A,B,C nor a JSON file: {error}") from error
             read = read if isinstance(read, list) else [read]
             if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
-                raise click.UsageError(f"--space {text}: write {{name: [values]}}, or a list of such")
+                raise click.UsageError(f"--space {text}: write {{name: [values]}}, or a list of these")
             # JSON has lists where parameters have tuples, such as n-grams.
             files += [{k: [tuple(v) if isinstance(v, list) else v for v in vs] for k, vs in s.items()} for s in read]
             continue
-        problem = f"{name} is given twice" if name in named else ""
+        problem = f"{name} is set twice" if name in named else ""
         if not any(mark in values for mark in "([{\"'"):
             named[name] = [parse_setting(name, part.strip()) for part in values.split(",") if part.strip()]
         else:
             try:
                 named[name] = list(ast.literal_eval(f"[{values}]"))
             except (ValueError, SyntaxError):
-                problem = "if values have brackets or quotes, write all as in Python, such as (1,1),(1,2)"
+                problem = "if values contain brackets or quotes, use Python syntax, such as (1,1),(1,2)"
         if problem or not named[name]:
             raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
@@ -222,7 +222,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
 
     CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
     trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
-    of a missing label is p(label). Check documents before you change labels: rare but correct labels are doubted, too.
+    of a missing label is p(label). Check documents before you change labels: rare but correct labels are listed, too.
     """
 
     def classifier(name: str) -> EngineEstimator:

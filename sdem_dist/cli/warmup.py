@@ -42,7 +42,7 @@ def compile_for(name: str) -> int:
 
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores; of several processes, only one compiles each kernel."""
+    """Compile the kernels of all estimators, on all cores. Processes that run together share the work."""
     names = sorted(ESTIMATORS, key=lambda name: (name != "MultinomialNB", getattr(sdem_dist, name).spec.layout))
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         click.echo(f"compiled {sum(pool.map(compile_for, names))} functions")

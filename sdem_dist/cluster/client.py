@@ -36,7 +36,7 @@ CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v 
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
-_GUARD = "a new process first runs the script again; put the script's code under: if __name__ == '__main__':"
+_GUARD = "new processes run the script again: put its code under if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
 
 
@@ -49,20 +49,20 @@ def connected(
     Parameters
     ----------
     scheduler : str, optional
-        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.  Or of a Dask
-        Gateway or one of its clusters, as ``https://gateway.example.org``; see the guide to clusters.
+        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file. Also the address
+        of a Dask Gateway or one of its clusters, such as ``https://gateway.example.org``; see the user guide.
     n_workers : int, optional
-        Start this many worker processes of one thread on this machine, listening on loopback only, and end them after.
-        With a gateway: the number of workers of a new cluster.
+        Start this many single-threaded worker processes on this machine, which listen on loopback only, and stop them
+        at the end. With a gateway: number of workers of a new cluster.
     timeout : float
         Seconds to wait for the scheduler.
 
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
+        The scheduler does not answer in time, or worker processes do not start after three attempts.
     ValueError
-        Both are given, and the address is not a gateway.
+        Both arguments are set, but the address is not a gateway.
     """
     compat.leave_out_failed_cancellations()
     is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
@@ -70,7 +70,7 @@ def connected(
         if compat.reruns_parent_script():
             raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
         if scheduler is not None:
-            raise ValueError("give a scheduler's address or a number of local workers, not both")
+            raise ValueError("pass the address of a scheduler or a number of local workers, not both")
     if scheduler is not None:
         connection = _gateway_client(scheduler, n_workers) if is_gateway else _remote_client(scheduler, timeout)
     elif n_workers is not None:
@@ -89,7 +89,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
-        hint = f"for a running cluster ({CLUSTERS}NAME) omit it"
+        hint = f"omit it for a running cluster ({CLUSTERS}NAME)"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
@@ -105,7 +105,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
                 cluster.scale(n_workers)
             client = ends.enter_context(cluster.get_client(set_as_default=False))
         except (GatewayClusterError, GatewayServerError, aiohttp.ClientError, OSError, ValueError) as error:
-            hint = "check the address, how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
+            hint = "check the address, the authentication (gateway.auth in Dask's configuration), and the gateway's log"
             why = f"{type(error).__name__}: {error}"
             raise ClusterError(f"the Dask Gateway at {url} did not start a cluster ({why}); {hint}") from error
         yield client
@@ -118,7 +118,7 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
             address = str(json.loads(Path(scheduler).read_bytes())["address"])
         get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file"
+        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler file"
         raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
     security = Security().get_connection_args("client")
     if address.startswith("tls://") and security["ssl_context"] is None:
@@ -136,13 +136,13 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
         # A web server's answer is taken for a message of an absurd length.
         reason = "" if isinstance(error, TimeoutError | MemoryError) else f" ({error})"
-        why = f"something accepts connections there, but it does not answer like a scheduler{reason}"
+        why = f"a server accepts connections there, but it does not respond like a scheduler{reason}"
         try:  # Dask's error names its last attempt, which its own deadline may have cut
             socket.create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
         except OSError as failure:
-            why = f"no connection can be made ({failure.strerror or failure})"
+            why = f"the connection failed ({failure.strerror or failure})"
         what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s: {why}"
-        raise ClusterError(f"{what}; check the address, and that the scheduler runs") from error
+        raise ClusterError(f"{what}; check the address, and that the scheduler is running") from error
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
     how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
-    hint = f"see the system log; each may use {memory / 2**30:.1f} GiB: try fewer"
+    hint = f"see the system log; each may use {memory / 2**30:.1f} GiB: try fewer workers"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
@@ -162,13 +162,13 @@ def _local_client(n_workers: int) -> Iterator[Client]:
                         cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **how))
                         break
                     except RuntimeError as error:  # Dask's, of processes that ended at once
-                        what, unguarded = f"worker processes of this machine ended during their start ({error})", False
+                        what, unguarded = f"worker processes on this machine exited at startup ({error})", False
                         with suppress(AttributeError, OSError):  # a notebook, or a zipped application
                             script = Path(sys.modules["__main__"].__file__ or "").read_text("utf-8", errors="replace")
                             unguarded = "__main__" not in script
                         if unguarded or not left:
                             raise ClusterError(f"{what}: {_GUARD if unguarded else hint}") from None
-                        _log.warning("%s; starting them again", what)
+                        _log.warning("%s; restarting them", what)
                 # The scheduler is in this process: what comes through it is received, sent and received again.
                 client = ends.enter_context(Client(cluster, direct_to_workers=True))
             yield client
@@ -182,8 +182,8 @@ def worker_memory(n_workers: int) -> int:
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
-        room = f"this process may use {memory / 2**30:.2f} GiB: {share >> 20} MiB for each of {n_workers} workers"
-        raise ClusterError(f"{room}. A worker needs {LOADED >> 20} MiB to start: ask for fewer workers or more memory")
+        room = f"this process may use {memory / 2**30:.2f} GiB, or {share >> 20} MiB for each of {n_workers} workers"
+        raise ClusterError(f"{room}. A worker needs {LOADED >> 20} MiB to start: use fewer workers or more memory")
     return share
 
 
@@ -259,6 +259,6 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
         return Path(write("tls.yaml", msgspec.yaml.encode({"distributed": {"comm": comm}})))
     except FileExistsError as error:
-        raise ClusterError(f"{folder} already exists: a new set of certificates needs a new folder") from error
+        raise ClusterError(f"{folder} already exists: choose a new folder for new certificates") from error
     except OSError as error:
         raise ClusterError(f"{folder} cannot be created: {error.strerror}") from error

@@ -76,7 +76,7 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
     system = next(iter(file.jobqueue), "")
     if len(file.jobqueue) != 1 or system not in SYSTEMS:
-        raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
+        raise ClusterError(f"{path}: the section jobqueue must contain exactly one of {', '.join(SYSTEMS)}")
     try:
         with held_back():  # it takes interrupts for itself
             import dask_jobqueue
@@ -88,16 +88,16 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         if name not in names:  # jobqueue would pass over it in silence
             raise ClusterError(f"{path}: jobqueue: {system}: unknown option {name}; valid: {', '.join(names)}")
         if name == "walltime" and isinstance(value, int):
-            raise ClusterError(f'{path}: walltime {value}: YAML reads it as seconds; quote it: "12:00:00"')
+            raise ClusterError(f'{path}: walltime {value}: YAML interprets it as seconds; quote it: "12:00:00"')
         # a line of a job's script could be an order to the batch system
         is_script = name in ("job-script-prologue", "job-script-epilogue")
         if not is_script and any(isinstance(text, str) and not text.isprintable() for text in values):
-            raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it as one line")
+            raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it in one line")
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
             where = f"the folder of `sdem cluster certificates`, relative to {path.parent}"
-            raise ClusterError(f"{path}: certificates: {tls} does not exist: name {where}")
+            raise ClusterError(f"{path}: certificates: {tls} does not exist: specify {where}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
     # A worker that its nanny restarts must not cost the whole job.
@@ -157,7 +157,7 @@ def batch_jobs(
                 except (OSError, RuntimeError, ValueError) as error:
                     # of jobqueue's message only what the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
-                    self.refusal = f"the job was refused: {_first_lines(output or str(error))}"
+                    self.refusal = f"the job was rejected: {_first_lines(output or str(error))}"
                     self.status = Status.running
 
             async def close(self) -> None:
@@ -183,12 +183,12 @@ def batch_jobs(
                         client.wait_for_workers(1, timeout=min(LOOK, wait))
                         break
                     over = [job.state()[1] for job in list(cluster.workers.values())]
-                    why = "no job is left to start a worker" if over and all(over) else ""
+                    why = "all jobs ended before a worker started" if over and all(over) else ""
                     if time.monotonic() >= deadline:
-                        why = f"no worker started within {wait:g} s (sdem-dist: wait-for-workers in {path} sets this)"
+                        why = f"no worker started within {wait:g} s (limit: wait-for-workers in {path})"
                         why += f". The scheduler listens at {address}"
                         if LOOPBACK in address:
-                            why += ", which only this machine can reach: set interface below jobqueue"
+                            why += ", which only this machine can reach: set interface under jobqueue"
                     if why:
                         raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
                 cluster.loop.add_callback(replace_lost_jobs, cluster, settings.jobs, say)

@@ -128,15 +128,15 @@ class BaseCorpus(ABC):
         return self.stored_header.n_documents if self.rows is None else len(self.rows)
 
     def read(self, start: int, stop: int) -> AnyDocuments:
-        """Return documents, in stored order, not to be changed: arrays may be views. Without classes no labels.
+        """Return documents in stored order, without labels if there are no classes. Do not modify the arrays.
 
-        On disk every shard that holds one of them is read whole: ranges along the shards' borders waste nothing.
+        On disk, every shard that contains one of them is read completely, so ranges should follow shard boundaries.
 
         Raises CorpusError: a shard is damaged; the message names it and the array.
         Raises IndexError: not ``0 <= start <= stop <= n_documents``.
         """
         if not 0 <= start <= stop <= self.n_documents:
-            raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
+            raise IndexError(f"documents {start} to {stop} are not among the {self.n_documents} documents of {self!r}")
         if self.rows is None:
             documents = self._read(start, stop)
         else:
@@ -200,7 +200,7 @@ class BaseCorpus(ABC):
 
     @cached_property
     def document_frequency(self) -> np.ndarray:
-        """In how many documents, of a subset with a weight above 0, each column of a sparse corpus occurs: int64."""
+        """Number of documents (of weight > 0 in a subset) in which each column of a sparse corpus occurs, int64."""
         if self.stored_header.layout == DENSE:
             raise CorpusError(f"{self!r} is dense: its columns have no document frequencies")
         all_are_in = self.rows is None and self.packed_mask is None
@@ -221,9 +221,9 @@ class BaseCorpus(ABC):
         return _frequencies.get((self.cache_key,), count_documents) if stored is None else stored
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
-        """Return `k` folds for cross-validation, even in each class, by a hash of each document's place; see `Folds`.
+        """Return `k` folds for cross-validation, stratified by class, by a hash of document positions; see `Folds`.
 
-        ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
+        Train an estimator on ``folds.train(i)``, and score it with ``estimator.evaluate(folds.test(i))``.
         """
         return Folds(self, k, seed, groups=groups)
 
@@ -253,18 +253,18 @@ class BaseCorpus(ABC):
         return least if self.mask is not None and isinstance(least, int) else 1
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
+        """Return the IDs of documents `start` to `stop`, by default of all, in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[Any]:
         return list(documents)
 
     def subset(self, which: ArrayLike | Callable[[ClassLabel | None, int | str], bool]) -> Self:
-        """Return some documents as a corpus: all are read, and those outside have weight 0.
+        """Return a subset as a corpus: all documents are read, and those outside have weight 0.
 
-        `which`: a mask of shape (n_documents,), positions, or a function of a document's label, None where there is
-        none, and id that says whether it is inside.
-        Raises ValueError: it names no document, one that is not there, or something else.
+        `which`: a mask of shape (n_documents,), positions, or a function that returns whether a document is inside,
+        from its label (None if there is none) and ID.
+        Raises ValueError: it selects no documents, or is invalid.
 
         Examples
         --------
@@ -301,12 +301,11 @@ class BaseCorpus(ABC):
 class MemoryCorpus(BaseCorpus):
     """Documents of a matrix or a table behind the reading interface of `Corpus`.
 
-    `X`: shape (n_documents, n_features): counts or weights, never negative; with `dense` a table, NaN where a value is
-    missing.
-    `y_positions`: shape (n_documents,): places in `classes`, which may be empty; -1 where one is not known.
-    `targets`: shape (n_documents, n_targets): real numbers to be predicted, with a sparse matrix.
-    `rows`: the rows of `X`, ascending, that are documents; by default all, permuted once if `shuffle`.
-    Raises CorpusError: there are no documents, lengths differ, or an entry is not allowed in a corpus.
+    `X`: shape (n_documents, n_features): nonnegative counts or weights; with `dense`, a table, with NaN for missing
+    values. `y_positions`: shape (n_documents,): positions in `classes`, which may be empty; -1 if unknown. `targets`:
+    shape (n_documents, n_targets): real numbers to be predicted, with a sparse matrix. `rows`: the rows of `X`,
+    ascending, that are documents; by default all, permuted once if `shuffle`. Raises CorpusError: there are no
+    documents, lengths differ, or an entry is not allowed in a corpus.
     """
 
     _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
@@ -334,7 +333,7 @@ class MemoryCorpus(BaseCorpus):
             raise CorpusError(f"{what} of shape {matrix.shape} contains no documents")
         n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
         if labels is not None and labels.shape != (n,):
-            raise CorpusError(f"{what} has {n} documents, and the labels have shape {labels.shape}")
+            raise CorpusError(f"{what} has {n} documents, but the labels have shape {labels.shape}")
         if labels is not None and not ((labels >= -1) & (labels < max(1, len(classes)))).all():
             raise CorpusError(f"{what} has labels outside -1 to {len(classes) - 1}")
         columns = [

@@ -42,7 +42,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
         shape = cast(Any, X).shape
         if len(shape) != 2:
-            raise CorpusError(f"X has {len(shape)} dimensions; a matrix of documents by features has two")
+            raise CorpusError(f"X has {len(shape)} dimensions, not two (documents and features)")
         # ids stay a list: of mixed kinds, NumPy would make texts
         arrays = [None if c is None else c if i == 1 else np.asarray(c) for i, c in enumerate(columns)]
         arrays[4] = None if arrays[4] is None else group_hashes(arrays[4])
@@ -52,7 +52,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
             yield block, *(None if column is None else column[start:stop] for column in arrays)
         for name, column in zip(COLUMNS, arrays, strict=True):
             if column is not None and len(column) != stop:
-                raise CorpusError(f"X has {stop} documents and {name} has {len(column)}")
+                raise CorpusError(f"X has {stop} documents, but {name} has {len(column)}")
         return
     kind = type(X).__name__
     if not isinstance(X, Iterable):
@@ -73,7 +73,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):
             raise CorpusError(
-                f"batch {number} of X is not a pair (X, y), or (X, {', '.join(COLUMNS)}), or some of these"
+                f"batch {number} of X is not a tuple (X, y), or (X, {', '.join(COLUMNS)}), or a part of it"
             )
         matrix, *of_batch = (*batch, *[None] * 5)[:6]
         if sp.issparse(matrix):
@@ -112,7 +112,7 @@ def collect(
     memory, encoder, kind = SortedRows(file, memory_limit), LabelEncoder(classes, unlabelled), None
     start, n_nonzeros, all_integers = first, 0, True
     for X, y, ids, targets, weights, groups in source:
-        where = f"the batch from document {start} on"
+        where = f"the batch that starts at document {start}"
         rows, n, n_features = _entries(X, where, start, dense)
         if not n:
             continue
@@ -120,7 +120,7 @@ def collect(
         if ids is not None:
             plain = [v.item() if isinstance(v, np.generic) else v for v in getattr(ids, "tolist", ids.__iter__)()]
             if len(plain) != n:
-                raise CorpusError(f"{where} has {n} documents and {len(plain)} ids")
+                raise CorpusError(f"{where} has {n} documents, but {len(plain)} IDs")
             try:
                 if isinstance(plain[0], str):
                     del rows["ids"]
@@ -130,7 +130,7 @@ def collect(
                 else:
                     raise TypeError("they are not all integers")
             except (TypeError, OverflowError, UnicodeEncodeError) as error:
-                raise CorpusError(f"the ids of {where} cannot be stored: {error}") from error
+                raise CorpusError(f"the IDs of {where} cannot be stored: {error}") from error
         if targets is not None:
             rows["targets"] = manifest.checked_targets(targets, n, where)
         n_targets = 0 if targets is None else rows["targets"].shape[1]
@@ -141,7 +141,7 @@ def collect(
         entries = rows["values" if dense else "data"]
         if entries.dtype.kind == "f":
             if weighted is False:
-                raise CorpusError(f"weighted=False, but {where} is not all counts")
+                raise CorpusError(f"weighted=False, but {where} contains values that are not counts")
             all_integers = False
         if weights is not None:
             rows["weights"] = manifest.checked_weights(weights, n, where)
@@ -196,7 +196,7 @@ def canonical(rows: Csr) -> Csr:
 def check_same_kind(kind: Kind, first: Kind, where: str) -> None:
     for name, value, value_of_first in zip(Kind._fields, kind, first, strict=True):
         if value != value_of_first:
-            raise CorpusError(f"{where} differs from the documents before it in {name}: {value}, not {value_of_first}")
+            raise CorpusError(f"{where} differs from earlier documents in {name}: {value}, not {value_of_first}")
 
 
 def is_frame(X: object) -> bool:
@@ -211,7 +211,7 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
-            raise CorpusError("the batches of a bag contain labels, ids and so on: do not pass y etc.")
+            raise CorpusError("the batches of a bag contain labels, IDs etc.: do not pass y etc.")
     else:
         raise CorpusError(
             f"with a client, X must be a dask array, DataFrame or bag of batches, not a {type(X).__name__}: remove client"
@@ -226,15 +226,15 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             beside.append(np.ravel(delayed).tolist())
             if len(beside[-1]) != len(sizes):
                 raise CorpusError(
-                    f"{name} has {len(beside[-1])} partitions and X has {len(sizes)}: use the same partitions"
+                    f"{name} has {len(beside[-1])} partitions, but X has {len(sizes)}: use the same partitions"
                 )
         elif np.isnan(sum(sizes)):
             raise CorpusError(
-                f"the lengths of X's partitions are unknown, and {name} is in memory: make a Dask collection of it, or, "
+                f"the lengths of X's partitions are unknown, and {name} is in memory: convert it to a Dask collection, or, "
                 "for an array, call X.compute_chunk_sizes() first"
             )
         elif len(column) != sum(sizes):
-            raise CorpusError(f"X has {sum(sizes)} documents and {name} has {len(column)}")
+            raise CorpusError(f"X has {sum(sizes)} documents, but {name} has {len(column)}")
         else:
             values = column if isinstance(column, list) else np.asarray(column)
             beside.append([values[a:b] for a, b in pairwise(accumulate(map(int, sizes), initial=0))])

@@ -18,12 +18,12 @@ CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
 
 
 class Folds(Generic[CorpusT]):
-    """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
+    """The documents of a corpus in `k` stratified parts of almost equal size.
 
     Documents of a class are assigned to folds in turn, in the order of a hash of their position.
 
     `share`: share of the documents outside a fold to train on, chosen by another hash of their position.
-    `groups`: of documents in stored order: each is in one fold. None: as the corpus stores them, if it does.
+    `groups`: group of each document, in stored order; a group stays in one fold. None: those of the corpus.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Folds(Generic[CorpusT]):
         self.corpus: Any = corpus
         n_documents: int = cast(Any, corpus).n_documents
         if k > n_documents:
-            raise ValueError(f"{k} folds need at least {k} documents, and there are {n_documents:,}")
+            raise ValueError(f"{k} folds need at least {k} documents, but there are {n_documents:,}")
         self.k, self.seed, self.share = int(k), int(seed), float(share)
         self.groups = None if groups is None else np.asarray(groups)
         self.name = f"{self.k} {self.seed} {self.share}"
         """What tells these folds of a corpus from others."""
         if self.groups is not None:
             if self.groups.shape != (n_documents,):
-                raise ValueError(f"there are {n_documents:,} documents, and groups have shape {self.groups.shape}")
+                raise ValueError(f"there are {n_documents:,} documents, but groups have shape {self.groups.shape}")
             self.groups = np.unique(self.groups, return_inverse=True)[1]
             self.name += f" {hashlib.sha256(self.groups.tobytes()).hexdigest()}"
 
@@ -70,14 +70,14 @@ class Folds(Generic[CorpusT]):
 
     def _in_fold(self, number: int) -> np.ndarray:
         if not 0 <= number < self.k:
-            raise IndexError(f"fold {number} is not among the {self.k}, from 0")
+            raise IndexError(f"there is no fold {number}: folds are numbered from 0 to {self.k - 1}")
         return np.asarray(self.numbers == number)
 
     @cached_property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,).
 
-        Groups, from the largest, go where are fewest documents of their classes.
+        The largest groups are assigned first, to the fold with the fewest documents of their classes.
         """
         from sdem_dist.kernels.csr import deal_groups  # numba comes with it
         from sdem_dist.kernels.randomness import document_keys
@@ -95,7 +95,7 @@ class Folds(Generic[CorpusT]):
         codes = np.unique(groups, return_inverse=True)[1]
         n, n_classes = int(codes.max()) + 1, int(classes.max()) + 1
         if n < self.k:
-            raise ValueError(f"{counted(n, 'group')} cannot be cut into {self.k} folds: a group is in one fold")
+            raise ValueError(f"{counted(n, 'group')} cannot be split into {self.k} folds: a group is in one fold")
         pairs, counts = np.unique(codes * n_classes + classes, return_counts=True)
         sizes, least = np.bincount(codes, minlength=n), np.full(n, np.iinfo(np.uint64).max, np.uint64)
         np.minimum.at(least, codes, keys)

@@ -49,7 +49,7 @@ class LabelEncoder:
         self._cache: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
         self._counts = np.zeros(len(plain), np.int64)
         if len(self._codes) < len(plain):
-            raise CorpusError(f"classes names {next(c for c in plain if plain.count(c) > 1)!r} twice")
+            raise CorpusError(f"classes contains {next(c for c in plain if plain.count(c) > 1)!r} twice")
         if self._fixed and not plain:
             raise CorpusError("classes is empty; omit it to use the classes that occur")
 
@@ -57,13 +57,13 @@ class LabelEncoder:
         """Return the codes, int32, of a batch's labels; zeros without labels. CorpusError where one is no class."""
         if y is None:
             if self._fixed:
-                raise CorpusError("classes are given but no labels")
+                raise CorpusError("there are classes, but no labels")
             return np.zeros(n_documents, np.int32)
-        labels, where = np.asarray(y), f"the batch from document {first} on"
+        labels, where = np.asarray(y), f"the batch that starts at document {first}"
         if labels.dtype.kind in "Mm":
             raise CorpusError(f"{where} has labels of {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
-            raise CorpusError(f"{where} has {n_documents} documents and labels of shape {labels.shape}")
+            raise CorpusError(f"{where} has {n_documents} documents, but labels of shape {labels.shape}")
         of_documents = (self._code(label, first + i) for i, label in enumerate(labels.tolist()))
         codes = np.fromiter(of_documents, np.int32, n_documents)
         counts = np.bincount(codes[codes >= 0], minlength=len(self._codes))
@@ -105,7 +105,7 @@ def _plain(label: object) -> ClassLabel | LabelSet:
 def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
     plain = label.item() if isinstance(label, np.generic) else label
-    problem = "strings, integers, floats and booleans can; convert others to text"
+    problem = "only strings, integers, floats and booleans can; convert other types to text"
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
     elif isinstance(plain, str):
@@ -165,7 +165,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     matrix = csr_matrix(y, copy=True)  # the caller's is not changed
     matrix.eliminate_zeros()
     if (matrix.data != 1).any():
-        raise ValueError("y is a matrix of several columns but not an indicator matrix: its values must be 0 and 1")
+        raise ValueError("y has several columns, but is not an indicator matrix: its values must be 0 and 1")
     matrix.sort_indices()
     return matrix
 
@@ -176,13 +176,13 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
         n = indicator.shape[1]
         columns = range(n) if names is None else names
         if len(columns) != n:
-            raise ValueError(f"y has {n} columns, and there are {len(columns)} labels: pass one column per label")
+            raise ValueError(f"y has {n} columns, but there are {len(columns)} labels: pass one column per label")
         places, bounds = indicator.indices.tolist(), indicator.indptr.tolist()
         return [tuple(columns[k] for k in places[a:b]) for a, b in pairwise(bounds)]
     sets = []
     for i, labels in enumerate(y):
         if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise CorpusError(f"document {i} has the label {labels!r}, and others have collections of labels")
+            raise CorpusError(f"document {i} has the label {labels!r}, but other documents have collections of labels")
         try:
             sets.append(label_set(labels))
         except CorpusError as error:
@@ -233,7 +233,7 @@ def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedS
         labels = list(all_labels(sets) if indicator is None else range(indicator.shape[1]))
     allowed = set(labels)
     if unknown := [label for each in sets for label in each if label not in allowed]:
-        raise ValueError(f"y has the label {unknown[0]!r}, which the model does not know")
+        raise ValueError(f"y contains the label {unknown[0]!r}, which is not in the model")
     if not labels:
         raise ValueError("y contains no labels")
     return EncodedSets(sets, positions, list(labels))
@@ -280,8 +280,8 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
         for i, of_column in categories.items():
             if of_column.dtype.kind == "U" and len(of_column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
                 warnings.warn(
-                    f"column {frame.columns[i]!r} has {len(of_column):,} different texts in {len(frame):,} rows, each a "
-                    "category of its own: use sdem ingest for raw text; drop columns that only identify rows",
+                    f"column {frame.columns[i]!r} has {len(of_column):,} different strings in {len(frame):,} rows, each a "
+                    "separate category: use sdem ingest for raw text; drop columns that only identify rows",
                     stacklevel=3,
                 )
     values = np.empty(frame.shape)
@@ -302,8 +302,8 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             )
             if new_kinds and not kinds & new_kinds:
                 raise CorpusError(
-                    f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, but held {', '.join(kinds)} "
-                    "when its categories were numbered: convert it"
+                    f"column {column.name!r} has values of type {', '.join(sorted(new_kinds))}, but had {', '.join(kinds)} "
+                    "when categories were encoded: convert it"
                 )
         values[:, i] = np.where(codes < 0, np.nan, codes)
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
@@ -326,7 +326,7 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
         if kinds != {bool} and (len(kinds) > 1 or not kinds <= {str, int, float}):
             names = sorted(kind.__name__ for kind in kinds)
             raise CorpusError(
-                f"column {column.name!r} holds values of type {', '.join(names)}: categories must be all text, all numbers "
+                f"column {column.name!r} contains values of type {', '.join(names)}: categories must be all text, all numbers "
                 "of one type or all booleans; convert the column (dates to numbers, such as days since the first)"
             )
         categories[i] = [False, True] if kinds == {bool} else sorted(values)
@@ -344,7 +344,7 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
             continue  # numbers, and parts in which all are missing
         if len({type(value) for value in values}) > 1 or some_are_numbers:
             raise CorpusError(
-                f"column {name!r} holds values of several kinds in different parts of the table: use one kind"
+                f"column {name!r} contains different types of values in different parts of the table: use one type"
             )
         by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
     return by_column

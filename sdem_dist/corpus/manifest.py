@@ -38,9 +38,9 @@ DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 LARGEST = float(np.finfo(np.float32).max)
 COUNTS, WEIGHTS, REAL = {"uint8", "uint16", "uint32"}, {"float32"}, {"float32", "float64"}
-VALUE_RULE = f"counts and weights must be finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
+VALUE_RULE = f"counts and weights must be finite, nonnegative, and at most {LARGEST:.3g}"  # the rule, for messages
 DAMAGED = (
-    "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
+    "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open or "
     "write it again (training can skip damaged shards: skip_damaged)"
 )
 
@@ -172,7 +172,7 @@ class Header:
         ):
             raise CorpusError("the manifest is inconsistent: it contradicts itself", path=where)
         if document.get("uid") != uid:
-            raise CorpusError("the manifest was altered: its content does not have the uid it states", path=where)
+            raise CorpusError("the manifest was altered: its uid does not match its content", path=where)
         return header
 
 
@@ -233,7 +233,7 @@ class StoredCorpus:
         folder, n_features = self.root / VOCABULARY, self.header.n_features
         if not self.header.has_vocabulary:
             if not is_url(self.path) and folder.exists():
-                raise CorpusError(f"{self.path}: it has a vocabulary, and the manifest has another vocabulary_hash")
+                raise CorpusError(f"{self.path}: its vocabulary does not match the vocabulary_hash of the manifest")
             return None
         try:
             offsets = arrays.read_array(folder / "offsets", (n_features + 1,), np.int64)
@@ -283,7 +283,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         pass
     elif not folder.exists():
         for backup in set_aside(folder)[-1:]:
-            advice = f"a process died while it was replaced; the old corpus is now {backup}: rename that"
+            advice = f"a process died while replacing it; the old corpus is now {backup}: rename it"
         raise CorpusError(f"{path}: there is no such corpus; {advice}")
     elif not folder.is_dir():
         raise CorpusError(
@@ -294,7 +294,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
     root, attributes = open_contents(path)
     if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or an incomplete one: it has no manifest")
+        raise CorpusError(f"{path}: not a corpus, or an incomplete corpus: it has no manifest")
     return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
 
 
@@ -314,7 +314,7 @@ def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_arra
     check_numbers(csr, what)
     if (invalid := first_invalid(csr.data, csr.indptr)) is not None:
         raise CorpusError(
-            f"{what}: document {first + invalid[0]} (from 0) contains the entry {invalid[1]}: {VALUE_RULE}"
+            f"{what}: document {first + invalid[0]} (from 0) contains the value {invalid[1]}: {VALUE_RULE}"
         )
     return csr
 
@@ -324,13 +324,13 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
     table = np.asarray(X)
     check_numbers(table, what)
     if (infinite := np.isinf(table).any(axis=1)).any():
-        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) contains an infinity")
+        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) contains an infinite value")
     return table
 
 
 def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not a matrix of numbers")
+        raise CorpusError(f"{what} is {X.dtype} with {X.ndim} dimensions, not a matrix of numbers")
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
@@ -362,7 +362,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         # As an unsigned number, one below 0 is large.
         if len(numbers) and int(numbers.view(numbers.dtype.str.replace("i", "u")).max()) >= bound:
             entry = int(np.argmax((numbers < 0) | (numbers >= bound)))
-            refuse(f"entry {entry} lies in {name} {numbers[entry]} of {bound} (from 0)")
+            refuse(f"entry {entry} has {name} {numbers[entry]}, but there are {bound} (from 0)")
 
 
 def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | None:
@@ -398,7 +398,7 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         return first(name, unfit, f"contains values that are not from {low:g} to {high:g}")
     values = columns.get("values")
     if values is not None and (unfit := np.isinf(values)).any():
-        return first("values", unfit, "contains an infinity")
+        return first("values", unfit, "contains an infinite value")
     return None
 
 
@@ -420,7 +420,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     """Return weights as float64; raise CorpusError unless they are one finite number a document, none negative."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
-        raise CorpusError(f"{where} has {n_documents} documents and sample_weight has shape {column.shape}")
+        raise CorpusError(f"{where} has {n_documents} documents, but sample_weight has shape {column.shape}")
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
@@ -434,8 +434,8 @@ def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndar
     table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n_documents or table.shape[1] == 0:
-        raise CorpusError(f"{where} has {n_documents} documents and targets of shape {np.shape(targets)}")
+        raise CorpusError(f"{where} has {n_documents} documents, but targets of shape {np.shape(targets)}")
     if not np.isfinite(table).all():
         row = int((~np.isfinite(table)).any(axis=1).argmax())
-        raise CorpusError(f"{where} has a target that is not finite, first for its document {row}")
+        raise CorpusError(f"{where} has targets that are not finite, the first in document {row}")
     return np.ascontiguousarray(table)

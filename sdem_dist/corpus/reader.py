@@ -44,7 +44,7 @@ def open_corpus(path: str | Path) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no complete corpus, its manifest is damaged, or its format has another version.
+        There is no complete corpus, its manifest is damaged, or it has a different format version.
     BucketError
         The bucket does not exist, or access is denied.
     """
@@ -56,8 +56,8 @@ def open_corpus(path: str | Path) -> Corpus:
 def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Combine several corpora into one, in order, without reading or copying them.
 
-    Lanes are contiguous documents, so ingest corpora with very different classes together instead. If only some have
-    groups, each document of the others is its own group.
+    Lanes are contiguous documents, so corpora with very different classes should be ingested together instead. If only
+    some have groups, each document of the others is a separate group.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no corpus, vocabularies or classes differ, or one of them is a subset.
+        There is no corpus, vocabularies or classes differ, or one corpus is a subset.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
         raise CorpusError("there are no corpora to join")
     for corpus in corpora:
         if not isinstance(corpus, Corpus) or corpus.name or corpus.shards is not None:
-            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of all")
+            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, then take a subset")
     return corpora[0] if len(corpora) == 1 else Corpus(*(path for corpus in corpora for path in corpus.paths))
 
 
@@ -108,7 +108,7 @@ class StoredDocument:
 
 
 class Corpus(BaseCorpus):
-    """A corpus on disk, or several as one. Holds paths only until something is read; pickles as its paths.
+    """A corpus on disk, or several combined. It stores only paths until data are read, and is pickled as paths.
 
     `paths`: directories, or URLs; absolute as an attribute.
     """
@@ -224,7 +224,7 @@ class Corpus(BaseCorpus):
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
-            raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
+            raise IndexError(f"shard {shard} is not among the {len(self._places)} shards of {self.path}")
         source, number = self._places[shard]
         return source.strings(number, name)
 
@@ -248,7 +248,7 @@ class Corpus(BaseCorpus):
         return self.ids_at(documents, "texts")
 
     def text(self, document: int) -> str:
-        """Return the text of the document at a position, see `texts_at`."""
+        """Return the text of the document at a position; see `texts_at`."""
         return self.texts_at([self._position(document)])[0]
 
     @property

@@ -76,37 +76,36 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL such as ``s3://bucket/corpus``; it appears when the corpus is complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative (but see `dense`). A batch, of any length, is ``(X, y)`` and so on up to
-        ``(X, y, ids, targets, sample_weight, groups)``. Columns of a DataFrame that hold text, categories or booleans
-        are numbered (with `dense`), for `MixedNB`.
+        Nonnegative counts or weights (but see `dense`). A batch is ``(X, y)`` or has further elements, up to ``(X, y,
+        ids, targets, sample_weight, groups)``, and any length. With `dense`, columns of a DataFrame that contain text,
+        categories or booleans are encoded as numbers, for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, numbers or booleans. With several labels, a collection per document, or an indicator matrix
         of shape (n_documents, n_labels), dense or sparse.
     classes : sequence, optional
-        The class labels, in order. Default: sorted labels that occur.
+        The class labels, in order. Default: the sorted labels in `y`.
     vocabulary : sequence of str of length n_features, optional
-        The words. Omit for hashed words.
+        The words. Omit it for hashed words.
     ids : sequence of int or str, optional
         An ID for each document. Default: its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
-        Finite numbers to be predicted, for regression from sparse documents.
+        Finite numbers to predict, for regression on sparse documents.
     sample_weight : array-like of shape (n_documents,), optional
-        Weights of documents, never negative, for training and evaluation. Document frequencies leave out weight 0.
+        Nonnegative weights of documents, for training and evaluation. Document frequencies exclude weight 0.
     groups : array-like of shape (n_documents,), optional
-        The group of each document, such as its author: folds keep groups together. Only a hash of a name is stored.
+        The group of each document, such as its author: folds keep groups together. Only a hash of the name is stored.
     vectorizer, made_by : dict, optional
-        JSON values to store: tokenization, and origin of the corpus. For a DataFrame,
-        ``corpus.header.vectorizer`` of a corpus reuses its numbering of categories.
+        JSON values to store: tokenization, and origin of the corpus. For a DataFrame, pass ``corpus.header.vectorizer``
+        of another corpus to encode categories in the same way.
     weighted : bool, optional
-        Whether entries are weights (float32) instead of counts. Default: if one is not a whole number.
+        Whether entries are weights (float32) instead of counts. Default: True if one is not an integer.
     dense : bool, default False
         Store a table of real numbers, NaN for missing values, for models of dense features.
     unlabelled : label, optional
-        The label, such as -1, of documents without a class. None and NaN then also mean no label.
+        Value that marks a missing label, such as -1. None and NaN then also mean no label.
     shuffle : bool, default True
         Store documents in random order. Use False for test sets.
-    random_state : int, default 0
-        Seed of that order.
+    random_state : int, default 0 Seed of this order.
     shard_documents : int, optional
         Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
@@ -114,8 +113,8 @@ def write_corpus(
     n_jobs : int, optional
         Number of threads. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute and write the partitions of a dask array, DataFrame or bag of batches; all must see the
-        folder of `path`. `y` and the like may be partitioned like `X`.
+        Dask client whose workers compute and write the partitions of a dask array, DataFrame or bag of batches. All
+        must see the folder of `path`. `y` and other columns may be partitioned like `X`.
 
     Raises
     ------
@@ -158,9 +157,7 @@ def write_corpus(
             raise CorpusError("vectorizer does not apply to pandas tables: set it to None")
         if categories and not dense:
             of_text = ", ".join(str(names[i]) for i in categories)
-            raise CorpusError(
-                f"columns of text, categories or booleans ({of_text}) are stored with dense=True, for MixedNB"
-            )
+            raise CorpusError(f"columns of text, categories or booleans ({of_text}) need dense=True, for MixedNB")
         named = names if all(isinstance(name, str) for name in names) else None
         if vectorizer is not None and vectorizer["columns"] != named:
             raise CorpusError(f"the table has the columns {names}, but vectorizer is for {vectorizer['columns']}")
@@ -208,10 +205,10 @@ def write_contents(
     n_features = documents.kind.features
     if not documents.n_documents or not n_features:
         what = "the documents have no features" if documents.n_documents else "there are no documents"
-        raise CorpusError(f"{what}; a corpus has one or more")
+        raise CorpusError(f"{what}; a corpus needs at least one")
     if words is not None:
         if (n_words := len(words[1]) - 1) != n_features:
-            raise CorpusError(f"the vocabulary has {n_words} words and the documents have {n_features} features")
+            raise CorpusError(f"the vocabulary has {n_words} words, but the documents have {n_features} features")
         arrays.write_group(root / VOCABULARY, {}, {"bytes": words[0], "offsets": words[1]})
     arrays.write_group(root / SHARDS, {})
     n, n_nonzeros = documents.n_documents, documents.n_nonzeros

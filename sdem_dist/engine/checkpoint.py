@@ -46,7 +46,7 @@ class SavedState(NamedTuple):
 
     def block(self, number: int, n_blocks: int) -> Any:
         """Return one block of the state; raise OSError where the file cannot be read here, ModelError if damaged."""
-        where = f"as {socket.gethostname()} sees it"
+        where = f"as seen from {socket.gethostname()}"
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(f"{self.path} is not the checkpoint of this run, {where}: {SHARED_FOLDER_HINT}")
@@ -87,7 +87,7 @@ def checkpoint_folder(folder: str | Path) -> Path:
         check_writable(folder / "checkpoint", error=ModelError)
     except (OSError, ModelError) as error:
         reason = getattr(error.__cause__ or error, "strerror", None) or error
-        raise ModelError(f"cannot keep checkpoints in {folder}: {reason}") from error
+        raise ModelError(f"cannot write checkpoints to {folder}: {reason}") from error
     return folder
 
 
@@ -106,14 +106,14 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         if self.every_rounds is not None and self.every_seconds is not None:
-            raise ValueError("give every_rounds or every_seconds, not both")
+            raise ValueError("pass every_rounds or every_seconds, not both")
         self.folder, self._last = checkpoint_folder(self.folder).absolute(), time.monotonic()
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
         if any(re.fullmatch(r"(checkpoint-\d+-\d+|stage)-\d+\.sdem", path.name) for path in self.folder.iterdir()):
             hint = "resume it (resume=True, --resume), or choose another folder"
-            raise ModelError(f"{self.folder} has checkpoints of an earlier run: {hint}")
+            raise ModelError(f"{self.folder} contains checkpoints of an earlier run: {hint}")
 
     def should_write(self, rounds_done: int, end_of_epoch: bool) -> bool:
         if self.every_seconds is not None:
@@ -214,7 +214,7 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
     values = [[brief(tree[name]) if name in tree else "not set" for tree in (a, b)] for name in differing[:3]]
     texts = [f"{name}: {now}, before {then}" for name, (now, then) in zip(differing, values, strict=False)]
     where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
-    what, hint = "other settings or on another corpus", "resume with the same ones, or choose another checkpoint folder"
+    what, hint = "other settings or another corpus", "resume with the same, or choose another checkpoint folder"
     raise OtherRunError(f"{path} was written by a run with {what}{where}: {hint}")
 
 

@@ -58,7 +58,7 @@ class DaskExecutor(Executor):
         self._last_look = self._last_running = time.monotonic()
         client.sync(self._look)
         if not self.workers:
-            _log.warning("no worker at %s yet; waiting up to %g s", self.address, self.wait_for_workers)
+            _log.warning("no workers at %s yet; waiting up to %g s", self.address, self.wait_for_workers)
             # A cluster that adapts starts workers only where there is work.
             wanted = client.submit(int, key=f"first-worker-{self._run}")
             while not self.workers:
@@ -133,7 +133,7 @@ class DaskExecutor(Executor):
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.allowed_failures + 1} workers died one after another while running the task {error.task!r}, "
-                f"the last was {error.last_worker.address}. The documents of this task, or of one queued beside it, "
+                f"the last was {error.last_worker.address}. The documents of this task, or of a neighbouring task, "
                 "may crash compiled code or need more memory than a worker has; see the workers' logs"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
@@ -179,18 +179,18 @@ class DaskExecutor(Executor):
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self.wait_for_workers:
-            what = f"has had no worker for {self.wait_for_workers:g} s; start workers, or ask its administrator"
+            what = f"has had no workers for {self.wait_for_workers:g} s; start workers, or ask its administrator"
             if present:
-                paused = f"all of its {len(present)} workers paused, which Dask does to workers short of memory"
-                what = f"has had {paused}, for {self.wait_for_workers:g} s; give each more memory"
-            hint = "(DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
+                paused = f"all of its {len(present)} workers paused, since they are short of memory"
+                what = f"has had {paused}, for {self.wait_for_workers:g} s; increase their memory"
+            hint = "(This time limit is DASK_SDEM_DIST__WAIT_FOR_WORKERS.)"
             raise ClusterError(f"the scheduler at {self.address} {what}. {hint}")
 
     async def _reply(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
-            hint = "it hangs, or the network is down. (DASK_SDEM_DIST__SILENCE sets this time.)"
+            hint = "it hangs, or the network is down. (This time limit is DASK_SDEM_DIST__SILENCE.)"
             what = f"the scheduler at {self.address} has not answered for {self.silence:g} s"
             raise ClusterError(f"{what}: {hint}") from error
         except OSError as error:  # Dask raises a plain one where it cannot connect again

@@ -13,24 +13,24 @@ class Event(msgspec.Struct, frozen=True):
 class RunStarted(Event, frozen=True):
     """A fit starts, or resumes from its checkpoint folder."""
 
-    n_workers: int  #: Tasks that can run at once.
+    n_workers: int  #: Tasks that can run at the same time.
 
 
 class StageStarted(Event, frozen=True):
     """A stage starts, or resumes from a checkpoint."""
 
     stage: str
-    number: int  #: Its place in the fit. Stages that an earlier run finished count, but send no event again.
-    monitored: bool  #: Whether its history is that of the fit.
-    main_metrics: tuple[str, ...]  #: Names of the metrics that people want to see while it runs.
+    number: int  #: Position in the fit, including stages that an earlier run completed.
+    monitored: bool  #: Whether its history is the history of the fit.
+    main_metrics: tuple[str, ...]  #: Names of the metrics to display during the stage.
     n_epochs: int
-    n_rounds: int  #: Rounds an epoch; the first epoch may have more.
+    n_rounds: int  #: Rounds per epoch; the first epoch may have more.
     n_lanes: int
     n_workers: int
     epoch: int  #: First epoch that will be run.
-    round: int  #: First round of it that will be run.
-    done: int  #: Rounds that were run before, of all epochs.
-    total: int  #: Rounds of all epochs.
+    round: int  #: First round of this epoch that will be run.
+    done: int  #: Rounds completed earlier, over all epochs.
+    total: int  #: Rounds in all epochs.
 
 
 class ShardsLeftOut(Event, frozen=True):
@@ -38,11 +38,11 @@ class ShardsLeftOut(Event, frozen=True):
 
     n_shards: int
     n_documents: int
-    problems: tuple[str, ...]  #: What is wrong with each.
+    problems: tuple[str, ...]  #: The problem of each shard.
 
 
 class Compiled(Event, frozen=True):
-    """Every process has compiled a learner's kernels, or loaded what another of its machine had compiled."""
+    """All processes have compiled the kernels of a learner, or loaded them from the cache."""
 
     stage: str  #: The first stage of the fit that needs them.
     seconds: float
@@ -54,18 +54,18 @@ class LanesEnded(Event, frozen=True):
     stage: str
     epoch: int
     round: int
-    lane: int  #: The first of them.
+    lane: int  #: The first lane.
     n_lanes: int
     n_documents: int
     worker: str  #: Host and process.
-    read: float  #: Seconds of reading and verifying documents.
-    prepare: float  #: Seconds of preparing them for the learner.
-    map: float  #: Seconds of the learner's statistics.
-    merge: float  #: Seconds of combining them.
+    read: float  #: Seconds for reading and verifying documents.
+    prepare: float  #: Seconds for preparing documents for the learner.
+    map: float  #: Seconds for computing statistics.
+    merge: float  #: Seconds for combining statistics.
 
 
 class WorkerJoined(Event, frozen=True):
-    """A worker has joined; its address."""
+    """A worker has joined; `worker` is its address."""
 
     worker: str
 
@@ -79,7 +79,7 @@ class WorkerLost(Event, frozen=True):
 class TaskRetried(Event, frozen=True):
     """A task failed with a transient error, and is retried."""
 
-    failures: int  #: How often it has failed in a row.
+    failures: int  #: Number of consecutive failures.
     error: str
 
 
@@ -89,8 +89,8 @@ class RoundEnded(Event, frozen=True):
     stage: str
     epoch: int
     round: int
-    seconds: float  #: Wall time since the round before ended; of rounds that one task ran, their mean.
-    n_workers: int  #: Tasks that could run at once.
+    seconds: float  #: Wall time since the previous round; the mean, for rounds in one task.
+    n_workers: int  #: Tasks that could run at the same time.
     merge: float  #: Seconds of tasks that only combined statistics or updated the state.
 
 
@@ -99,9 +99,9 @@ class EpochEnded(Event, frozen=True):
 
     stage: str
     epoch: int
-    seconds: float  #: Wall time of the epoch's rounds, without evaluation.
+    seconds: float  #: Wall time of the rounds, without evaluation.
     documents_per_second: float
-    metrics: Mapping[str, float]  #: What was evaluated after it, see ``sdem_dist.engine.plan``.
+    metrics: Mapping[str, float]  #: Metrics evaluated after the epoch, see ``sdem_dist.engine.plan``.
 
 
 class CheckpointWritten(Event, frozen=True):
@@ -119,10 +119,10 @@ class StageEnded(Event, frozen=True):
     stage: str
     number: int
     n_epochs: int
-    reason: str  #: ``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop.
-    best_epoch: int  #: The epoch, from 1, whose state is the result: the last, or with patience the best.
-    why: str = ""  #: Why it ended before its last epoch, for people; empty where it did not.
-    then: str = ""  #: What follows from that.
+    reason: str  #: ``"epochs"``, ``"patience"``, or ``"callback"`` if a callback stopped it.
+    best_epoch: int  #: Epoch (from 1) of the result: the last, or the best with patience.
+    why: str = ""  #: Message on why it ended early; empty if it did not.
+    then: str = ""  #: The consequence, also a message.
 
 
 class Scored(Event, frozen=True):
@@ -141,4 +141,4 @@ class RunEnded(Event, frozen=True):
 
 
 Callback = Callable[[Event], object]
-"""Takes every event. One whose attribute `may_stop` is true may answer `EpochEnded` with True: the stage ends there."""
+"""A function of an event. If its attribute `may_stop` is true, it ends a stage by returning True for `EpochEnded`."""

@@ -46,15 +46,15 @@ class EngineEstimator(Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit.
 
     n_features_in_ : int --
-    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were
-        evaluated. Losses are means per document, or row. Those of validation documents have the prefix ``validation_``.
-    n_iter_ : int -- Epochs run.
-    damaged_shards_ : list of str -- Problems of each shard that `fit` skipped, see its `skip_damaged`.
+    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and metrics, if the epoch was evaluated.
+        Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
+    n_iter_ : int -- Number of epochs.
+    damaged_shards_ : list of str -- Problems of each shard that `fit` skipped, see `skip_damaged`.
     learner_, state_ : NamedTuple or dataclass -- The trained settings, and the state: expectation parameters mu.
-    vocabulary_ : list of str or None -- The words, or names of columns, if the training corpus has them.
+    vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
     vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
-    label_separator_ : str or None -- Separator of labels in the sources of the corpus.
-    weighting_ : Weighting or None -- Weighting of counts; None: none.
+    label_separator_ : str or None -- Separator between labels in the sources of the corpus.
+    weighting_ : Weighting or None -- Weighting of counts, if any.
     document_frequency_ : ndarray of shape (n_features,), int64, or None -- Used for weighting.
     """
 
@@ -98,26 +98,26 @@ class EngineEstimator(Estimator):
         """Train on documents in memory or on a corpus.
 
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus -- Counts or
-            weights; texts in a list, an array, a pandas or an Arrow column; for models of tables a table, NaN where a
-            value is missing. A corpus contains its labels or targets.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets of a
-            regressor; None with a corpus. Mixtures and topic models without labels ignore it.
-        sample_weight : array-like of shape (n_samples,), default=None -- Weights of the documents in memory. With
-            ``loss="nll"`` a weight is a number of documents; other losses of classifiers divide them by their mean.
+            weights; texts as a list, an array, or a pandas, polars or Arrow column; for models of tables, a table, with
+            NaN for missing values. A corpus contains its labels or targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets for
+            regression; None for a corpus. Unsupervised mixtures and topic models ignore `y`.
+        sample_weight : array-like of shape (n_samples,), default=None -- Weights of documents in memory. With
+            ``loss="nll"``, a weight is a number of documents; with other losses, classifiers divide it by the mean.
         client : distributed.Client, default=None -- Train on this Dask cluster. `X` is then a corpus that its workers
-            can read, or a dask array of counts, which they write as a corpus for the time of the fit: into
-            ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or into its ``temporary-directory``. A
-            Dask column of texts is computed there, and this process trains on it.
+            can read, or a dask array of counts, which is written to a temporary corpus during the fit, in
+            ``sdem-dist.scratch`` of the Dask configuration (a folder or a URL), or else in ``temporary-directory``. A
+            Dask column of texts is computed on the cluster, and this process trains on the result.
         validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
-        checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. Both None: every epoch.
+        checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. None: every epoch.
         resume : bool, default=False -- Resume from the latest checkpoint, with the bits of an uninterrupted run.
-        skip_damaged : bool, default=False -- Read the corpus once, and skip shards that do not match their
-            checksums; a warning and `damaged_shards_` name them. A `validation` corpus must have none.
-        callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`; at the
-            end their methods `fitted` with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
+        skip_damaged : bool, default=False -- Verify the corpus first, and skip shards that do not match their
+            checksums; a warning and `damaged_shards_` list them. A `validation` corpus must be intact.
+        callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. At the
+            end, their method `fitted` is called with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
         Raises ValueError -- Settings contradict each other, or documents or labels do not fit the model.
-        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, a lost cluster, or another run's checkpoint.
+        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, a lost cluster, or a wrong checkpoint.
         """
         p.check(self)
         self._check()
@@ -127,7 +127,7 @@ class EngineEstimator(Estimator):
             raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
         folder = None if checkpoint is None else place(checkpoint)
         if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
-            raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
+            raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a separate folder")
         if client is not None and is_dask(X) and (self.spec.either or self._layout == "sparse"):
             X = text_column(X)  # a column of texts is computed, and counted here
             client = client if is_dask(X) else None
@@ -201,7 +201,7 @@ class EngineEstimator(Estimator):
 
     @property
     def best_entry_(self) -> dict[str, float]:
-        """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
+        """The entry of `history_` for the epoch of this model: the last epoch, or the best epoch with `patience`."""
         return self._best_entry(self.history_)
 
     def _best_entry(self, history: list[dict[str, float]]) -> dict[str, float]:
@@ -227,7 +227,7 @@ class EngineEstimator(Estimator):
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics of a history by name: for classifiers accuracy, mean losses in nats, and perplexity.
 
-        Returns : dict of str to float -- For clusters also purity, NMI and ARI, if labels are known.
+        Returns : dict of str to float -- For clustering also purity, NMI and ARI, if labels are known.
         """
         check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)

@@ -32,9 +32,9 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 class Clustering(ClusterMixin, EngineEstimator):
-    """Which cluster documents are in. Labels play no part: `fit` ignores `y`.
+    """Base of clustering without labels: `fit` ignores `y`.
 
-    init_documents -- Number of random documents from which k-means finds the start.
+    init_documents -- Number of random documents on which k-means computes the start.
     labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; pass a corpus to
         `predict`. Not saved in files.
     """
@@ -49,7 +49,7 @@ class Clustering(ClusterMixin, EngineEstimator):
         if source.n_documents < (n_clusters := getattr(self, self._number)):
             raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
         if self.init_documents < n_clusters:
-            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: raise it")
+            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: increase it")
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
@@ -59,15 +59,15 @@ class Clustering(ClusterMixin, EngineEstimator):
 class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order, for the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Weight of the prior: observations with the mean (and variance) of the column, or of the count 1 for
-        "poisson", or pseudo-counts of values.
+    alpha -- Weight of the prior: number of observations with the mean (and variance) of the column, or with the count 1
+        for "poisson"; or pseudo-counts of values.
     n_components -- Number of clusters.
-    n_init -- Number of starts by k-means (counts as tf-idf), with `n_init_epochs` each; the one with the best
-        objective goes on.
+    n_init -- Number of starts with k-means (on tf-idf for counts), each with `n_init_epochs`; the start with the best
+        objective continues.
     n_init_epochs -- Epochs of each start.
     n_epochs -- Epochs after that.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
-    lower_bound_ : float -- The objective per document: mean ln p(d) plus the prior's share. It selects the start.
+    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
 
     >>> from sdem_dist import ClusterMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
@@ -125,7 +125,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
 
     @property
     def converged_(self) -> bool | None:
-        """Whether a pass gained less than 0.001 nats per document between the last two evaluations; None with fewer."""
+        """Whether the last two evaluations differ by less than 0.001 nats per document and pass; None after one."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
@@ -138,11 +138,11 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) of documents in memory or of a corpus, in nats."""
+        """Return the mean of ln p(d) for documents in memory or a corpus, in nats."""
         return -evaluate_source(self, source_of(self, X, use="score"), None)["nll"]
 
     def bic(self, X: object) -> float:
-        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
+        """Return the Bayesian information criterion on documents in memory or a corpus; lower is better."""
         source, n_parameters = source_of(self, X, use="score"), self.n_components * self.n_features_in_ - 1
         if self._layout == "dense":
             n_parameters = self.n_components - 1 + self._parameters.theta.size
@@ -153,7 +153,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
 
 
 class Mixture(ClusterMixture):
-    """Clusters of rows or of documents: a mixture of components of one of several families, fitted by EM."""
+    """Clustering of rows or documents by a mixture of components of one of several families, fitted by EM."""
 
     components: str = "gaussian"
     covariance_type: str = "diag"
@@ -164,9 +164,9 @@ class Mixture(ClusterMixture):
 
 
 class GaussianMixture(ClusterMixture):
-    """Clusters of rows: a mixture of Gaussians, fitted without labels by EM.
+    """Clustering of rows by a mixture of Gaussians, fitted by EM.
 
-    covariance_type : Literal["diag", "full"] -- As in `Mixture`. With "diag", missing values (NaN) are summed out.
+    covariance_type : Literal["diag", "full"] -- As in `Mixture`. With "diag", missing values (NaN) are marginalized.
     References -- Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood via the EM Algorithm. JRSS B.
     """
 
@@ -178,9 +178,9 @@ class GaussianMixture(ClusterMixture):
 
 
 class MultinomialMixture(ClusterMixture):
-    """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
+    """Clustering of documents by a mixture of multinomials over counts, fitted by EM.
 
-    alpha : float -- Pseudo-count of each word in each cluster; 0 stands for 1e-10.
+    alpha : float -- Pseudo-count of each word in each cluster; 0 is replaced by 1e-10.
     weight_alpha -- Pseudo-count of each cluster in their weights: 0 for maximum likelihood.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
     """
@@ -198,13 +198,13 @@ class MultinomialMixture(ClusterMixture):
 
 
 class KMeans(Clustering, Transforming):
-    """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
+    """k-means clustering of documents or table rows, with k-means++ starts; spherical k-means with ``metric="cosine"``.
 
     n_clusters -- Number of clusters.
     metric -- "cosine": rows and centres have length 1.
-    weighting -- Weighting of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto":
-        tf-idf of whole numbers, nothing of others.
-    n_init -- Starts of k-means on these; the best goes on with all documents.
+    weighting -- Weighting of counts, as in `MultinomialNB`; except for "counts", documents are then scaled to length 1.
+        "auto": tf-idf for integers, no weighting for other numbers.
+    n_init -- Number of starts on these documents; the best start continues with all documents.
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
@@ -237,7 +237,7 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
-            raise ValueError(f"weighting={form!r} needs whole counts, which {source.name} does not have: use 'auto'")
+            raise ValueError(f"weighting={form!r} needs integer counts, unlike {source.name}: use 'auto'")
         if form == "counts":
             return super()._weighed(source)
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
@@ -282,6 +282,6 @@ class KMeans(Clustering, Transforming):
 
     @property
     def center_log_prob_(self) -> np.ndarray:
-        """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); for documents only."""
+        """Logarithm of the share of each word in each centre, shape (n_clusters, n_features); for documents only."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))

@@ -30,11 +30,10 @@ class Incremental(EngineEstimator):
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Update the model with one pass over a batch of documents, or rows.
 
-        The first batch decides what is found before training: document frequencies, the size of steps, the units of
-        columns, and for texts the vocabulary. Parameters of the model cannot change after the first call;
-        `class_weight` and those of the pass can.
+        The first batch determines document frequencies, step sizes, the scale of columns and, for texts, the
+        vocabulary. After the first call, only `class_weight` and the parameters for the length of a pass may change.
 
-        classes : array-like of shape (n_classes,), default=None -- All; needed at the first call of a classifier.
+        classes : array-like of shape (n_classes,), default=None -- All classes; needed in the first call.
         Raises ValueError -- Documents or parameters do not fit the model.
         """
         p.check(self)
@@ -43,7 +42,7 @@ class Incremental(EngineEstimator):
         for name in () if first else sorted(self._trained_params.keys() - _MAY_CHANGE):
             value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
-                problem = f"{name} is {value!r}, and was {before!r} when training began"
+                problem = f"{name} is {value!r}, but was {before!r} when training began"
                 raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
         every = classes_of_batches(None if first else self.classes_, classes) if self.spec.target == "labels" else None
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=every)
@@ -72,7 +71,7 @@ class Incremental(EngineEstimator):
             if tables and isinstance(learner.rule, ClosedForm):
                 rows: Any = source.corpus.read(0, source.n_documents)
                 if np.isnan(rows.values).any():
-                    raise ValueError("partial_fit needs complete rows for a closed form: fill them, or call fit")
+                    raise ValueError("partial_fit needs complete rows for a closed form: impute them, or call fit")
             elif tables and initial is not None:
                 counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)

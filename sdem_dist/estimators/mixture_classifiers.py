@@ -32,11 +32,11 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 class Components(EngineClassifier):
-    """How many components each class has.
+    """Base of classifiers with components for each class.
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
-    validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out in a first training, 20,000 at
-        most. They give the temperature and the curve of a report. 0, or under 20 documents: no temperature.
+    validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out in a first training run, at most
+        20,000, to choose the temperature and for the curves of reports. 0, or under 20 documents: no temperature.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -55,11 +55,11 @@ class Components(EngineClassifier):
 
 
 class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
-    """Base of the mixtures that are joint distributions.
+    """Base of mixtures that are joint distributions.
 
-    alpha -- Weight of the prior: observations with the mean of the column, or of the count 1 ("poisson"), or
-        pseudo-counts. Each multinomial component counts one document more than it has, so that none dies out.
-    offset : float in [0, inf) with components=exponential -- Added to values, in means of all; exact zeros need it.
+    alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
+        or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
+    offset : float in [0, inf) with components=exponential -- Added to values, times their mean; zeros need it.
     """
 
     components: str = "gaussian"
@@ -132,7 +132,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     if isinstance(n_components, Mapping):
         if odd := set(n_components) ^ set(classes.tolist()):
             names = ", ".join(sorted(map(repr, odd)))
-            raise ValueError(f"n_components does not name the classes of the documents (unknown or missing: {names})")
+            raise ValueError(f"n_components does not match the classes of the documents (unknown or missing: {names})")
         numbers = [n_components[c] for c in classes.tolist()]
     if len(numbers) != len(classes) or not all(isinstance(n, int | np.integer) and n >= 1 for n in numbers):
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
@@ -166,12 +166,12 @@ class EMMixtureClassifier(JointMixture):
 class SdemMixtureClassifier(JointMixture, Incremental):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
-    EM first fits the joint distribution to all documents. Unlabelled rows of a table then count through
-    ``-ln p(x)``; unlabelled documents of counts do not.
+    EM first fits the joint distribution to all documents. Training then includes unlabelled table rows, with the loss
+    ``-ln p(x)``, but not unlabelled documents of counts.
 
     loss -- Loss function to minimize, as in `MultinomialNB`.
-    n_epochs -- Passes. None: 60; 15 of multinomials.
-    n_em_epochs -- Iterations of EM before them.
+    n_epochs -- Number of passes. None: 60, or 15 for multinomials.
+    n_em_epochs -- Iterations of EM before these passes.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
     """
 
@@ -214,15 +214,15 @@ NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or
 class MultiplicativeMixtureClassifier(Components):
     """A classifier with a mixture of components for each class, whose posterior p(y | x) is trained directly.
 
-    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They need tables or
-    sparse matrices without missing or negative values. There is no p(x).
+    Multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They need tables or
+    sparse matrices without missing or negative values. The model does not define p(x).
 
     n_epochs -- Updates, each a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
-    scaling -- "rows": each row is divided by its sum, and all are scaled to a mean product of 2. This keeps eta small.
+    scaling -- "rows": each row is divided by its sum, then all rows are scaled to a mean product of 2, so eta is small.
     expand -- Expand a table quadratically.
-    schedule -- "alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).
-    accelerate -- Exponents grow by a fifth per pass; if the likelihood falls, the plain update is used.
+    schedule -- "alternate": W and theta in turn, as in the paper. "joint": both; exponents 1 / 11 and 10 / (11 eta).
+    accelerate -- Increase exponents by a fifth per pass; if the likelihood decreases, use the plain update.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
@@ -280,27 +280,27 @@ class MultiplicativeMixtureClassifier(Components):
 
 
 class LDAClassifier(Transforming, JointClassifier, Incremental):
-    """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
+    """A classifier that models each class by LDA with separate topics, trained by sdEM.
 
-    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
-    With one topic per class this is `MultinomialNB`. For readable topics use ``loss="nll"``:
-    with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | document).
+    Topic proportions of a document are drawn from a Dirichlet distribution, and for each word a topic of its class.
+    With one topic per class, this is `MultinomialNB`. For readable topics, use ``loss="nll"``: with other losses, the
+    topics of a class hardly differ. `transform` returns p(class, topic | document).
 
-    "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, unless `n_particles` estimates them.
-    `predict_proba` and "ncll" use the score that training changes, so they may rank classes differently.
+    "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
+    `predict_proba` and "ncll" use the score that is trained, so they may rank classes differently.
 
     loss -- As in `MultinomialNB`; "nll" adds expected counts.
     n_components -- Number of topics of each class.
-    topic_word_prior -- eta: pseudo-count of a word, which topics of a class share; paper: 0.1.
-    doc_topic_prior -- alpha, of a document's topic proportions. None: 1 / n_components.
+    topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
+    doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
     inference -- Inference of topics: the most probable ones (fast), or sampled (equation 18).
-    occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 literally; or each has
-        its own, which needs whole counts.
+    occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 as printed; or each has
+        its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
     burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
-    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow.
-        0: what inference gives.
-    init_noise -- The start is multiplied by ``exp(init_noise * normal)``, so that topics can diverge.
+    n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
+        bound from inference.
+    init_noise -- Noise of the start, ``exp(init_noise * normal)``, so that topics can diverge.
     step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 

@@ -33,9 +33,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class WordNB(EngineClassifier):
     """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
 
-    step : float | None with steps=margin -- How far a first step moves a mean document's label against a rival, or
-        against the rest; with the hinge loss twice as far. None: 0.2 with the hinge loss, 1 with "ncll"; 3 where
-        documents are counts that keep their length.
+    step : float | None with steps=margin -- How far the first step changes the margin of an average document; twice as
+        far with the hinge loss. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
     """
 
     loss: str | Loss = "hinge"
@@ -56,16 +55,16 @@ class WordNB(EngineClassifier):
 
     def _weighed(self, source: Source) -> Source:
         if self.loss != "nll" and not np.ndim(self.alpha) and self.alpha == 0:
-            raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu inside of S")
+            raise ValueError("alpha must be positive for a discriminative loss, since the prior keeps mu inside S")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
         if source.weighted and form != "counts":
-            raise ValueError(f"weighting={form!r} needs whole counts, but {source.name} has other numbers")
+            raise ValueError(f"weighting={form!r} needs integer counts, but {source.name} has other numbers")
         if norm == "auto":
             norm = None if form == "counts" else defaults.NORM
         if orders is not None and source.vocabulary is None:
-            raise ValueError("ngram_range chooses among n-grams of a corpus, but these columns have no names")
+            raise ValueError("ngram_range selects n-grams of a corpus, but these columns have no names")
         unchanged = (form, norm, self.min_df, orders) == ("counts", None, 1, None)
         if unchanged and (self.loss == "nll" or self.steps == "paper"):
             return source
@@ -97,11 +96,11 @@ class WordNB(EngineClassifier):
 class LaneNB(WordNB):
     """What naive Bayes of words has whose lanes run through their documents, and that holds documents out.
 
-    n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, 20 at most.
+    n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) by the training without held-out documents; of folds, or of
-        documents without labels, in the last entry alone. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
-        ``perplexity`` (per word), and those of `validation` documents with the prefix ``validation_``.
+        ``held_out_log_loss`` (at the best temperature) of the model without held-out documents; from folds, or with
+        unlabelled documents, in the last entry only. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 
     n_epochs: Literal["auto"] | int = "auto"
@@ -201,19 +200,20 @@ class LaneNB(WordNB):
 class MultinomialNB(LaneNB):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
-    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its parameters are found.
+    The model is a joint distribution p(y, d) of classes and documents. `loss` determines how it is trained.
 
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
-        ``-ln p(y, d)``: scikit-learn's ``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss.
-        If it misclassifies over a fifth of the held-out documents of three or more classes, NCLL is also tried, and the
-        lower log-loss decides. With fewer than 30 documents per class it is NCLL if three or more classes have
-        about the same size, the largest at most 1.25 times the median. Or `Hinge` with a margin, `CostSensitiveHinge`,
-        or `Blend` of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes; with unlabelled documents, of EM iterations. "auto": held-out documents decide, or 6.
-    unlabelled_weight -- Weight of unlabelled documents, with "nll" through ``-ln p(x)``; "auto": 1.
-        With other losses, training (6 epochs by default) starts at this weight times the log-odds of naive Bayes
-        that EM fits to all documents. "auto": that at which the classes of the median document are a fifth of the
-        margin apart, or 0 (labelled documents alone) where held-out documents are clearly better that way.
+        ``-ln p(y, d)``, exactly scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
+        or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
+        held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
+        or more classes have about the same size (the largest at most 1.25 times the median). Also `Hinge`,
+        `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any object with the methods of `sdem_dist.losses.Loss`.
+    n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents,
+        or 6.
+    unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
+        1. With other losses, EM fits naive Bayes to all documents, and training (6 epochs by default) starts at its
+        log-odds times this weight. With "auto", the two best classes of the median document then differ by a fifth of
+        the margin; the weight is 0 if held-out documents are clearly better without unlabelled documents.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB
@@ -243,7 +243,7 @@ class MultinomialNB(LaneNB):
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
             raise ValueError("steps='paper' supports neither unlabelled documents nor loss='nll' (a closed form)")
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
-            raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
+            raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is unknown")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         if self.loss == "nll":
@@ -273,13 +273,13 @@ class MultinomialNB(LaneNB):
 
 
 class MultiLabelNB(LaneNB):
-    """Multinomial naive Bayes for several labels per document, or none: each label against the rest.
+    """Multinomial naive Bayes for several labels, or none, per document: each label against the rest.
 
-    For each label there are two classes, the documents with it and the rest, trained by stochastic discriminative EM
-    (sdEM) as in `MultinomialNB`. With one label per document, the strongest is predicted ("one-vs-rest").
+    For each label there are two classes, documents with and without the label, trained by stochastic discriminative EM
+    (sdEM) as in `MultinomialNB`. With one label per document, the most probable label is predicted ("one-vs-rest").
 
-    loss -- Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or another loss
-        of `MultinomialNB`, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``.
+    loss -- Loss for each label: the hinge loss (Masegosa 2014, equation 17), ``-ln p(label or not | d)``, or another
+        loss of `MultinomialNB`. `CostSensitiveHinge` has the costs ``((0, wrong label), (missed label, 0))``.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
         Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 
@@ -295,8 +295,8 @@ class MultiLabelNB(LaneNB):
     spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
     _several = True
 
-    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Divisors of the labels' log-odds, (n_labels,).")
-    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Lowest probability that gives a label, (n_labels,).")
+    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Temperature of each label, (n_labels,).")
+    thresholds_ = p.fitted("learner_.head.decisions.thresholds", "Minimum probability of each label, (n_labels,).")
     feature_log_prob_ = p.fitted(
         lambda model: (np.log(model.state_.words[:, 1::2]) - np.log(model.state_.totals[1::2])).T,
         "Logarithm of p(word | label), shape (n_labels, n_features).",
@@ -307,16 +307,16 @@ class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes for thousands of classes, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
-    are stored. Everything is exact except training with "hinge": if a document's words are known to many classes, its
-    strongest rival is chosen among those that share its rarer words.
+    are stored. Everything is exact except training with "hinge": if many classes know the words of a document, the
+    strongest rival is chosen among the classes that share its rarer words.
 
-    loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.
-    n_epochs -- Passes over the documents; "nll" needs one.
-    step -- Half the distance by which a first step separates a mean document's label and its rival. None: 0.2; 3 where
-        documents are counts that keep their length.
-    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, 500 at most, for the temperature that
-        scores are divided by for probabilities; one more pass, the only evaluated one, includes them. With fewer
-        than 20 whose class has other documents, the temperature is a guess, and a warning says so.
+    loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, in one pass over the counts.
+    n_epochs -- Number of passes over the documents; "nll" needs one.
+    step -- Half of the change in the margin of an average document by the first step. None: 0.2, or 3 for counts that
+        are not normalized.
+    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, at most 500, to choose the temperature
+        of probabilities; the final pass, the only one that is evaluated, includes them. If fewer than 20 of them belong
+        to trained classes, the temperature is a guess, with a warning.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import ManyClassNB
@@ -335,7 +335,7 @@ class ManyClassNB(WordNB, JointClassifier):
 
     def _check(self) -> None:
         if self.patience is not None and self.loss != "nll" and self.calibrate:
-            raise ValueError("patience needs calibrate=False: else only a last pass over all documents is evaluated")
+            raise ValueError("patience needs calibrate=False: otherwise only the final pass is evaluated")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage that finds the temperature, and the one with all documents."""
@@ -359,7 +359,7 @@ class ManyClassNB(WordNB, JointClassifier):
         policy = holdout.HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose(iter([holdout.Candidate(replace(learner, temperature=guess), plan, initial)]))
         if not result.known:
-            message = "the temperature is a guess, %.3g: too few held-out documents are of classes with others"
+            message = "the temperature is a guess, %.3g: too few held-out documents belong to trained classes"
             logging.getLogger(__name__).warning(message, guess)
         learner = replace(learner, temperature=result.temperature if result.known else guess)
         end = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), result.state)

@@ -105,57 +105,57 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics after so many epochs and at the end; 0: on `validation` only.
-n_jobs -- Number of threads, without a client; None: all cores. It does not change the result.
-verbose : bool | int in [0, inf) -- Show progress on standard error; a number as in scikit-learn.
+evaluate_every : int in [0, inf) -- Record metrics every so many epochs and at the end; 0: on `validation` only.
+n_jobs -- Number of threads, without a client; None: all cores. The result does not depend on it.
+verbose : bool | int in [0, inf) -- Show progress on standard error; numbers as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
-random_state : int, RandomState instance or None -- Seed of every random choice, such as the order of documents.
+random_state : int, RandomState instance or None -- Seed for all random choices, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False uses a uniform one.
-class_weight : dict, "balanced" or None -- Weights of the classes; relative, except for loss='nll'.
+class_weight : dict, "balanced" or None -- Weights of the classes; relative weights, except with loss='nll'.
 vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
-unlabelled : label -- The label of documents without a class, such as -1. None and NaN then also mean no label.
+unlabelled : label -- Value that marks a missing label, such as -1. None and NaN then also mean no label.
 unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
-n_lanes -- Lanes per round. None: chosen by the number of documents, never by the cluster.
+n_lanes -- Lanes per round. None: depends on the number of documents, never on the cluster.
 rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first epoch. None: 4, or 1 with one lane.
-merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel, and are merged. "sum": a round is one step,
-    with the statistics of all its documents at one theta.
+merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
+    with the statistics of all its documents at the same theta.
 batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
-steps : Literal["margin", "paper"] -- "margin": rho_0 is such that a first step moves a mean document's label against a
-    rival by `step`, by twice that with the hinge loss. "paper": rho_0 = 1, and the prior's running correction (Masegosa
-    2014, section 4.1). Both fall with the documents seen, see `step_decay`.
-step_decay -- lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``.
+steps : Literal["margin", "paper"] -- "margin": rho_0 is chosen so that the first step changes the margin of an average
+    document by `step`, or twice that with the hinge loss. "paper": rho_0 = 1, with the running correction for the prior
+    (Masegosa 2014, section 4.1). Both decrease with the number of documents, see `step_decay`.
+step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word: 1 (the paper's P1), ln
-    of the vocabulary's size (P2), a number, or with ``loss="nll"`` one for each word. With ``steps="margin"`` it grows
-    with the document frequency, to the power 1/8, or 3/8 with logarithms and ones. Its size hardly matters there.
-weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1,
-    or sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for whole numbers; unchanged for other numbers,
-    and with ``loss="nll"``.
-norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None keeps its length. "auto": 10 with
-    tf-idf, logarithms and ones. If documents keep their length, one factor makes their mean length 10, except with
+    of the vocabulary size (P2), a number, or with ``loss="nll"`` one per word. With ``steps="margin"`` it is
+    multiplied by the document frequency to the power of 1/8, or 3/8 for "log" and "binary"; its size hardly matters.
+weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1, or
+    sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for integers; no weighting for other numbers, and
+    with ``loss="nll"``.
+norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None: not normalized. "auto": 10 for
+    "tfidf", "log" and "binary". Without normalization, all documents are scaled to a mean length of 10, except with
     ``steps="paper"`` and "nll".
 var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
-prior -- Observations of the column's mean and variance that the prior adds to each class, but for "nll".
-min_df -- Ignore words in fewer training documents.
-ngram_range : orders | None -- Shortest and longest n-grams, of a corpus with longer ones. None: all n-grams of the corpus.
-validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, 20,000 at most, to choose the number
-    of epochs and the temperature. Then training starts again with all documents, unless less than 2 % were held out. If
-    fewer than 200 would be held out, `MultinomialNB` holds out none: it trains for 6 epochs, and three folds give the
-    temperature. 0: hold out nothing.
+prior -- Observations with the mean and variance of the column that the prior adds to each class, except for "nll".
+min_df -- Ignore words that occur in fewer training documents.
+ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
+validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, at most 20,000, to choose the number
+    of epochs and the temperature. Training then starts again with all documents, unless less than 2 % were held out. If
+    fewer than 200 would be held out, `MultinomialNB` trains on all for 6 epochs, and chooses the temperature on three
+    folds. 0: no documents are held out.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
 n_blocks -- Parts of the vocabulary that are merged separately, which slightly changes the result. None: one per 256 MiB.
 components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed", "multinomial"] --
-    Their family. "bernoulli": columns are 0 or 1. "mixed": see `kinds`. "multinomial": counts. All others support NaN.
-covariance_type : Literal["diag", "full"] with components=gaussian -- "full": columns may be correlated, but not NaN.
+    Family of the components. "bernoulli": columns of 0 and 1. "mixed": see `kinds`. "multinomial": counts, without NaN.
+covariance_type : Literal["diag", "full"] with components=gaussian -- "full": correlated columns, without NaN.
 kinds : mapping | None with components=mixed -- Families of columns, as in `MixedNB`.
-em : Literal{list(FORMS)} -- How components are assigned. "soft": by their posterior, exact EM. "hard": to the most
-    probable, classification EM. "stochastic": to one drawn from the posterior. "generalised": each M-step is
-    partial. "online": mini-batches, stepwise EM. "variational": parameters also have posteriors.
-output_rate : p.Positive -- mu_u of Algorithm 2, for U; it falls linearly to 0.
+em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": by the posterior, exact EM. "hard": to
+    the most probable, classification EM. "stochastic": drawn from the posterior. "generalised": partial M-steps.
+    "online": mini-batches, stepwise EM. "variational": parameters also have posterior distributions.
+output_rate : p.Positive -- Learning rate of U, mu_u in Algorithm 2; it falls linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
-annealing : float in [1, inf) -- Deterministic annealing: the temperature of the first epoch, which is multiplied by
-    {COOLING} per epoch until it is 1. Posteriors are raised to its inverse. 1: no annealing.
+annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
+    {COOLING} per epoch until it is 1. Posteriors are raised to the power of its inverse. 1: no annealing.
 """)
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
@@ -223,13 +223,13 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    A Dask collection gives a lazy one, with the index of a DataFrame. A corpus is read piece by piece;
-    rows are in its order, see `sdem_dist.corpus.Corpus.ids`.
-y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None with a corpus,
-    which has its own, for clusterers and topic models.
+    For a Dask collection, the result is lazy, with the index of a DataFrame. A corpus is read in parts; rows are in its
+    order, see `sdem_dist.corpus.Corpus.ids`.
+y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None for a corpus,
+    which contains its own, and for clustering and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --
-client : distributed.Client, default=None -- Its workers read a corpus and score it; the result is gathered here.
-""")
+client : distributed.Client, default=None -- Dask client whose workers read and score a corpus; the result is gathered.
+    """)
 """What methods of many estimators take; X is a "collection" where they predict."""
 
 

@@ -32,7 +32,7 @@ FEW_OF_CLASS = 50  # classes with fewer held-out documents share a threshold: th
 
 
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
-    """What classifiers answer; they define how documents are scored.
+    """Predictions of classifiers, which define how documents are scored.
 
     classes_ : ndarray of shape (n_classes,) --
     """
@@ -50,7 +50,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of scores.", "float")
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Temperature of scores.", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -69,15 +69,15 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: of_scores(self._class_scores(b)), len(self.classes_), client)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes); rows sum to 1, except where documents have several labels."""
+        """Return p(y | d), shape (n_samples, n_classes); rows sum to 1, except with several labels per document."""
         of_scores: Any = probabilities if self.several_labels else partial(softmax, axis=1)
         return over_blocks(self, X, lambda b: of_scores(self._class_scores(b)), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return each document's most probable class, shape (n_samples,), with the dtype of `classes_`.
+        """Return the most probable class of each document, shape (n_samples,), with the dtype of `classes_`.
 
-        With several labels, return an indicator matrix of shape (n_samples, n_classes), int64: a document gets
-        the labels whose probability is at least their threshold.
+        With several labels, return an indicator matrix of shape (n_samples, n_classes), int64: a label is predicted if
+        its probability is at least its threshold.
         """
         n_columns = len(self.classes_) if self.several_labels else None
         return over_blocks(self, X, self._predicted, n_columns, client)
@@ -85,8 +85,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents; they are saved with the model.
 
-        These documents must not have been used for training, training time or temperature. `fit` removes the
-        thresholds.
+        These documents must not have been used for training, or to choose the number of epochs or the temperature.
+        `fit` removes the thresholds.
 
         Raises ValueError, CorpusError, ModelError -- Labels are missing, unknown, or several per document.
         """
@@ -94,17 +94,17 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             raise ModelError("prediction sets need documents with one label each")
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
-            problem = "the model was trained on these documents: sets of new documents would cover less than requested"
+            problem = "the model was trained on these documents: sets for new documents would cover less than requested"
             warnings.warn(f"{problem}; use other documents, such as those of sdem ingest --held-out", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
-        """Return a set of possible classes, perhaps empty, for each document, bool of shape (n_samples, n_classes).
+        """Return a possibly empty set of classes for each document, bool of shape (n_samples, n_classes).
 
-        At least a share `coverage` of a class's new documents have that class in their sets, if they are exchangeable
-        with those of `calibrate_sets`. Classes of few such documents are taken together, see `conformal_thresholds`.
+        If new documents are exchangeable with those of `calibrate_sets`, at least a share `coverage` of the documents
+        in each class have it in their sets. Classes with few documents are combined, see `conformal_thresholds`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -121,9 +121,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes); with two classes the log-odds of the second, (n_samples,).
 
-        Values beyond 36 (a probability under 2**-52) grow logarithmically, so that a few documents do not outweigh all
-        others in tools that calibrate or combine columns. With several labels, the log-odds of each label, divided by
-        its temperature.
+        Values beyond 36 (a probability under 2**-52) grow logarithmically, so that a few documents do not dominate in
+        tools that calibrate or combine columns. With several labels, return the log-odds of each label, divided by its
+        temperature.
         """
         n_columns, of_scores = len(self.classes_), np.asarray if self.several_labels else decision_scores
         two = n_columns == 2 and not self.several_labels
@@ -131,17 +131,17 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return scores[:, 0] if two else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
-        """Explain predictions: log-odds of the predicted class against another one, as a sum over words.
+        """Explain predictions: log-odds of the predicted class against another class, as a sum over words.
 
         X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
-        against : class label, or list of one for each document, default=None -- The other class; None: the second best.
+        against : class label, or list with one per document, default=None -- The other class; None: the second best.
         Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
         Raises ValueError, ModelError -- `against` is not a class, or the scores are not a sum over words.
         """
         return explanations(self, X, against)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the names of each document's labels, the most probable first; there may be none or several."""
+        """Return the labels of each document, most probable first; there may be none or several."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()
         best = np.arange(len(names)) == rows.argmax(axis=1)[:, None]
@@ -149,7 +149,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return [tuple(names[k] for k in order if has[k]) for order, has in zip(orders, likely, strict=True)]
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy on labelled documents; with several labels, all of a document must be correct."""
+        """Return the accuracy on labelled documents; with several labels, all labels of a document must be correct."""
         if isinstance(X, Corpus) or y is None or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         labels = np.asarray(checked_labels(self, y)).ravel()
@@ -164,7 +164,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     @property
     def _counted(self) -> Any:
         if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
+            raise AttributeError("counts need loss='nll'; other losses train expected counts, see state_")
         return self.state_
 
 
@@ -182,18 +182,18 @@ class WithDensity(EngineEstimator):
     """How probable documents or rows are, classes or components summed out, and how they are drawn."""
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, missing values summed out, or of each document's words in order, in nats."""
+        """Return ln p(x) of each row, with missing values marginalized, or of the words of each document, in nats."""
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
-        """Draw rows or documents, and their classes or clusters; of naive Bayes of counts with ``loss="nll"`` alone.
+        """Draw rows or documents, and their classes or clusters; naive Bayes on counts needs ``loss="nll"``.
 
         n_samples : int, default=1 --
         random_state : int, RandomState instance or None, default=None --
-        length : int, default=100 -- Words of each document.
+        length : int, default=100 -- Number of words per document.
         Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
         Returns y : ndarray of shape (n_samples,) --
-        Raises ModelError -- The model has words, but was not trained on counts.
+        Raises ModelError -- The model is a model of words, but was not trained on counts.
         """
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"
@@ -233,11 +233,11 @@ def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.n
 def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """Return the largest score with which each class is in a set, shape (n_classes,), float64.
 
-    A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
-    held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
-    If new documents of a class are exchangeable with those, their sets have it with the probability `coverage` at
-    least, whatever the model. That takes c / (1 - c) documents of a class, nine for 0.9. Classes that have fewer, or
-    fewer than `FEW_OF_CLASS`, share a threshold, of their documents together; of too few it is infinite: in every set.
+    The score of a document under a class is one minus the probability of the class; the threshold is a quantile of the
+    scores of held-out documents in that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et
+    al. 2019). If new documents of a class are exchangeable with these, their sets contain it with probability at least
+    `coverage`, for any model. This needs c / (1 - c) documents per class, nine for 0.9. Classes with fewer, or fewer
+    than `FEW_OF_CLASS`, share a threshold; if even these are too few, it is infinite, and they are in every set.
 
     Raises ValueError: `coverage` is not between 0 and 1.
     """

@@ -106,7 +106,7 @@ class TableEstimator(EngineEstimator):
                 raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
             columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
             if isinstance(kind, Family) and kind.width != len(columns):
-                raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
+                raise ValueError(f"kinds: {kind} needs {kind.width} columns, not {columns}")
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
@@ -118,7 +118,7 @@ class TableEstimator(EngineEstimator):
             kinds.setdefault(kind, []).extend(map(int, columns))
             all_named += columns
         if len(set(all_named)) < len(all_named):
-            raise ValueError("kinds: a column is named twice")
+            raise ValueError("kinds: a column appears twice")
         for c in sorted(set(range(n_columns)).difference(all_named)):
             kinds.setdefault("categorical" if c in texts else "gaussian", []).append(c)
         return kinds
@@ -137,13 +137,13 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
-    loss -- Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
-    n_epochs -- Passes over the documents after the generative fit.
-    merge -- "sum": a step per round, with the statistics of all lanes. "mean": lanes run sdEM, their mu are averaged.
+    loss -- Also any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    n_epochs -- Number of passes over the documents after the generative fit.
+    merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
-    step -- "safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1,
-        and only rounds that lower the objective are kept. "paper": ``1 / (1 + step_decay * t)``, from the prior.
-    step_decay -- lambda of the paper's steps, and of safe ones with batches.
+    step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
+        and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
+    step_decay -- lambda of the paper's steps, and of safe steps with batches.
     class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
 
     >>> from sdem_dist import FeatureNB
@@ -172,7 +172,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             hint = "use merge='mean' (n_lanes=1 for the paper's algorithm)"
-            raise ValueError(f"step='paper' makes a step per document: {hint}")
+            raise ValueError(f"step='paper' makes one step per document: {hint}")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 
@@ -208,7 +208,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
         learner = SdEM(model, source.weight, rule, named(self.loss), weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
         if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
-            problem = "training ended at the loss of the generative fit: the prior outweighs the loss"
+            problem = "training did not improve on the generative fit, since the prior outweighs the loss"
             reasons = "there are few rows, a class has hardly any variance, or there is an outlier"
             advice = "Reduce the prior (prior=0 or alpha=0), remove outliers, or use loss='nll'"
             return end._replace(warnings=(f"{type(self).__name__}: {problem}. Perhaps {reasons}. {advice}",))
@@ -228,9 +228,9 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
-    With ``loss="nll"`` it equals scikit-learn's.
+    With ``loss="nll"``, it equals scikit-learn's ``GaussianNB``.
 
-    priors : array-like of shape (n_classes,) -- A fixed class prior, as `class_prior` of the others.
+    priors : array-like of shape (n_classes,) -- A fixed class prior, like `class_prior` in other estimators.
     """
 
     var_smoothing: float = 1e-9
@@ -247,10 +247,10 @@ class GaussianNB(FeatureNB):
 class BernoulliNB(FeatureNB):
     """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
 
-    With ``loss="nll"`` it equals scikit-learn's.
+    With ``loss="nll"``, it equals scikit-learn's ``BernoulliNB``.
 
     alpha -- Pseudo-count of each of the two values.
-    binarize : float in (-inf, inf) | None -- Values above it count as 1, others as 0; None: values are 0 and 1.
+    binarize : float in (-inf, inf) | None -- Values above this become 1, others 0. None: values are 0 and 1.
     """
 
     alpha: float = 1.0
@@ -266,17 +266,17 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Documents of each class with the value 1, of loss 'nll'; missing values count by their probability."""
+        """Documents of each class with the value 1 (loss 'nll'); missing values count with their probability."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
 class CategoricalNB(FeatureNB):
-    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
+    """Categorical naive Bayes: every column contains categories, numbered from 0.
 
-    With ``loss="nll"`` it equals scikit-learn's.
+    With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum categories of a column; None: as in training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum categories per column; None: as in training.
     """
 
     alpha: float = 1.0
@@ -301,14 +301,14 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Documents of each class and category, of loss 'nll', as `feature_log_prob_`; missing ones by probability."""
+        """Documents of each class and category (loss 'nll'), like `feature_log_prob_`; missing ones by probability."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
 
-    alpha -- Weight of the conjugate Gamma prior of each class, in observations of the count 1.
+    alpha -- Weight of the conjugate Gamma prior of each class, as a number of observations with count 1.
     """
 
     alpha: float = 1.0
@@ -319,11 +319,11 @@ class PoissonNB(FeatureNB):
 class MixedNB(FeatureNB):
     """Naive Bayes with a distribution for each column; accepts pandas tables.
 
-    categories_ : dict of int to ndarray -- Categories of the columns without numbers, in the order of their codes in
-        `sample`. In prediction, unknown categories are missing values.
+    categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
+        in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
-        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By
-        default, texts, categories and booleans of pandas are categorical, the rest gaussian.
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
+        pandas strings, categories and booleans are categorical, and other columns gaussian.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -338,15 +338,15 @@ class MixedNB(FeatureNB):
 class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
-    In memory the target is `y`; a dense corpus has it as its last column. It may not be missing. Missing features are
+    In memory, the target is `y`; in a dense corpus, it is the last column. It must not be missing. Missing features are
     also marginalized in training.
 
     loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
         runs EM, and "ncll" then minimizes the conditional loss.
-    alpha -- Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.
-        "evidence" maximizes the probability of the targets (empirical Bayes), with a unit for each feature or one for
-        all. It costs one more pass, or 10 with features missing.
-    n_epochs -- With features missing: passes for EM and, for "ncll", for the steps after it.
+    alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
+        "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled separately or
+        together. It needs one more pass, or 10 if features are missing.
+    n_epochs -- Number of passes if features are missing: for EM and, with "ncll", for the steps after it.
     history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 
     >>> import numpy as np
@@ -372,11 +372,11 @@ class GaussianRegressor(RegressorMixin, Incremental):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            problem = f"the {source.n_features} columns of {source.name} are not the {self.n_features_in_} of the model"
-            raise CorpusError(f"{problem}, with or without a target after them")
+            problem = f"{source.name} has {source.n_features} columns, but the model has {self.n_features_in_}"
+            raise CorpusError(f"{problem}, with or without a target as the last column")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
+        """Run EM for the joint loss, then steps for the conditional loss."""
         n, d, seed = source.n_documents, source.n_features, seed_of(self.random_state)
         once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         summary = trainer.run(Stage("columns", surveys.Columns(d, weighted=True), once)).state
@@ -412,11 +412,11 @@ class GaussianRegressor(RegressorMixin, Incremental):
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the known features, shape (n_samples,).
 
-        X : array-like of shape (n_samples, n_features), or Corpus -- NaN where a feature is not known. A corpus may
-            have the target as its last column, which is ignored.
-        return_std : bool, default=False -- Also return the standard deviations of new targets. They grow with the
-            number of missing features and of columns, and far from the training rows.
-        Returns : ndarray of shape (n_samples,), float64 -- With `return_std` two: means and standard deviations.
+        X : array-like of shape (n_samples, n_features), or Corpus -- NaN for unknown features. A corpus may contain the
+            target as its last column, which is ignored.
+        return_std : bool, default=False -- Also return the standard deviations of new targets. They increase with the
+            number of missing features and of columns, and with the distance from the training rows.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std`, two: means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents
         means, deviations = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client).T

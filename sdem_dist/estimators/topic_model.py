@@ -33,23 +33,23 @@ class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
     n_components -- K, the number of topics.
-    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of a document's topics: convex from
-        1 on, sparser below. One number, or one for each topic. "learned": common topics get more of the pseudo-counts,
-        alpha - 1, whose mean is 0.1; see `alpha_`.
-    beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step moves all words.
-    n_layers -- L, steps of mirror descent towards a document's topics.
-    inference_step -- Length T of such a step, times a document's words and pseudo-counts.
-    inference -- Fixed steps; with momentum (Tseng 2008); or by line search, whose bound has the divergence
-        (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
-    topic_rate -- mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0. None: 0.05, without
-        labels 0.15, and less from 25,000 documents on.
-    steps -- "scaled": the square of its probability weights a word in the length of a gradient, and rates fall to 0.
-        "paper": Algorithm 2, where they do neither.
-    average_from : int in [0, inf) -- The model is the mean over batches, starting at this epoch (from 0).
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions: convex from 1 on,
+        sparser below. One number, or one per topic. "learned": common topics get larger pseudo-counts (alpha - 1), with
+        mean 0.1; see `alpha_`.
+    beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
+    n_layers -- L, number of mirror descent steps to infer the topics of a document.
+    inference_step -- Size T of these steps, times the number of words and pseudo-counts in a document.
+    inference -- Fixed steps; with momentum (Tseng 2008); or line search, whose bound uses the divergence (Algorithm 1)
+        or the 1-norm (equation 29) of Chen et al.
+    topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it falls to 0. None: 0.05, or 0.15 without labels, and
+        less from 25,000 documents on.
+    steps -- "scaled": gradient norms weight each word by its squared probability, and rates fall to 0. "paper":
+        Algorithm 2 as printed, without either.
+    average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
-    topic_shares_ : ndarray of shape (n_components,) -- Expected share of the training documents' words.
+    topic_shares_ : ndarray of shape (n_components,) -- Expected share of the words in the training documents.
 
     >>> from sdem_dist import TopicModel
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
@@ -78,7 +78,7 @@ class TopicModel(Transforming):
 
     def _check(self) -> None:
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
-            raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
+            raise ValueError(f"alpha has {alpha.size} values for {self.n_components} topics")
 
     def _schedule(self, n_documents: int) -> tuple[int, int | None]:  # epochs, and documents of a step
         return int(self.n_epochs), self.batch_size
@@ -135,17 +135,17 @@ class TopicModel(Transforming):
 class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
-    A document's topics are the most probable ones given its words, found by `n_layers` steps of mirror descent, and the
-    gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
-    ignored. ``merge="mean"`` lowers the likelihood: without labels the topics of the lanes drift apart.
+    The most probable topic proportions given the words of a document are inferred by `n_layers` steps of mirror
+    descent, and topics follow the gradient of ``-ln p(words | theta)`` at these (Chen et al. 2015, section E). Labels
+    and targets are ignored. ``merge="mean"`` reduces the likelihood, since the topics of the lanes drift apart.
 
     Compare models by "word_nll", ``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator, as in
     `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
-    fast but too low, and lower with more topics, since theta is found from the same words.
+    fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
-    n_epochs : int | None -- Passes over the documents. None: 10, and up to 20 of fewer than 15,000 documents.
-    batch_size : int | None -- Documents per step. None: a 15th of all, from 50 to 500.
-    n_particles -- Particles of the left-to-right estimate of ln p(words). More make it less noisy.
+    n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
+    batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.
+    n_particles -- Particles of the left-to-right estimate of ln p(words). More particles make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
@@ -169,28 +169,28 @@ class LatentDirichletAllocation(TopicModel):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator, in nats.
 
-        Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or the
-        pseudo-counts ``alpha_ - 1`` where it was learned.
+        Topics and proportions are integrated out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
+        the pseudo-counts ``alpha_ - 1`` if it was learned.
         """
         topics_of_words, alpha = self._parameters.topics, self.alpha_ - float(self.learner_.model.inference.learned)
         how = alpha, self.n_particles
         return over_corpus(self, X, lambda b: lda.log_probability(topics_of_words, documents_of(self, b), *how))
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean ln p of a word of documents in memory or of a corpus, in nats, see `score_samples`."""
+        """Return the mean ln p per word for documents in memory or a corpus, in nats, see `score_samples`."""
         return -self.evaluate(X)["word_nll"]
 
     def perplexity(self, X: object) -> float:
-        """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator."""
+        """Return the perplexity per word, the exponential of minus `score`, by the left-to-right estimator."""
         return self.evaluate(X)["perplexity"]
 
 
 class SupervisedTopics(TopicModel):
-    """What topics that learn to predict have beside others.
+    """Base of supervised topic models.
 
     log_counts -- Use ln(1 + x) of all counts, in training and prediction.
-    words_weight -- Weight of ``-ln p(words | theta)`` of all documents, added to the loss of the labelled ones, so that
-        topics also explain the words.
+    words_weight -- Weight of ``-ln p(words | theta)`` over all documents, which is added to the loss of the labels so
+        that topics also model the words.
     """
 
     output_rate: float = 3.0
@@ -201,13 +201,13 @@ class SupervisedTopics(TopicModel):
 class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
-    A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
+    The topics of a document are inferred from its words by `n_layers` steps of mirror descent, and predict its class:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Phi and U are learned by back-propagation through all steps.
 
-    ordered -- Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours
-        (cumulative logit), rather than the softmax. Strings are sorted alphabetically: use numbers.
+    ordered -- Classes are ordinal levels, in the order of `classes_`: use one score, with thresholds between neighbours
+        (cumulative logit), instead of the softmax. Strings are sorted alphabetically, so use numbers.
     gamma -- Factor applied to the scores inside the softmax or the sigmoid.
-    unlabelled : label -- Label, such as -1, that marks a hidden class: see `words_weight`.
+    unlabelled : label -- Value that marks a missing label, such as -1; see `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
@@ -240,16 +240,16 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
     coef_ = p.fitted(
         lambda model: model._parameters.output[: 1 if isinstance(model.learner_.head, heads.Levels) else None],
-        "U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components).",
+        "U, shape (n_classes, n_components); with `ordered`, of the score, shape (1, n_components).",
     )
     thresholds_ = p.fitted(
         lambda model: np.array(model.learner_.head.thresholds or (0.5,) * len(model.classes_)),
-        "Lowest probability with which a document gets each label: the largest F1 in training, shape (n_labels,).",
+        "Minimum probability of each label, which maximizes F1 in training, shape (n_labels,).",
     )
 
     @property
     def level_thresholds_(self) -> np.ndarray:
-        """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
+        """With `ordered`: thresholds of gamma times the score between levels, shape (n_classes - 1,)."""
         if not isinstance(self.learner_.head, heads.Levels):
             raise AttributeError("level_thresholds_ needs ordered=True")
         return heads.level_thresholds(self._parameters.output)
@@ -262,13 +262,13 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
 
-    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
+    Like `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
     ``family="poisson"``, the prediction is the exponential of U theta, times the training mean.
 
     family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
-    gamma -- Precision of the noise of standardized targets: the loss is ``gamma / 2`` times the squared error; for
-        counts, minus the log-likelihood times gamma.
-    single_ : bool -- Whether `y` had one target per document, not columns.
+    gamma -- Precision of the noise in standardized targets: the loss is ``gamma / 2`` times the squared error, or, for
+        counts, gamma times minus the log-likelihood.
+    single_ : bool -- Whether `y` had one target per document, rather than columns.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"
@@ -294,12 +294,12 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():
-            raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
+            raise ValueError("the variance of y is too large for float64: divide y by a constant")
         mean = summary.mean
         if self.family == "gaussian":
             return heads.Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
         if not (mean > 0.0).all():
-            raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
+            raise ValueError("family='poisson' needs counts with a positive mean")
         return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
 
     @property

@@ -12,10 +12,10 @@ from sdem_dist.errors import ModelError
 class Family(ABC):
     """Distributions ``p(x) = h(x) exp(<T(x), theta> - A(theta))`` of a variable x of `width` columns.
 
-    Values are arrays of shape (..., width), statistics and parameters of shape (..., n_statistics), all float64: any
-    number of independent variables at once.  The statistics are minimal: none is an affine function of the others,
-    so that theta and ``mu = E[T(x)]`` determine each other.  A subclass is a frozen dataclass whose fields are numbers.
-    Check one with `sdem_dist.testing.check_family`.
+    Values are float64 arrays of shape (..., width), statistics and parameters of shape (..., n_statistics), for any
+    number of independent variables at once. The statistics are minimal: none is an affine function of the others, so
+    theta and ``mu = E[T(x)]`` determine each other. A subclass is a frozen dataclass whose fields are numbers. Check it
+    with `sdem_dist.testing.check_family`.
     """
 
     standardised = False  # whether a learner may shift and scale the columns: the family is closed under both
@@ -64,7 +64,7 @@ class Family(ABC):
         """Project mu into the interior of S, unchanged if it is inside; return how many were outside (section 3.2)."""
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return mu with variances of at least `least`, shape (...), where it has any (Masegosa 2014, section 4.1)."""
+        """Return mu with variances, if any, of at least `least`, shape (...) (Masegosa 2014, section 4.1)."""
         return mu
 
     @abstractmethod
@@ -76,10 +76,10 @@ class Family(ABC):
         """Draw one value of each variable."""
 
     def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the mu of the generative fit: the prior's observations and the data's together.
+        """Return the mu of the generative fit, from the observations of the prior and the data.
 
-        `totals`: shape (..., n_statistics), statistics summed over observations.
-        `weight`: shape (...), how many there were; where there are none, and no prior, mu is the centre.
+        `totals`: shape (..., n_statistics), statistics summed over observations. `weight`: shape (...), number of
+        observations; without observations and prior, mu is the centre.
         """
         weight = np.asarray(weight, np.float64)[..., None]
         nu = np.where((weight == 0) & (self.prior_weight == 0), 1.0, self.prior_weight)
@@ -88,7 +88,7 @@ class Family(ABC):
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return E[theta], E[A(theta)], ln Z of the conjugate posterior ``exp(weight (<mu, theta> - A(theta))) / Z``.
 
-        `mu`: inside S. `weight`: shape (...), observations that it counts for, above 0.
+        `mu`: inside S. `weight`: shape (...), its weight in observations, above 0.
         """
         raise ModelError(
             f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: "

@@ -17,9 +17,9 @@ class Gaussian(Family):
     Attributes
     ----------
     smoothing : float or tuple of float
-        Added to the variance of the generative fit: one number, or one for each of the variables side by side.
+        Added to the variance of the generative fit: one number, or one for each variable.
     alpha : float
-        Observations of mean 0 and variance 1 that the conjugate Normal-Gamma prior stands for.
+        Weight of the conjugate Normal-Gamma prior, as a number of observations with mean 0 and variance 1.
     """
 
     smoothing: float | tuple[float, ...] = 0.0
@@ -97,7 +97,7 @@ class GaussianFull(Family):
     n_columns : int
         Length of the vectors.
     alpha : float
-        Observations of mean 0 and covariance I that the conjugate Normal-Wishart prior stands for.
+        Weight of the conjugate Normal-Wishart prior, as a number of observations with mean 0 and covariance I.
     """
 
     n_columns: int

@@ -14,7 +14,7 @@ _LARGEST = 1e100
 
 @record
 class Categorical(Family):
-    """Values 0 to ``n_categories - 1``; T(x) says which of 1, 2, ... it is, and category 0 is what remains.
+    """Values 0 to ``n_categories - 1``; T(x) indicates which of 1, 2, ... it is, and is 0 for category 0.
 
     Theta is ``ln(p_c / p_0)``, the log-partition ``ln(1 + sum_c exp(theta_c))``.
 
@@ -85,7 +85,7 @@ class Categorical(Family):
 
 @record
 class Multinomial(Categorical):
-    """Vectors of counts with one known sum; T(x) is the counts but the first, which the others determine.
+    """Vectors of counts with a known sum; T(x) is all counts except the first, which the others determine.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Multinomial(Categorical):
     alpha : float
         Pseudo-count of each category.
     length : int
-        What the counts sum to.
+        Sum of the counts.
     """
 
     length: int = 1
@@ -153,7 +153,7 @@ class Bernoulli(Mean):
     alpha : float
         Pseudo-count of each of the two values.
     threshold : float or None
-        Accept any number: 1 above the threshold, 0 otherwise.
+        Accept any number: values above the threshold become 1, others 0.
     """
 
     threshold: float | None = None
@@ -191,7 +191,7 @@ class Bernoulli(Mean):
 
 @record
 class Exponential(Mean):
-    """Numbers from 0 on; T(x) = x, mu is the mean and theta ``-1 / mu``; `alpha`: observations of 1, a Gamma prior."""
+    """Nonnegative numbers; T(x) = x, mu is the mean and theta ``-1 / mu``; `alpha`: observations of 1 (Gamma)."""
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
         return np.asarray(-1.0 / mu)
@@ -213,7 +213,7 @@ class Exponential(Mean):
 
 @record
 class Poisson(Mean):
-    """Counts, or weights; T(x) = x, mu is the mean and theta its logarithm; `alpha`: as that of `Exponential`."""
+    """Counts or weights; T(x) = x, mu is the mean and theta its logarithm; `alpha` is as in `Exponential`."""
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(-gammaln(x[..., 0] + 1.0))

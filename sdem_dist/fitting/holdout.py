@@ -173,7 +173,7 @@ class HoldoutPolicy:
         # the words that only they have, once, and all others several times.
         plan, initial = result.candidate.plan, result.candidate.initial
         if not result.known:
-            _log.warning("no held-out document has a weight above 0: nothing is tuned, and the temperature is 1")
+            _log.warning("no held-out document has a weight above 0: no parameters are tuned, and the temperature is 1")
             plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("chosen on held-out documents: %d epochs, temperature %.3g", result.n_epochs, result.temperature)
@@ -363,7 +363,7 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         candidates = [Candidate(learner, plan, stage="all documents", start=begin)]
         if weight is None:
             alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
-            candidates.append(replace(alone, plan=plan, stage="labelled documents alone", view=labelled))
+            candidates.append(replace(alone, plan=plan, stage="labelled documents only", view=labelled))
         drawn = defaults.UNLABELLED_SHARE, None, plan.n_epochs, defaults.UNLABELLED_DRAWS
         result = HoldoutPolicy(trainer, source, *drawn).choose(iter(candidates))
         helped, *without = result.tried

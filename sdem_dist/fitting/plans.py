@@ -112,13 +112,13 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
     if isinstance(class_weight, str) and class_weight == "balanced":
         return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
     if not (isinstance(class_weight, Mapping) and all(0.0 <= w < np.inf for w in class_weight.values())):
-        raise ValueError(f"class_weight must be a dict of numbers from 0 on, 'balanced' or None, got {class_weight!r}")
+        raise ValueError(f"class_weight must be a dict of numbers >= 0, 'balanced' or None, got {class_weight!r}")
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
-        raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
+        raise ValueError(f"class_weight contains unknown classes: {sorted(unknown, key=str)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     if not (weighed := float(weights @ counts)) > 0:
-        raise ValueError("class_weight gives no document a weight")
+        raise ValueError("class_weight leaves no document with a weight")
     # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
     if estimator._weights_are_relative:
         weights *= counts.sum() / weighed

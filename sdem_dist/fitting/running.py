@@ -99,7 +99,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch))
             if not all(executor.run_on_all_workers(os.path.isdir, folder)):
                 raise ClusterError(
-                    f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
+                    f"not all workers see the folder {folder} on this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
@@ -140,7 +140,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
-        raise ValueError("a client's workers read a corpus on disk: write one with write_corpus, or remove client")
+        raise ValueError("the workers of a client need a corpus on disk: write one with write_corpus, or remove client")
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)

@@ -30,7 +30,7 @@ from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
-SEVERAL = "has several labels per document, and the model was trained on documents of one label each"
+SEVERAL = "has several labels per document, but the model was trained with one label per document"
 
 
 def source_of(
@@ -52,7 +52,7 @@ def source_of(
         settings = estimator.vectorizer or VectorizerSettings()
         of_texts["vectorizer"] = dict(settings.to_json())
         if classes is not None and settings.kind == "count":
-            problem = "partial_fit uses the words of its first batch as the vocabulary, and ignores later ones"
+            problem = "partial_fit uses the words of the first batch as the vocabulary, and ignores other words"
             advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
         # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
@@ -87,7 +87,7 @@ def source_of(
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
-                problem = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero ({some(empty)})"
+                problem = f"{counted(len(empty), 'class', 'classes')} without documents of weight > 0 ({some(empty)})"
                 advice = "their probabilities and words are meaningless"
                 warnings.warn(f"{problem}: {advice}", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingest has warned of its labels
@@ -95,7 +95,7 @@ def source_of(
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
     n_targets, own = source.corpus.header.n_targets, estimator._n_targets
     if use == "score" and own and n_targets != own:
-        problem = f"has {counted(n_targets, 'target')} a document, and the model was trained on {own}"
+        problem = f"has {counted(n_targets, 'target')} per document, but the model was trained on {own}"
         on_disk = isinstance(source.corpus, Corpus)
         raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
     source = replace(source, **of_texts)
@@ -118,7 +118,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         raise CorpusError(problem, path=path)
     if spec.target == "numbers" and numbering(corpus.header.vectorizer):
         what = f"{corpus!r} has columns of text, categories or booleans"
-        raise ValueError(f"{what}, and {type(estimator).__name__} takes numbers")
+        raise ValueError(f"{what}, but {type(estimator).__name__} needs numbers")
     source = described(corpus, labelled=learns_labels)
     if learns_labels and (corpus.header.label_sets is not None if train else estimator.several_labels):
         sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
@@ -126,8 +126,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         try:
             members = membership(sets, labels)
         except KeyError as error:
-            advice = "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
-            problem = f"{path} has the label {error}, which the model was not trained on"
+            advice = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
+            problem = f"{path} contains the label {error}, which is not in the model"
             raise CorpusError(f"{problem}; {advice}") from None
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
@@ -147,21 +147,21 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
     several, train = header.label_sets is not None, use == "train"
     if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
-        return f"has no targets, which {name} needs: ingest with --targets, or use write_corpus(targets=)"
+        return f"has no targets, but {name} needs them: ingest with --targets, or use write_corpus(targets=)"
     if spec.target != "labels":
         return ""
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
-            needs = "to train; mixtures and topic models need none, SupervisedLDARegressor learns targets"
-        return f"has no labels, which {name} needs {needs}"
+            needs = "for training; mixtures and topic models need no labels, SupervisedLDARegressor needs targets"
+        return f"has no labels, but {name} needs them {needs}"
     if several and not spec.label_sets:
-        return f"has several labels per document, and {name} learns one: use MultiLabelNB or SupervisedLDAClassifier"
+        return f"has several labels per document, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
     if several and not train and not estimator.several_labels:
         return SEVERAL
     if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
         advice = f"pass it when writing the corpus: write_corpus(..., unlabelled={unlabelled!r})"
-        return f"has a class {unlabelled!r}, which unlabelled names: {advice}"
+        return f"has a class {unlabelled!r}, the value of unlabelled: {advice}"
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     if not n_hidden or unlabelled is not None or estimator._takes_hidden:
@@ -170,7 +170,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if spec.unlabelled:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
-        takes = "supports only if documents have sets of labels (--label-separator ,; in Python a list for each)"
+        takes = "supports only with sets of labels (--label-separator , or, in Python, a list per document)"
     return f"has {n_hidden:,} documents without a label, which {name} {takes}"
 
 
@@ -190,7 +190,7 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
         name = type(estimator).__name__
-        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} ones: {advice}", path=path)
+        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} documents: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
@@ -205,7 +205,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
         several = are_label_sets(y)
         if several and not spec.label_sets:
-            raise ValueError(f"y has several labels per document, and {name} learns one: use MultiLabelNB")
+            raise ValueError(f"y has several labels per document, but {name} supports only one: use MultiLabelNB")
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
@@ -260,7 +260,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif estimator.spec.target == "labels" and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
-        advice = "Weights count as documents, so priors outweigh these: divide them by their mean"
+        advice = "Weights are numbers of documents, so priors outweigh these: divide them by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)
     return weights, None if len(rows) == n else rows
 
@@ -270,7 +270,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     first_fit = use == "train" and classes is None
     labelled = checks.has_label(estimator, labels)
     if first_fit and not labelled.any():
-        raise ValueError(f"no document has a label: y contains only {estimator.unlabelled!r}, which unlabelled names")
+        raise ValueError(f"no document has a label: y contains only {estimator.unlabelled!r}, the value of unlabelled")
     given = labels[labelled]
     if given.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
         if given.dtype == object and len(given):
@@ -284,14 +284,14 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
         warnings.warn(f"{odd}: did you swap X and y? fit(X, y) expects documents first", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
-        warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=5)
+        warnings.warn(f"{n} with the class '': if they have no label, set unlabelled=''", stacklevel=5)
     model_classes = distinct if use == "train" else estimator.classes_
     if classes is not None:
         model_classes = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(distinct, model_classes)):
         both = (np.asarray(values, object) for values in (distinct, model_classes))
         y_kind, kind = ("texts" if all(isinstance(v, str) for v in values) else "numbers" for values in both)
-        advice = f"; these are {y_kind}, and the classes are {kind}: use one type" if y_kind != kind else ""
+        advice = f"; these are {y_kind}, but the classes are {kind}: use one type" if y_kind != kind else ""
         raise ValueError(f"y has labels that are not in classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(model_classes, labels[labelled])

@@ -282,7 +282,7 @@ class Estimator(BaseEstimator, ABC):
         """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
         problem, theirs, settings, trained = "", source.vocabulary, source.vectorizer, self.vectorizer_
         if source.n_features != self._n_columns:
-            problem = f"{source.name} has {source.n_features} words, the model {self._n_columns}"
+            problem = f"{source.name} has {source.n_features} words, but the model has {self._n_columns}"
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
             problem = f"the vocabulary of {source.name} does not match the model's"
         elif settings is not None and trained is not None:

@@ -92,13 +92,13 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
     word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"
+        problem = f"X is the report of ingest: pass sdem_dist.open_corpus({X.path!r})"
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
-        problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest makes one of documents"
+        problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest creates one"
     elif isinstance(X, str):
         problem = f"X is a single text ({brief(X)}): put it in a list"
     elif X is None or (isinstance(X, list | tuple) and not X):
-        problem = f"X is {X}: it contains no documents"
+        problem = f"X is {X} and contains no documents"
     elif (isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X)) or hasattr(X, "to_textfiles"):
         kind = type(X).__name__.replace("_", " ")  # some sparse matrices are dicts, and bags of Dask write text files
         problem = f"X is a {kind}, not a list or an array: pass list(...) of the documents"

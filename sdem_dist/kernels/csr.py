@@ -120,7 +120,7 @@ def measured(documents, n_words):
             lengths[d] += data[j]
             beyond |= indices[j] >= n_words
     if beyond:
-        raise IndexError("a document has a word beyond the table of words")
+        raise IndexError("a document contains a word number that is not in the table")
     return lengths, longest
 
 

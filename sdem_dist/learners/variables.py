@@ -88,12 +88,12 @@ def blocks_of_columns(
 
 
 def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
+    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Non-integer values")):
         refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
 
 
 def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
     if unfit.any():
         row, column = np.argwhere(unfit)[0]
-        cell = f"row {row}, column {column} (from 0) holds {X[row, column]}"
+        cell = f"row {row}, column {column} (from 0) contains {X[row, column]}"
         raise ValueError(f"{what} in data passed to {who} (input X): {cell}; {rule}")

@@ -152,7 +152,7 @@ def check_occurrences(documents: Documents, inference: Inference) -> None:
     if inference.occurrences == "each" and documents.data.dtype.kind == "f":
         odd = documents.data != np.rint(documents.data)
         if odd.any():
-            raise ValueError(f"occurrences='each' needs whole counts, but an entry is {documents.data[odd][0]}")
+            raise ValueError(f"occurrences='each' needs integer counts, but an entry is {documents.data[odd][0]}")
 
 
 def _costs(documents: Documents, inference: Inference, n_columns: int) -> np.ndarray:

@@ -31,7 +31,7 @@ class Weighting:
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
             raise ValueError(f"the norm {self.norm} or the scale {self.scale} of the weighting is out of range")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
-            raise ValueError(f"the weighting is of {self.n_documents} documents")
+            raise ValueError(f"the weighting has n_documents={self.n_documents}")
 
     @property
     def chooses(self) -> bool:
@@ -39,7 +39,7 @@ class Weighting:
 
     @property
     def norm_of_a_kind(self) -> float:
-        """The length of a document in the columns of each kind, so that all have `norm` together."""
+        """Length of a document in the columns of each kind, such that the total length is `norm`."""
         return self.norm / 2**0.5 if self.boundary else self.norm
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:

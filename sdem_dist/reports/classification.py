@@ -29,12 +29,12 @@ MAX_MATRIX, LINE_WIDTH = 12, 80  # classes of a confusion matrix at a terminal, 
 
 
 class ByClassReport(ErrorReport):
-    """Precision, recall, F1 and number of documents by class, or label; 0 where there is nothing to divide by.
+    """Precision, recall, F1 and number of documents by class or label; 0 if the denominator is 0.
 
     Attributes
     ----------
     counts : ndarray of shape (3, n_classes), int64
-        Per class: its documents, its predictions, and its correct predictions.
+        Per class: number of documents, of predictions, and of correct predictions.
     """
 
     def __init__(self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray):
@@ -85,16 +85,16 @@ class ClassificationReport(ByClassReport):
     Attributes
     ----------
     labels, predictions : ndarray of shape (n_documents,), integers
-        Positions in `classes`: of each document's class, and of the most probable one.
+        Positions in `classes` of the true and the predicted class of each document.
     probabilities : ndarray of shape (n_documents, n_classes)
     confidence, right : ndarray of shape (n_documents,), float64 and bool
-        Probability of each prediction, and whether it is right.
+        Probability of each prediction, and whether it is correct.
     reliability : Reliability
-        Accuracy beside confidence, in 15 equal bins.
+        Accuracy and confidence, in 15 equal bins.
     accuracy, macro_f1, log_loss, ece : float
-        Share of correct predictions; mean F1 of the classes that occur or were predicted; mean of -ln p(label |
-        document), without clipping; expected calibration error. `figures` also has the Brier score (0 to 2), and for
-        two classes the areas under the ROC and precision-recall curves of the second one.
+        Share of correct predictions; mean F1 over classes that occur or were predicted; mean of -ln p(label |
+        document), without clipping; expected calibration error. `figures` also contains the Brier score (0 to 2), and
+        for two classes the areas under the ROC and precision-recall curves of the second class.
     """
 
     kind, kinds = "class", "classes"
@@ -145,7 +145,7 @@ class ClassificationReport(ByClassReport):
         return [Confusion(names[i], names[j], n, n / int(self.counts[0, i])) for i, j, n in cells]
 
     def confusion_frame(self) -> pd.DataFrame:
-        """Return `confusion` as a pandas table: a row for each class, a column for each prediction."""
+        """Return `confusion` as a pandas DataFrame: a row for each class, a column for each prediction."""
         import pandas as pd
 
         classes, predictions = (pd.Index(self.classes, name=name) for name in ("class", "prediction"))
@@ -188,7 +188,7 @@ class ClassificationReport(ByClassReport):
 class LabelReport(ByClassReport):
     """Metrics of a classifier with several labels per document.
 
-    Errors are the documents that get a wrong label or lack one, the highest log-loss (the sum over labels) first.
+    Errors are documents with a wrong or missing label, highest log-loss (the sum over labels) first.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class LabelReport(ByClassReport):
         self.errors = rows[np.argsort(-self.losses[rows].sum(axis=1), kind="stable")]
 
     def confusion_frame(self) -> pd.DataFrame:
-        """Return a pandas table of what becomes of each label: documents that rightly or wrongly get it, or do not."""
+        """Return a pandas DataFrame with the correct and wrong predictions of each label, and of its absence."""
         import pandas as pd
 
         present, predicted, right = self.counts

@@ -47,7 +47,7 @@ def explanations(
         if against is not None:
             wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
             if len(wanted) != n:
-                both = f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}"
+                both = f"against has {counted(len(wanted), 'class', 'classes')}, but X has {counted(n, 'document')}"
                 raise ValueError(f"{both}: pass one class, or one per document")
             if unknown := [label for label in wanted if label not in classes]:
                 raise ValueError(f"{unknown[0]!r} is not a class of the model: {some(estimator.classes_)}")
@@ -67,7 +67,7 @@ def explanations(
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
-    """Explain predicted numbers: what words or known features add to the training mean.
+    """Explain predicted numbers: the training mean plus contributions of words or known features.
 
     The parts sum to prediction minus mean. A feature's part is its distance from its mean, times its coefficient
     in the regression on the row's known features. Words count through topics.

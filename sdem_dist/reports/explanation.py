@@ -22,9 +22,9 @@ class TopicPart(NamedTuple):
 
     topic: str
     share: float
-    """Of the document."""
+    """Share of the document."""
     part: float | None
-    """Of the log-odds or of the number, where they are a sum over topics; else None."""
+    """Contribution to the log-odds or the number, if it is a sum over topics; otherwise None."""
 
 
 class WordPart(NamedTuple):
@@ -32,13 +32,13 @@ class WordPart(NamedTuple):
 
     word: str
     weight: float
-    """Of the word in the document: its count, or what the model's weighting makes of it; a column's value."""
+    """Count of the word in the document, or its weighted count; for a column, its value."""
     part: float
-    """Of the log-odds, or of the prediction in units of the target."""
+    """Contribution to the log-odds, or to the prediction in units of the target."""
     log_p: float = float("nan")
-    """ln p(word | class), of which discriminative training gives only differences a meaning; NaN for other models."""
+    """ln p(word | class); after discriminative training, only differences are meaningful. NaN for other models."""
     log_p_against: float = float("nan")
-    """The same of the other class."""
+    """The same for the other class."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
@@ -50,11 +50,11 @@ class Explained:
     words : tuple of WordPart
         Sorted by absolute contribution, largest first.
     offset : float
-        The part that belongs to no word, see `offset_name`; 0 for naive Bayes and for regression on columns.
+        Remainder that is not attributed to words, see `offset_name`; 0 for naive Bayes and regression on columns.
     topics : tuple of TopicPart
-        The most important first; empty for models without topics.
+        Most important first; empty for models without topics.
     text : str or None
-        The document as it was written.
+        The original text of the document.
     marks : tuple of (start, stop, value)
         Positions in `text` with their contributions.
     unknown : tuple of str
@@ -101,7 +101,7 @@ class Explained:
         return dict(to_json(vars(self) | parts | {"marks": list(self.marks)}, lambda v: None))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the words with their parts, as a pandas table."""
+        """Return the words and their contributions, as a pandas DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
@@ -122,7 +122,7 @@ class Explained:
         if self.unknown:
             unknown = " ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
             notes.append(f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}")
-        nothing = "The model knows no word of this document: the prediction does not depend on it."
+        nothing = "No word of this document is in the model, so the prediction does not depend on it."
         return notes if self.words else [*notes, nothing]
 
     def _repr_html_(self) -> str:
@@ -172,8 +172,8 @@ def highlight(text: object, color: str, strength: float, title: str = "") -> str
 class Explanation(Explained):
     """Log-odds of one class against another for one document, as a sum.
 
-    ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
-    already. Both sides are infinite against a class of prior 0. Others are those of `Explained`.
+    ``log_odds == prior + offset + sum of the words' parts`` up to rounding, all divided by the temperature of the
+    model. Both sides are infinite against a class with prior 0. The other attributes are those of `Explained`.
     """
 
     label: object
@@ -191,7 +191,7 @@ class Explanation(Explained):
     digits: ClassVar = ("+.3f", "+.2f")
 
     def distinctive(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
-        """Return the words with the largest parts for the class, or against it."""
+        """Return the words with the largest contributions for the class, or against it."""
         return [w.word for w in self.words if w.part != 0 and (w.part > 0) == of_the_prediction][:n]
 
     @property
@@ -207,7 +207,7 @@ class Explanation(Explained):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class NumberExplanation(Explained):
-    """A predicted number as a sum: ``prediction == mean + offset + sum of the words' parts`` but for rounding.
+    """A predicted number as a sum: ``prediction == mean + offset + sum of the words' parts``, up to rounding.
 
     The other attributes are those of `Explained`.
     """
@@ -226,7 +226,7 @@ class NumberExplanation(Explained):
 
 
 class Explanations(list[Any]):
-    """A list of explanations that displays well in notebooks and terminals."""
+    """A list of explanations, displayed as tables in notebooks and terminals."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self))

@@ -63,11 +63,11 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
         side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
-        caption = "Rows are classes, columns are predictions; lighter cells have more documents."
+        caption = "Rows are classes, columns are predictions; lighter cells contain more documents."
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sure = report.confidence >= 0.9
-        caption = "Accuracy of predictions by their probability; larger dots are more documents. "
-        caption += f"Of {sure.mean():.0%} of the documents the prediction has a probability of .9 or more"
+        caption = "Accuracy of predictions by their probability; larger dots represent more documents. "
+        caption += f"For {sure.mean():.0%} of the documents, the probability of the prediction is .9 or more"
         caption += f"; {report.right[sure].mean():.1%} of these are correct." if sure.any() else "."
         sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):
@@ -91,7 +91,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Topics"] = _topics(topics, corpus)
     measured = f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}"
     if was_trained_on(estimator, corpus):
-        measured += ", which it was trained on: results on new documents will be worse"
+        measured += ", its training documents: results on new documents will be worse"
     anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}
     links = "".join(f'<a href="#{anchor}">{title}</a>' for title, anchor in anchors.items())
     bodies = (f'<section id="{a}"><h2>{title}</h2>{sections[title]}</section>' for title, a in anchors.items())
@@ -150,7 +150,7 @@ def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     for i, explanation, id_ in zip(chosen, explanations, documents.ids, strict=False):
         title = f"{report.names[kinds[i][0]]} predicted as {explanation.label}"
         if of_labels:
-            title = f"{explanation.label} is {'wrongly given' if kinds[i][1] else 'missing'}"
+            title = f"{explanation.label} is {'wrongly predicted' if kinds[i][1] else 'missing'}"
         if explanation.text is not None:
             marks = tuple(mark for mark in explanation.marks if mark[1] <= LETTERS)
             explanation = replace(explanation, text=_start(explanation.text), marks=marks)
@@ -213,7 +213,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         facts["temperature"] = f"{temperature:.3g}"
     states = {None: "", True: ", converged", False: ", not converged: increase n_epochs"}
     epoch, state = entry.get("epoch", model.n_iter_), states[getattr(model, "converged_", None)]
-    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
+    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', best: epoch {epoch}'}"
     facts |= {f"on {name}": text for name, text in by_documents(entry, UNSHOWN, ".4g").items()}
     return facts | ({"damaged shards": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
 
@@ -231,14 +231,14 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
     data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
     if model.vectorizer_ is not None:
         used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
-        data["text to words"] = ", ".join(used)
+        data["tokenization"] = ", ".join(used)
     settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
     parts = [f"# {markdown(name)}", "## Model", table((k, v) for k, v in facts.items() if not k.startswith("on "))]
     parts += ["All settings:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
     prior = getattr(model, "class_log_prior_", None) if predicts == "class" else None
     if prior is not None:
         shares = ((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in np.argsort(-prior, kind="stable"))
-        parts.append("Class prior of the model, which discriminative training moves away from class frequencies:")
+        parts.append("Class prior of the model, which differs from class frequencies after discriminative training:")
         parts.append(table(shares, ("class", "prior probability")))
     parts.append("To do: describe the source of the documents, who labelled them, and their licence.")
     parts.append("## Quality")
@@ -259,7 +259,7 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
     if model.several_labels:
         limits.append("Thresholds and temperatures were fitted to documents like the training documents.")
     elif predicts == "class":
-        limits.append("Every document gets one of the classes above, even if it belongs to none.")
+        limits.append("Every document is assigned one of the classes above, even if it belongs to none of them.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
         limit = "were not calibrated: measure the calibration error before you rely on them"
         if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:

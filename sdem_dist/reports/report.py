@@ -31,11 +31,11 @@ class Report:
     positions : ndarray of shape (n_documents,), int64
         Position of each document in the input.
     figures : dict of str to float
-        Over all documents.
+        Metrics over all documents.
     names : sequence
-        Classes, labels, targets, clusters or topics: what `columns` have a row for.
+        Classes, labels, targets, clusters or topics: the rows of `columns`.
     columns : dict of str to ndarray or list
-        Figures and words by row.
+        Metrics and words by row.
     """
 
     kind: ClassVar[str]
@@ -56,7 +56,7 @@ class Report:
         return counted(self.n_documents, "document")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return `columns` as a pandas table, with a row for each of `names`."""
+        """Return `columns` as a pandas DataFrame, with a row for each of `names`."""
         import pandas as pd
 
         return pd.DataFrame(self.columns, index=pd.Index(self.names, name=self.kind))
@@ -114,10 +114,10 @@ class ErrorReport(Report):
         """Return the columns of some errors, a row each."""
 
     def errors_frame(self) -> pd.DataFrame:
-        """Return the errors as a pandas table, the worst first; its index is `positions`.
+        """Return the errors as a pandas DataFrame, worst error first; its index is `positions`.
 
-        It has the texts where they are there, and the words that spoke for and against the prediction (of several
-        labels: for and against the label that is most wrong) where the model has an explanation.
+        It contains the texts, if available, and the words for and against the prediction (with several labels, the
+        label with the largest error), if the model can explain it.
         """
         import pandas as pd
 
@@ -127,9 +127,9 @@ class ErrorReport(Report):
 
 
 class RegressionReport(ErrorReport):
-    """Figures of a regressor over documents whose targets are known: R2, MSE, its root, MAE and the mean error (bias).
+    """Metrics of a regressor on documents with known targets: R2, MSE, its root, MAE and the mean error (bias).
 
-    Errors are all documents, the largest first.
+    Errors are all documents, largest error first.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class RegressionReport(ErrorReport):
 
 
 class ClusterReport(Report):
-    """Documents by cluster; where labels are known purity, normalized mutual information and adjusted Rand index.
+    """Documents by cluster; if labels are known, purity, normalized mutual information and adjusted Rand index.
 
     Attributes
     ----------
@@ -198,8 +198,8 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     Returns
     -------
     dict
-        ``purity``: the share of documents whose class is the most frequent one of their cluster; it grows with the
-        number of clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 is chance (for NMI about 0), 1 full agreement.
+        ``purity``: the share of documents in the most frequent class of their cluster, which grows with the number of
+        clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 for random clusters (about 0 for NMI), 1 for full agreement.
 
     Examples
     --------
@@ -226,10 +226,9 @@ class TopicReport(Report):
     proportions : ndarray of shape (n_documents, n_topics), float64
     shares : ndarray of shape (n_topics,)
         Mean proportion of each topic over documents.
-    labels, classes : ndarray
-        As of `ClusterReport`.
+    labels, classes : ndarray As in `ClusterReport`.
     prevalence : ndarray of shape (n_classes, n_topics), or None
-        The same of the documents of each class; NaN for a class without any.
+        The same for the documents of each class; NaN for a class without documents.
     """
 
     kind, kinds = "topic", "topics"
@@ -253,7 +252,7 @@ class TopicReport(Report):
         return super().to_dict() | {"prevalence": prevalence, "classes": self.classes.tolist()}
 
     def prevalence_frame(self) -> pd.DataFrame:
-        """Return `prevalence` as a pandas table: a row for each class, a column for each topic."""
+        """Return `prevalence` as a pandas DataFrame: a row for each class, a column for each topic."""
         import pandas as pd
 
         return pd.DataFrame(self.prevalence, index=pd.Index(self.classes, name="class"), columns=self.names)

@@ -53,7 +53,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         return ClusterReport(probabilities, words, _labels_of(X, y, n), _positions(X, n))
     if predicts not in ("class", "number"):
         if estimator.spec.topics is None:
-            raise ModelError(f"{type(estimator).__name__} does not predict, so there is nothing to report")
+            raise ModelError(f"{type(estimator).__name__} does not make predictions, so there is nothing to report")
         return of_topics(estimator, X, y)
     source: Any = source_of(estimator, X, y, use="score")  # says what is missing
     corpus, columns = source.corpus, list[Any]()

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
     """Return the most indicative words of each class of a fitted naive Bayes, or of each cluster of a mixture.
 
-    The weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what a word adds, on average over the
-    words of a document of the class, to the evidence against the others, in nats per word. For `KMeans` it is by how
-    much the word is more frequent in the centre than in the mean of all documents.
+    The weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: the average contribution of a word,
+    over the words of a document in the class, to the evidence against other classes, in nats per word. For `KMeans`, it
+    is the difference between the frequency of the word in the centre and in all documents.
 
-    The largest weight comes first; a model without vocabulary names words by their numbers. Empty for models that are
-    not of counts of words.
+    Largest weight first. Without a vocabulary, words are numbers. Empty for models that do not use word counts.
     """
     if estimator.spec.words is None or estimator._layout == "dense":
         return {}
@@ -54,17 +53,17 @@ class Topic(NamedTuple):
     """A topic of a class (`LDAClassifier`) or of all documents (the topic models by mirror descent)."""
 
     label: Any
-    """The class. Of documents of all kinds the class that the topic speaks for most, or the target that it predicts (of
-    several a tuple); None where there is nothing to be predicted."""
+    """The class of the topic. If all classes share topics, the class that it supports most, or the predicted target (or
+    a tuple of targets); None for unsupervised topics."""
     number: int
-    """Which of the topics, from 0: of its class, or of all."""
+    """Number of the topic, from 0, within its class or among all topics."""
     share: float
-    """Of the expected words: those of its class, or of all training documents."""
+    """Share of the expected words in its class, or in all training documents."""
     words: list[str]
-    """The most probable words, the first most so."""
+    """The most probable words, most probable first."""
     distinctive: list[str]
-    """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or
-    other topics where topics are of documents of all kinds."""
+    """The most distinctive words, by ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or other topics if all
+    classes share topics."""
 
     @property
     def title(self) -> str:
@@ -75,7 +74,7 @@ class Topic(NamedTuple):
 
 
 class Topics(list[Topic]):
-    """A list of topics; notebooks show it as a table."""
+    """A list of topics, displayed as a table in notebooks."""
 
     def _repr_html_(self) -> str:
         rows = [(t.title, " ".join(t.words), " ".join(t.distinctive), f"{t.share:.1%}") for t in self]
@@ -128,11 +127,11 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     """Return the coherence of the most probable words of each topic in held-out documents.
 
     The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share
-    of the documents that have the words; -1 for a pair that never meets.
+    of documents that contain the words; -1 for a pair that never occurs together.
 
-    `components`: shape (n_topics, n_features): weights of words, such as ``components_``.
-    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus.
-    Returns shape (n_topics,), float64, from -1 to 1; NaN for topics of words that no document has.
+    `components`: shape (n_topics, n_features): weights of words, such as ``components_``. `X`: {array-like, sparse
+    matrix} of shape (n_samples, n_features), or Corpus. Returns shape (n_topics,), float64, from -1 to 1; NaN for
+    topics whose words do not occur.
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
@@ -143,7 +142,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
         if part and corpus.mask is not None:
             block = block[corpus.mask[slice(*part)]]
         if block.shape[1] != components.shape[1]:
-            raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
+            raise ValueError(f"X has {block.shape[1]} features, but topics have {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
         joint += (present.T @ present).toarray()
         n_documents += block.shape[0]

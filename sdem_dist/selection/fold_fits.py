@@ -180,7 +180,7 @@ class Checkpoints:
         if self._search_file.exists():
             if not resume:
                 raise ModelError(
-                    f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder"
+                    f"{folder} contains an earlier search: resume it (resume=True, --resume), or choose another folder"
                 )
             check_run(self._search_file, self._early["run"], read_archive(self._search_file, KIND, [])[1])
 

@@ -38,7 +38,7 @@ TABLE_ROWS = 20  # documents of the table of suspects
 class LearningCurve(NamedTuple):
     """Scores by number of documents, as `learning_curve` returns them, on the folds that are left out.
 
-    Of several labels per document `accuracy` is the share of documents all of whose labels are right, and `log_loss`
+    With several labels per document, `accuracy` is the share of documents with all labels correct, and `log_loss` is
     the mean over labels.
     """
 
@@ -81,16 +81,16 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Shares of the documents outside the fold, above 0 and at most 1; small ones
-        may lack rare classes.
-    cv, n_folds : int -- Number of folds, and how many of them are used; None: all.
+    shares : sequence of float -- Shares of the documents outside the fold, above 0 and at most 1. Small shares may not
+        contain rare classes.
+    cv, n_folds : int -- Number of folds, and how many of them to use; None: all.
     random_state -- As in `CorpusSearchCV`.
-    Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` draws it.
+    Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` plots it.
     Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or the documents do
         not fit it.
     """
     if estimator.spec.target != "labels":
-        raise ValueError(f"learning curves need a classifier, and {type(estimator).__name__} is not one")
+        raise ValueError(f"learning curves need a classifier, but {type(estimator).__name__} is not one")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     fits = FoldFits(clone(estimator), X, y, cv=cv, seed=random_state, client=client)
@@ -115,13 +115,13 @@ def learning_curve(
                 missing.append(f"with {sizes[-1]:,} documents {some(fits.source.classes[empty])}")
             scores.append(list(threads.map(scores_of, range(n_folds))))
     if missing:
-        warnings.warn(f"points of the curve where some fold trains without a class: {'; '.join(missing)}", stacklevel=2)
+        warnings.warn(f"some folds have no training documents for a class: {'; '.join(missing)}", stacklevel=2)
     return LearningCurve(np.array(sizes, np.int64), *np.moveaxis(np.array(scores), 2, 0))
 
 
 @dataclass(frozen=True, repr=False)
 class CrossValidated:
-    """Scores of folds, displayed as means; ``pandas.DataFrame`` takes them, a row for each fold."""
+    """Scores of folds, displayed as means; ``pandas.DataFrame`` converts them to a row per fold."""
 
     scores: dict[str, np.ndarray]  #: Each metric of each fold, by name, as it is: a log-loss is positive.
     proba: np.ndarray | None  #: Out of fold, of classes or each of several labels, (n_documents, n_classes), or None.
@@ -154,9 +154,9 @@ def cross_validate(
 ) -> CrossValidated:
     """Return cross-validated scores of an estimator.
 
-    estimator : estimator of this package -- Unfitted. It is trained without each fold as by `fit`.
-    metric : str or callable, default=None -- Beside log-loss and accuracy, and micro-F1 of several labels, see
-        `CorpusSearchCV`. None: these of classifiers; of others the one they have.
+    estimator : estimator of this package -- Unfitted. It is trained without each fold, as by `fit`.
+    metric : str or callable, default=None -- In addition to log-loss and accuracy, and micro-F1 for several labels;
+        see `CorpusSearchCV`. None: only these, or the default metric of estimators that are not classifiers.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
@@ -167,10 +167,10 @@ def cross_validate(
 
 
 class Suspects(NamedTuple):
-    """Documents that may be mislabelled, the most doubtful first: arrays of shape (n_suspects,).
+    """Documents that may be mislabelled, most doubtful first: arrays of shape (n_suspects,).
 
-    Where documents may have several labels, these are labels of documents: those present that folds doubt, and those
-    absent that they believe. A document may then come several times.
+    With several labels per document, each entry is a label of a document that is probably wrong, or a label that is
+    probably missing. A document may then appear several times.
     """
 
     documents: np.ndarray  #: Of a corpus the id, the position in the source unless documents had others; else the row.
@@ -226,12 +226,12 @@ def label_suspects(
 ) -> Suspects:
     """Return the documents that are most likely mislabelled, by models that were not trained on them.
 
-    With several labels per document, each label is checked separately, including those a document lacks.
+    With several labels per document, each label is checked separately, including missing labels.
 
-    estimator : classifier, default=None -- None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss
-        ``-ln p(y | d)``, which suffers less from wrong labels than the hinge loss.
-    n : int or None, default=100 -- Maximum number of documents (or labels); None: all, most of which are not
-        doubtful.
+    estimator : classifier, default=None -- None: `MultinomialNB`, or `MultiLabelNB` for several labels, with the loss
+        ``-ln p(y | d)``, which is less sensitive to wrong labels than the hinge loss.
+    n : int or None, default=100 -- Maximum number of documents (or labels); None: all documents, including correct
+        ones.
     cv, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
     Returns : Suspects -- Displays as a table.
     """

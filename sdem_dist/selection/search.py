@@ -60,13 +60,12 @@ class TimeOver(Exception):
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
-    Documents are read and counted once. Each setting is fitted without each fold, with its own choice of epochs and its
-    own temperature, and scored on the fold. The final training on
-    held-out documents is skipped. Document frequencies, and with them weights and `min_df`, are of the
-    documents that a fit is trained on.
+    Documents are read and counted once. For each fold, each setting is trained on the other folds, including the choice
+    of epochs and temperature, and scored on the fold. The final training on held-out documents is skipped. Document
+    frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
 
-    Folds have the same share of every class (with several labels, of every set of labels, if sets recur). All
-    models know all classes, even one that only one fold has.
+    Folds are stratified by class (with several labels, by label set, if sets recur). All models know all classes, even
+    classes that occur in one fold only.
 
     estimator : estimator of this package -- Its own parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
@@ -75,42 +74,42 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
         labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
         mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest centre; for other
-        clusters and topics "perplexity". None: the first of these. A callable takes labels, as positions in
-        ``classes_``, and probabilities; with several labels both have shape (n_documents, n_labels). More is better.
-    n_trials -- Maximum number of settings, including the default; drawn from a larger space. None: all settings of a
+        clusters and topics "perplexity". None: the first of these. A callable gets labels, as positions in
+        ``classes_``, and probabilities; with several labels, both have shape (n_documents, n_labels). Higher is better.
+    n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
     sampler -- How settings are drawn. Optuna proposes eight at a time, based on previous scores: ``pip install
         "sdem_dist[optuna]"``.
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
-    halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default is
-        kept, and so are ties.
-    nested -- Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for
-        an unbiased score of the whole search.
+    halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
+        ties are not dropped.
+    nested -- Repeat the search without each fold in turn, and score the winner on that fold: `cv` times the work, for
+        an unbiased score of the search.
     refit -- Train the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed of folds and draws.
-    n_jobs -- Concurrent fits, without a client; None: one per core. It does not change the result.
+    n_jobs -- Concurrent fits, without a client; None: one per core. The result does not depend on it.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
-        search resumes, and before the best is trained.
+        search resumes, and before the final model is trained.
     metric_ : str or callable -- The metric used.
-    best_params_ : dict -- The settings that differ from `estimator`.
-    best_score_ : float -- Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is
-        optimistic. The default wins unless another setting is better by more than a standard error of the difference,
-        and, with log-loss, not less accurate.
+    best_params_ : dict -- Parameters of the best setting that differ from `estimator`.
+    best_score_ : float -- Mean over folds; higher is better, so log-loss and perplexity are negative. The best of many
+        scores is optimistic. The default wins unless another setting is better by more than a standard error of the
+        difference and, with log-loss, not less accurate.
     best_index_ : int --
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
-    cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds that a setting
-        was not trained without are NaN.
-    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, the score on each fold of a
-        search without that fold, and their mean: unbiased.
-    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities by the best settings of each document that
-        their model has not seen, in the order of `X`, of a corpus as stored; NaN outside a subset. Of several labels
-        the probability of each.
-    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each; -1 if there is none.
+    cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds on which a setting was not
+        scored are NaN.
+    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, unbiased scores: on each fold,
+        of a search without that fold, and their mean.
+    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities from the best settings, for each document
+        from a model that was not trained on it, in the order of `X` (or as stored, for a corpus); NaN outside a subset.
+        With several labels, the probability of each label.
+    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document, or -1.
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
     n_splits_ : int --
     n_settings_ : int -- Number of planned settings; `trials_` has fewer if the time limit was reached.
-    refit_time_ : float -- Seconds.
+    refit_time_ : float -- Seconds for the final training.
     References -- Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
     """
 
@@ -142,16 +141,16 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> Self:
         """Try settings and train the best.
 
-        groups : array-like of shape (n_documents,), default=None -- Documents of one group, such as those of one
-            author, are in one fold. In the order of `X`, of a corpus as stored. None: the groups of the corpus,
-            from `write_corpus` or ``sdem ingest --group``.
+        groups : array-like of shape (n_documents,), default=None -- Documents of a group, such as an author, stay in
+            one fold. In the order of `X` (or as stored, for a corpus). None: the groups of the corpus, from
+            `write_corpus` or ``sdem ingest --group``.
         client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
         Raises TypeError -- The estimator is not one of this package.
         Raises ValueError -- Settings, metric or space do not fit the estimator, or no setting can be trained.
-        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, a search that does not
-            fit.
+        Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, or a checkpoint of
+            another search.
         """
         self.check()
         started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
@@ -261,7 +260,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                     emit(FOLD, fold + 1)
                 sampler.tell(turn, self.metric_)
         except TimeOver:
-            _log.warning("the search stops after %d fits: the time limit is reached", n_fits())
+            _log.warning("the search stops after %d fits, at the time limit", n_fits())
             for trial in tried:
                 if not trial.n_fits:
                     trial.error = trials.LATE
@@ -280,14 +279,14 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             if (name := trials.name_of(self.metric)).endswith(("_loss", "_error")):
                 warnings.warn(
                     f"custom metrics are maximized, but {name} looks like a loss: pass lambda y, p: "
-                    f"-{name}(y, p), or a function of another name",
+                    f"-{name}(y, p), or rename the function",
                     stacklevel=3,
                 )
         elif self.metric not in (None, *trials.METRICS):
             raise ValueError(f"metric must be one of {', '.join(trials.METRICS)} or a function, got {self.metric!r}")
         p.check(self)
         if self.sampler == "optuna" and self.n_trials is None:
-            raise ValueError("Optuna never stops: set n_trials")
+            raise ValueError("a search with Optuna needs a limit: set n_trials")
         if self.nested and isinstance(self.cv, Corpus | tuple):
             raise ValueError("nested scores need folds: set cv to a number")
         if not (self.estimator.spec.label_sets and self.metric in trials.LABEL_METRICS):
@@ -324,15 +323,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: object) -> Any:
-        """Return the best estimator's predictions, shape (n_samples,)."""
+        """Return the predictions of the best estimator, shape (n_samples,)."""
         return self._best().predict(X)
 
     def predict_proba(self, X: object) -> Any:
-        """Return the best estimator's probabilities, shape (n_samples, n_classes)."""
+        """Return the probabilities of the best estimator, shape (n_samples, n_classes)."""
         return self._best().predict_proba(X)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the best estimator's score: accuracy, R2, or the mean log-likelihood."""
+        """Return the score of the best estimator: accuracy, R2, or the mean log-likelihood."""
         return float(self._best().score(X, y))
 
     def _html_repr(self) -> str:  # of scikit-learn 1.7 and newer; before it notebooks show the diagram

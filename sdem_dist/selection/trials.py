@@ -294,7 +294,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         n_folds = f"{len(trial.folds)}{'*' if trial.dropped else ''}"
         rows.append([*scores, n_folds, described(trial.params) + (f": {trial.error}" if trial.error else "")])
     table = Table([*names, "folds", "setting"], rows, left=(len(names) + 1,))
-    lines = [f"  and {len(trials) - len(rows)} more (cv_results_ in Python, --table here)"] * (len(trials) > len(rows))
+    lines = [f"  and {len(trials) - len(rows)} more (see --table or cv_results_)"] * (len(trials) > len(rows))
     if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
         lines += ["", f"Time limit reached: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
 
@@ -332,14 +332,14 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines.append(f"  Nested score, by searches without the fold: {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
-            "Expect the nested score on new documents. The best score above is optimistic, since it was chosen "
+            "Expect the nested score on new documents. The best score above is optimistic, since it was selected "
             "by the same folds. The nested score comes from searches on fewer documents, which may choose other settings."
         )
     else:
         nested = ", or a nested search (nested=True, --nested)" if n_splits > 1 else ""
         advice = (
-            "The best score of many settings is optimistic, since it was chosen by the same documents. For an "
-            f"unbiased score, use documents that took no part (sdem evaluate){nested}."
+            "The best score of many settings is optimistic, since the same documents selected it. For an "
+            f"unbiased score, use other documents (sdem evaluate){nested}."
         )
     lines += _wrapped("", advice)
     if html:

@@ -39,7 +39,7 @@ def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
     if (size := len(metadata_json)) > (limit := MAX_JSON_BYTES // 4):  # as a string in JSON they take more
-        raise ModelError(f"the metadata take {size:,} bytes as JSON, above {limit:,}", path=path)
+        raise ModelError(f"the metadata need {size:,} bytes as JSON, above the limit of {limit:,}", path=path)
 
     def write(partial: Path) -> None:
         """Write the file ourselves: safetensors would need all arrays in memory, and orders the metadata at random."""
@@ -86,7 +86,7 @@ def read_archive(
             archive = stack.enter_context(safe_open(file, "numpy"))
             preamble = archive.metadata() or {}
             if preamble["format"] != kind:
-                raise ModelError(f"a {preamble['format']!r} file, where a {kind!r} file is needed", path=path)
+                raise ModelError(f"a {preamble['format']!r} file, but a {kind!r} file is needed", path=path)
             if (version := preamble["format_version"]) != str(FORMAT_VERSION):
                 raise ModelError(
                     f"written by another version of the format ({version!r}; this package reads {FORMAT_VERSION}): train "
@@ -117,11 +117,11 @@ def read_archive(
         begin = b""
         with suppress(OSError, BucketError), path.open("rb") as opened:
             begin = opened.read(6)
-        what = f"damaged (cut short or altered): {type(error).__name__}: {error}"
+        what = f"damaged (truncated or altered): {type(error).__name__}: {error}"
         if begin.startswith(b"\x93NUMPY"):
-            what = "an array of NumPy"
+            what = "a NumPy array"
         elif begin[:1] == b"\x80" and begin[1:2] in (b"\2", b"\3", b"\4", b"\5"):
-            what = "a file of pickle or joblib, such as a model of scikit-learn, which could run code when it is loaded"
+            what = "a pickle or joblib file, such as a scikit-learn model, which could run code when it is loaded"
         raise ModelError(f"{what}; not a {kind} file", path=path) from error
 
 

@@ -95,7 +95,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | st
         to = chunk if len(chunk) == rows else np.empty((rows, *shape[1:]), dtype)
         # Blosc's header: the bytes of what it holds, those of a block, and its own, as unsigned integers of 32 bits.
         if len(packed) < HEADER_BYTES or tuple(np.frombuffer(packed, "<u4", 4)[[1, 3]]) != (to.nbytes, len(packed)):
-            raise ValueError(f"chunk {number} is cut short or altered")
+            raise ValueError(f"chunk {number} is truncated or altered")
         blosc.decompress(packed, to)
         if to is not chunk:
             chunk[:] = to[: len(chunk)]

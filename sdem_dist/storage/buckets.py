@@ -49,18 +49,18 @@ _HOW_TO_AUTHENTICATE = (
 _CAUSES = {  # what to say of an error, by its kind, its code and its message
     "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "bucket {bucket} does not exist: check the name",
     "<Code>(ExpiredToken|TokenRefreshRequired|RequestExpired|RequestTimeTooSkewed)<": (
-        "{url}: the credentials have expired ({code}): renew those of the environment"
+        "{url}: the credentials have expired ({code}): renew them in the environment"
     ),
     # where machines ask for their role
     r"Missing (AccessKeyId|SecretAccessKey)|169\.254\.(169\.254|170\.2)|metadata\.google\.internal|metadata/identity": (
         f"{{bucket}}: {_HOW_TO_AUTHENTICATE}"
     ),
-    "without LOCATION|<Code>PermanentRedirect<": "{bucket} is in another region: set AWS_REGION to that",
+    "without LOCATION|<Code>PermanentRedirect<": "{bucket} is in another region: set AWS_REGION to that region",
     "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|AuthorizationHeaderMalformed)<": (
-        "{url}: the credentials are unknown or wrong ({code}): check the credentials of the environment"
+        "{url}: the credentials are unknown or wrong ({code}): check the credentials in the environment"
     ),
     "<Code>AccessDenied<|^(PermissionDenied|Unauthenticated)Error": (
-        "{url}: access is denied ({code}): check the credentials of the environment"
+        "{url}: access is denied ({code}): check the credentials in the environment"
     ),
 }
 _stores: dict[tuple[str, int], ObjectStore] = {}
@@ -108,7 +108,7 @@ def split(url: str) -> tuple[str, str]:
     if in_memory:
         return "memory://", key.strip("/")
     if scheme not in SCHEMES or not bucket:
-        raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and the name of a bucket, or with memory://")
+        raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and a bucket name, or with memory://")
     return f"{scheme}://{bucket}", key.strip("/")
 
 
@@ -314,7 +314,7 @@ class Url(PosixPath):
     def open(self, mode: str = "r", *arguments: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
         if mode != "rb":
             raise io.UnsupportedOperation(
-                f"{self}: objects in buckets can only be written whole, not opened with {mode!r}"
+                f"{self}: objects in buckets can only be written completely, not opened with {mode!r}"
             )
         return io.BufferedReader(_RangeReader(str(self)), BLOCK)
 
@@ -344,7 +344,7 @@ class _RangeReader(io.RawIOBase):
         try:
             part, _ = get_with_meta(self._url, self._at, stop, self._meta)
         except ChangedError:
-            raise OSError(5, "it was replaced while it was read: read it again", self._url) from None
+            raise OSError(5, "it was replaced while it was being read: read it again", self._url) from None
         buffer[: len(part)] = part
         self._at += len(part)
         return len(part)
@@ -377,4 +377,4 @@ def refuse_url(path: str | Path, what: str) -> None:
     if _URL.match(str(path)):
         url = re.sub(":/+", "://", str(path), count=1)
         url = re.sub(r"(?<=//).*@|\?.*", "", url)  # these may be credentials
-        raise SdemError(f"{url} is a URL, and {what}: give a path of this machine or of a mounted file system")
+        raise SdemError(f"{url} is a URL, and {what}: use a path on this machine or on a mounted filesystem")

@@ -43,7 +43,7 @@ def ingest(
     progress: Progress | None = None,
     client: Client | None = None,
 ) -> IngestReport:
-    r"""Read sources and write them as a corpus; `n_jobs`, `block_documents` and `client` do not change it.
+    r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` and `client`.
 
     Only a few blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
     `path`, which is removed at the end, or by the next ingest after an interruption.
@@ -66,15 +66,15 @@ def ingest(
         For test sets: use the settings, vocabulary and classes of this corpus, and keep the order of the source. Words
         outside the vocabulary are ignored; unknown labels are bad lines.
     targets : bool
-        Labels are numeric targets, see `write_corpus`; also if `vocabulary_from` has targets.
+        Labels are numeric targets, see `write_corpus`; also if the corpus `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Stop at a bad line, or skip and count it.
     n_jobs : int, optional
         Number of threads. Default: one per core.
     block_documents, shard_documents : int
-        Documents counted at a time, and in a shard of the corpus.
+        Number of documents counted at a time, and per shard of the corpus.
     random_state : int
-        Seed of the order of documents and of held-out documents.
+        Seed for the order of documents, and for the choice of held-out documents.
     overwrite : bool
         Replace `path` and `held_out_path`.
     keep_text : bool
@@ -82,8 +82,8 @@ def ingest(
     progress : callable, optional
         Called with (stage, number of processed documents, total or None).
     client : distributed.Client, optional
-        Its workers read, count and write; all must see the sources and the folder of `path`. After an interruption, the
-        same call continues.
+        Dask client whose workers read, count and write; all must see the sources and the folder of `path`. After an
+        interruption, the same call continues.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def ingest(
     Raises
     ------
     IngestError
-        A source cannot be read (the message names file and line), or has no documents or words.
+        A source cannot be read (the message names file and line), or contains no documents or words.
     CorpusError
         `path` exists, or the disk is full.
     ValueError
@@ -147,7 +147,7 @@ def ingest(
         if not targets and header.classes:
             known_classes = frozenset(map(class_name, header.documents_by_label))
     if reading.label_separator is not None and (targets or not several):
-        raise ValueError("label_separator does not apply: these documents have one label, or a number")
+        raise ValueError("label_separator does not apply: these documents have one label or numeric target")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled does not apply to targets: drop documents without a number")
     n_jobs, executor = n_jobs if client is None else 1, None
@@ -168,7 +168,7 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
     """Return the paths of sources; raise an error now for what would fail after an hour of counting."""
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
         kind, advice = type(sources).__name__, "save a table first (to_parquet, to_csv), or use write_corpus for counts"
-        raise ValueError(f"sources are paths of files and folders, not a {kind} of other things: {advice}")
+        raise ValueError(f"sources must be paths of files and folders, not a {kind} of other objects: {advice}")
     if not len(sources):
         raise ValueError("no sources to ingest")
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
@@ -179,7 +179,7 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
     refuse_taken(on_disk, overwrite)
     for target in on_disk:
         if not (folder := Path(target).absolute().parent).is_dir():
-            raise IngestError(f"{target}: there is no folder {folder} to write it to; create it")
+            raise IngestError(f"{target}: the folder {folder} does not exist; create it")
     return [place(source) for source in sources]
 
 

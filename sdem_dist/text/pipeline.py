@@ -106,7 +106,7 @@ class IngestRun:
             if counting.settings.kind == "matrix":
                 zero_based, has_column_0 = counting.reading.zero_based, tally.first_column == 0
                 if zero_based is False and has_column_0:
-                    raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
+                    raise IngestError("a document has column 0, so columns are numbered from 0, not from 1")
                 zero_based = has_column_0 if zero_based == "auto" else zero_based
                 offset = int(not zero_based)
             n_features = tally.n_columns - offset
@@ -207,7 +207,7 @@ class IngestRun:
             raise IngestError(f"{names}: no document has a label; check the label column")
         if counting.held_out > 0 and not 0 < n_held_out < n:
             advice = "both parts need documents: choose another fraction or seed"
-            raise IngestError(f"of {n} documents, {n_held_out} are held out; {advice}")
+            raise IngestError(f"{n_held_out} of {n} documents are held out; {advice}")
         if counting.learns and n > n_held_out and not tally.n_training:
             raise IngestError(f"{names}: no document has a weight above 0")
         if not counting.targets:
@@ -234,7 +234,7 @@ class IngestRun:
             least, most = terms.limits_of(settings, n_documents)
             within = f"at least {least} and at most {most} of the {n_documents} documents"
             advice = "check the text column and the tokenization (--text, --token-pattern, --stop-words)"
-            problem = f"no word occurs in {within} (min_df, --min-df; max_df, --max-df); or no document has a word"
+            problem = f"no word occurs in {within} (min_df, --min-df; max_df, --max-df), or no document contains words"
             raise IngestError(f"{problem}: {advice}")
         self._columns = lambda part: [columns(part) for columns in columns_of]
         return np.frombuffer(b"".join(texts), np.uint8), offsets_of(np.concatenate(sizes))

@@ -97,7 +97,7 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         rule = f"without a header, columns are numbers from 0, not {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
     if of_lines and roles:
-        advice = "names a column, so also name the text column (--text NUMBER)"
+        advice = "selects a column, so also select the text column (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
     return roles, texts
 
@@ -132,7 +132,7 @@ def _problem_of(
     if n_columns not in (None, n):
         if labelled and n == 1:
             return NoLabelError("no TAB between label and text")
-        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads whole lines)"
+        choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads entire lines)"
         return f"{counted(n, 'column')} instead of {n_columns}; choose columns (from 0) with {choose}"
     absent = [column for column in needed if not -n <= column < n]
     return f"{counted(n, 'column')}, so there is no column {max(absent)} (from 0)" if absent else None
@@ -140,7 +140,7 @@ def _problem_of(
 
 def _warn_of_header(path: Path, label: str, text: str) -> None:
     if _HEADINGS & {label.strip().lower(), text.strip().lower()}:
-        problem = f"this looks like a header ({label!r:.40}, {text!r:.40}), but is read as a document"
+        problem = f"this looks like a header ({label!r:.40}, {text!r:.40}), but would be read as a document"
         advice = "remove the line, or pass --header"
         warnings.warn(f"{path}, line 1: {problem}: {advice}", stacklevel=3)
 
@@ -149,7 +149,7 @@ def has_text_lines(path: Path, block: bytes) -> bool:
     """Say by the first block of a file whether its whole lines are texts; a warning says if not."""
     if next((line for line in block.split(b"\n", 100) if line.strip(b" \t\r\0")), b"").count(b"\t") != 1:
         return True
-    name, advice = "standard input" if str(path) == "-" else path, "--format lines reads whole lines"
+    name, advice = "standard input" if str(path) == "-" else path, "--format lines reads entire lines"
     warnings.warn(f"{name}: line 1 is label TAB text, so the text after the TAB is used; {advice}", stacklevel=3)
     return False
 
@@ -169,12 +169,12 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
             if split.keep:
                 for row, record in enumerate(records):
                     if bad := next(filter(None, map(not_unicode, record)), None):
-                        problems.setdefault(row, f"the name of a field has {bad}")
+                        problems.setdefault(row, f"a field name contains {bad}")
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
                     problem = f"a record has the field {min(odd)!r}, which the first {len(records):,} do not have"
-                    raise IngestError(f"{problem}: add it to one of them, with null")
+                    raise IngestError(f"{problem}: add it to one of those, with the value null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 
@@ -196,7 +196,7 @@ def _json_object(line: bytes, row: int, reading: Reading, problems: Problems) ->
             record = json.loads(text)
             if isinstance(record, dict):
                 return record
-            problem = f"a JSON object is expected, not {type(record).__name__}"
+            problem = f"expected a JSON object, got {type(record).__name__}"
         except (ValueError, RecursionError) as error:
             problem = f"not JSON: {error}"
     problems[row] = problem

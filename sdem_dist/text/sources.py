@@ -35,8 +35,8 @@ _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "ut
 _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
 _FIRST_BYTES = {
     **{m: f"it starts with a {e.upper()} byte order mark: use --encoding {e}" for m, e in _MARKS.items()},
-    **{b: f"it has the first bytes of a {s} file: give it the suffix {s}" for b, s in _PACKED.items()},
-    b"PK\x03\x04": "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it",
+    **{b: f"it looks like a {s} file: rename it to end in {s}" for b, s in _PACKED.items()},
+    b"PK\x03\x04": "it looks like a ZIP archive, such as .xlsx and .docx files: save it as CSV, or unpack it",
 }
 Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last; or row groups
 LINES = "lines"  # the format of plain lines, one document each, without labels
@@ -58,25 +58,25 @@ class Reading:
         One of `FORMATS`, or "lines": one document per line, without labels. None: by the suffix of each source.
     label, text : str, int or None
         Columns: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for "csv", "jsonl" and
-        "parquet" (None: "label" and "text"), of "jsonl" also paths such as "post.body"; other formats have no choice.
-        A line feed joins the texts of several columns, such as "title,body".
+        "parquet" (None: "label" and "text"), and for "jsonl" also paths such as "post.body". Not for other formats. The
+        texts of several columns, such as "title,body", are joined by a line feed.
     encoding : str
-        Text encoding; invalid bytes make bad lines.
+        Text encoding; lines with invalid bytes are bad lines.
     zero_based : bool or "auto"
-        Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
+        Whether the columns of "svmlight" sources are numbered from 0. "auto": only if a source has a column 0.
     id, group, weight : str, int or None
-        Columns of the documents' ids, of groups that folds keep together, such as authors, and of weights; not of
-        "folder" and "svmlight" sources.
+        Columns of document IDs, of groups that folds keep together (such as authors), and of weights. Not for "folder"
+        and "svmlight" sources.
     label_separator : str, or None
-        Separator of labels, for several labels per document; "jsonl" and "parquet" may have lists instead.
+        Separator between labels, for several labels per document; "jsonl" and "parquet" may contain lists instead.
     unlabelled : str, or None
-        The label that means no label, like empty and missing ones. None: a document without a label is a bad line.
+        Label to treat as missing, like empty and null labels. None: a document without a label is a bad line.
     delimiter : str, or None
         Delimiter of "csv" sources, and of "tsv" with a header. None: detected among ``,;|`` and TAB.
     header : bool, or None
-        Whether the first record has column names; else columns are numbers. None: True for "csv", False for "tsv".
+        Whether the first record contains column names; otherwise, use numbers. None: True for "csv", False for "tsv".
     labelled : bool
-        Whether documents have labels. False ignores the label column, as for clusters and topics.
+        Whether documents have labels. False: ignore the label column, for clustering and topic models.
     """
 
     format: str | None = None
@@ -130,7 +130,7 @@ class Reading:
 
 
 _NO_SOURCES = {
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "an archive: unpack it, and pass its contents"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "an archive: unpack it, and pass its files"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, and pass that"),
     ".npz": "NumPy arrays: load the matrix (scipy.sparse.load_npz), and pass it to write_corpus",
 }
@@ -174,9 +174,9 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         advice = f"ingest it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and pass that corpus"
         problem = f" is {form}, which contains numbers: {advice}"
     elif predicted and suffix == ".json" and reading.format is None:
-        problem = " is json: write an object per line into a .jsonl file, or the texts into a .txt file"
+        problem = " is a JSON file: write one object per line to a .jsonl file, or the texts to a .txt file"
     elif (form == "folder") != is_folder:
-        problem = f" is {'a folder' if is_folder else 'a file'}, which is not read as {form!r}"
+        problem = f" is {'a folder' if is_folder else 'a file'}, which cannot be read as {form!r}"
     if form is None or problem:
         raise IngestError(f"{source}{problem}")
     return form
@@ -187,7 +187,7 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
     forms = {source_format(source, reading): source for source in sources}
     if "svmlight" in forms and len(forms) > 1:
         (form, source), (other_form, other) = list(forms.items())[:2]
-        raise IngestError(f"{source} is {form} and {other} is {other_form}, which cannot be combined in one corpus")
+        raise IngestError(f"{source} is {form}, but {other} is {other_form}: they cannot be combined in one corpus")
     return "svmlight" if "svmlight" in forms else None
 
 
@@ -231,7 +231,7 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
     try:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if is_utf8_name(encoding) else encoding)("surrogateescape")
     except LookupError as error:
-        raise IngestError(f"{path}: {encoding!r} is not an encoding that Python knows, such as 'latin-1'") from error
+        raise IngestError(f"{path}: {encoding!r} is not a known encoding, such as 'latin-1'") from error
     try:
         for chunk in chunks:
             yield decoder.decode(chunk)

@@ -47,7 +47,7 @@ def _read_folder(split: InputSplit, gate: RowValidator) -> Iterator[RecordBatch]
     path, reading = split.source, split.reading
     files = files_of(path, gate, labelled=reading.labelled) if split.files is None else split.files
     if others := [role for role in reading.roles if role != "label"]:
-        raise IngestError(f"{path} is a folder, which has no column of {others[0]}s")
+        raise IngestError(f"{path} is a folder and has no {others[0]} column")
     rows, size = list[tuple[object, object, object]](), 0
     for label, file in chain[tuple[str | None, Path | None]](files, [(None, None)]):
         if rows and (file is None or len(rows) == split.block_documents or size >= BLOCK_CHARACTERS):
@@ -81,7 +81,7 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
             if not folder.is_dir():
                 problem = "the file is not in a class folder, whose name is the label"
                 if (suffix := plain_suffix(Path(label))) in SUFFIXES and suffix != ".txt":
-                    problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
+                    problem += f". To read files that contain many documents, pass the files: {path / ('*' + suffix)}"
                 gate.reject(folder, 1, NoLabelError(problem), "file")
                 continue
             try:

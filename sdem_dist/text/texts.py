@@ -195,7 +195,7 @@ MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
-MIXED = "is a string in some places of the sources and not in others: use one type"
+MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 
 class NoLabelError(IngestError):
@@ -237,7 +237,7 @@ class RowValidator:
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
         error.path, error.record, error.unit = str(path), line, unit
         if self.on_error == "raise":
-            error.hint = f"use --on-error skip to skip such {unit}s, in Python on_error 'skip'"
+            error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
@@ -298,7 +298,7 @@ class RowValidator:
                 with suppress(ValueError):
                     weights[row] = float(str(value))
                 if not 0 <= weights[row] < np.inf:
-                    problems.setdefault(row, f"the weight is {value!r:.40}: weights are numbers from 0 on")
+                    problems.setdefault(row, f"the weight is {value!r:.40}, but weights must be nonnegative numbers")
         passed = np.ones(len(batch), bool)
         passed[list(problems)] = False
         first = int(batch.numbers[passed.argmax()]) if labels and passed.any() else 1 << 62
@@ -329,9 +329,9 @@ class RowValidator:
             if isinstance(label, list):
                 raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
             if name is None:
-                raise IngestError(f"the label is {label!r}, neither a text nor a finite number")
+                raise IngestError(f"the label is {label!r}, neither a string nor a finite number")
             if not name:
-                raise NoLabelError(f"the label is empty; {advice} (for several labels: --label-separator ,)")
+                raise NoLabelError(f"the label is empty; {advice}, or --label-separator , for several labels")
             if name.endswith("\0"):
                 raise IngestError(f"the label {name!r} ends with a NUL, which arrays drop: remove it")
             if problem := not_unicode(name):
@@ -341,10 +341,10 @@ class RowValidator:
                 with suppress(ValueError):
                     if math.isfinite(float(name)):
                         continue
-                raise IngestError(f"the label {name!r} is not a finite number, which targets have to be")
+                raise IngestError(f"the label {name!r} is not a finite number, but targets must be")
             if self.known_classes is not None and name not in self.known_classes:
                 classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
-                hint = f"; labels are cut at {self.separator!r}, or at --label-separator" * (self.separator is not None)
+                hint = f"; the label separator is {self.separator!r} (--label-separator)" * (self.separator is not None)
                 if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
                     hint = f"; it differs from {min(alike)!r} only by Unicode normalization: write both in one form"
                 shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
@@ -381,7 +381,7 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the right one (--encoding)"
+            return f"the byte 0x{code - 0xDC00:02x}, which is invalid in this encoding; specify the right encoding (--encoding)"
         return f"half of a surrogate pair, U+{code:04X}"
     return None
 
@@ -393,5 +393,5 @@ def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
         if (other := spellings.setdefault(plain, label) if plain else label) != label:
             two = f"{label!r} ({label!a}) and {other!r} ({other!a}) differ only by spaces or Unicode normalization"
-            problem = f"two labels look alike, but are two classes: {two}"
-            warnings.warn(f"{problem}; write all in one form", stacklevel=stacklevel)
+            problem = f"two labels look alike, but are different classes: {two}"
+            warnings.warn(f"{problem}; write them in the same form", stacklevel=stacklevel)

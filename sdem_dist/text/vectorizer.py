@@ -48,23 +48,23 @@ class VectorizerSettings:
     ----------
     kind : {"count", "hashing", "matrix"}
         "count" builds a vocabulary, "hashing" hashes words to `n_features` columns (without alternating signs),
-        "matrix" is for numeric sources: no other setting applies.
+        "matrix" is for numeric sources, where no other setting applies.
     features : {"words", "words+characters"}
-        What the columns are. "words+characters": words, and n-grams of 2 to 4 characters within words (as
-        of `analyzer` "char_wb"), which begin with a blank in the vocabulary. Limits apply to each kind;
-        hashing takes half of the columns for each.
+        Type of features. "words+characters": words, and n-grams of 2 to 4 characters within words (as with `analyzer`
+        "char_wb"), which begin with a blank in the vocabulary. Limits apply to each type of feature; hashing uses half
+        of the columns for each.
     token_pattern : {"words+signs", "words"} or str
-        Tokens. "words+signs": words of any length, numbers with their decimal point, and every other sign, such as
-        ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous
-        letter. "words": ``(?u)\b\w\w+\b``, scikit-learn's. Or a regular expression: if it is not a run of ``\w`` or
-        ``\S``, one of the library regex, whose ``\w`` includes combining marks, with a time limit for each text.
+        Tokens. "words+signs": words of any length, numbers with their decimal point, and every other character, such as
+        ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous letter.
+        "words": scikit-learn's ``(?u)\b\w\w+\b``. Or a regular expression; unless it is a run of ``\w`` or ``\S``, it
+        uses the library regex, whose ``\w`` includes combining marks, with a time limit per text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), of words, and 2.
+        As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), for words, and 2.
     stop_words : "english", tuple of str, or None
         Words to remove, before stemming.
     stem : str, or None
-        A language of PyStemmer, such as "english" or "porter". Stemming follows the removal of stop words and precedes
-        n-grams.
+        A PyStemmer language, such as "english" or "porter". Words are stemmed after removing stop words and before
+        making n-grams.
     n_features : int, or None
         Number of columns of kind "hashing".
     """
@@ -128,7 +128,7 @@ class VectorizerSettings:
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
         if both and not is_of_kernels(pattern):
-            raise ValueError(f"features='words+characters' takes words+signs, words, or a run of \\w, not {pattern!r}")
+            raise ValueError(f"features='words+characters' needs words+signs, words, or a run of \\w, not {pattern!r}")
         if both and self.n_features == 1:
             raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
 
@@ -175,7 +175,7 @@ class VectorizerSettings:
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
         """Return the settings that `to_json` wrote; ValueError if one is unknown, or has no valid value."""
         if unknown := ", ".join(sorted(set(values) - {f.name for f in dataclasses.fields(cls)})):
-            raise ValueError(f"unknown settings of text: {unknown}; a newer version may have written them")
+            raise ValueError(f"unknown text settings: {unknown}; a newer version may have written them")
         return cls(**values)
 
 

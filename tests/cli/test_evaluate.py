@@ -71,7 +71,7 @@ def test_topics_are_measured_by_particles(shelf):
 def test_errors_are_written_in_every_format(desk, suffix):
     model, test = sd.load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
     predicted = model.predict([text for _, text in test])
-    assert "ids are document numbers, from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
+    assert "IDs are document numbers, from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
     rows = rows_of(f"e.{suffix}")
     assert {int(row["id"]) for row in rows} == {i for i in range(len(test)) if test[i][0] != predicted[i]} != set()
     for row in rows:
@@ -141,7 +141,7 @@ def test_reports_of_several_labels(desk):
     for source in ("wrong", "several"):
         ok(f"report several.model {source}.tsv -o {source}.html")
     page, right = (Path(f"{source}.html").read_text(encoding="utf-8") for source in ("wrong", "several"))
-    words = ["Examples of errors", ", not sport ", "sport is wrongly given", "sport is missing", "money is missing"]
+    words = ["Examples of errors", ", not sport ", "sport is wrongly predicted", "sport is missing", "money is missing"]
     assert all(one in page and one not in right for one in words)
     said = ok("evaluate several.model several.tsv --report")
     assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
@@ -197,7 +197,7 @@ def test_a_terminal_has_colours_in_explanations(shelf, monkeypatch):
 def test_explain(shelf, tmp_path):
     shown = ok("explain posts.model", "goal goal \x1b[2J bank", "--against", MARKUP)
     assert shown.startswith("sport ") and "[goal " in shown and "\x1b" not in shown and "prior of the classes" in shown
-    assert "knows no word" not in shown and "Words with their" in shown
+    assert "No word of" not in shown and "Words with their" in shown
     assert ok("explain posts.model -", input="goal match\nsalt bread\n").count("prior of the classes") == 2
     found = [json.loads(line) for line in ok("explain posts.model --json", "goal match", "salt").splitlines()]
     assert [one["label"] for one in found] == ["sport", "=food"]
@@ -205,7 +205,7 @@ def test_explain(shelf, tmp_path):
         assert one["prior"] + one["offset"] + sum(w["part"] for w in one["words"]) == pytest.approx(one["log_odds"])
     assert "topic" in ok("explain lda.model", "goal match")
     for text in ("", "xyzzyqq"):
-        assert "knows no word of this document" in ok("explain posts.model", text)
+        assert "No word of this document" in ok("explain posts.model", text)
     ok("explain posts.model --html", tmp_path / "e.html", f"goal {MARKUP} \x1b[31m bank")
     check_page((tmp_path / "e.html").read_text())
 
@@ -243,7 +243,7 @@ def test_inspect_of_tables(table, tmp_path):
     assert shown["values"].startswith("120 (float")
     assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
     assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
-    assert shown["yes"] == "20 50.0%" and not {"text", "nonzeros"} & set(shown)
+    assert shown["yes"] == "20 50.0%" and not {"tokenization", "nonzeros"} & set(shown)
     assert "missing" not in inspected(table.path, "--no-check")
     shutil.rmtree(Path(table.path) / "vocabulary")
     shutil.rmtree(Path(table.path) / "shards" / "00001")
@@ -252,8 +252,8 @@ def test_inspect_of_tables(table, tmp_path):
     X = np.eye(6)
     shown = inspected(sd.write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
     assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
-    assert not {"text", "categories"} & set(shown)
-    assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["text"] == "to words not recorded"
+    assert not {"tokenization", "categories"} & set(shown)
+    assert inspected(sd.write_corpus(tmp_path / "s", X, np.arange(6) % 2).path)["tokenization"] == "not recorded"
 
 
 COUNTS = np.random.default_rng(0).poisson(1.0 + 4.0 * (np.arange(60)[:, None] % 2 == np.arange(6) % 2))

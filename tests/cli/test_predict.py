@@ -70,7 +70,7 @@ def test_sources_of_every_kind_are_read(desk, kind):
         Path(name).write_bytes(content)
     found = run(f"{PREDICT} {name} {options} --no-proba", **({"input": content} if name == "-" else {}))
     assert found.stdout.splitlines() == load_model("posts.model").predict(["goal", "bank"]).tolist(), found.stderr
-    told = "is label TAB text" in found.stderr and "--format lines reads whole lines" in found.stderr
+    told = "is label TAB text" in found.stderr and "--format lines reads entire lines" in found.stderr
     assert told == (kind.startswith("label and text ") and name != "t.tsv")
 
 
@@ -85,11 +85,11 @@ def test_whole_lines_where_they_are_asked_for_or_the_first_has_no_tab(desk):
     assert ok(f"{PREDICT} -", input="") == ""
 
 
-FIRST = "first bytes of a"
+FIRST = "it looks like a"
 PACKED = {
-    ".gz": (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", f"it has the {FIRST} .gz file: give it the suffix .gz"),
-    ".parquet": (b"PAR1\x15\x04\x15\n\x15\x0eL\x15", f"{FIRST} .parquet file: give it the suffix .parquet"),
-    "ZIP": (b"PK\x03\x04" + bytes(range(90)), f"{FIRST} ZIP archive, as .xlsx and .docx files have: save it as"),
+    ".gz": (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", f"{FIRST} .gz file: rename it to end in .gz"),
+    ".parquet": (b"PAR1\x15\x04\x15\n\x15\x0eL\x15", f"{FIRST} .parquet file: rename it to end in .parquet"),
+    "ZIP": (b"PK\x03\x04" + bytes(range(90)), f"{FIRST} ZIP archive, such as .xlsx and .docx files: save it as"),
 }
 
 
@@ -106,7 +106,7 @@ def test_utf_16_in_folders(desk):
         (desk / "f" / "ab"[i] / "1.txt").write_text("one goal")
     (desk / "f" / "a" / "2.txt").write_text("a goal of Windows", encoding="utf-16-le")
     said = refused("ingest f c")
-    assert "2.txt, file 1: it is UTF-16-LE text" in said and "--on-error skip to skip such files" in said
+    assert "2.txt, file 1: it is UTF-16-LE text" in said and "to skip such files" in said
     ok("ingest f c --on-error skip")
 
 
@@ -315,7 +315,7 @@ def test_the_best_few_and_the_unsure(desk):
 
 def test_a_class_called_unsure_is_not_confused(desk):
     MultinomialNB(n_epochs=1).fit(["aa bb", "cc dd"] * 9, ["unsure", "x"] * 9).save("m")
-    assert "the name of a class" in refused("predict m latin.txt --on-error skip --threshold 0.5", code=2)
+    assert "a class with that name" in refused("predict m latin.txt --on-error skip --threshold 0.5", code=2)
     ok("predict m latin.txt --on-error skip")
 
 

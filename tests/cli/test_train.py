@@ -64,10 +64,10 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(desk):
     history = load_model("m").history_
     kept = min(history, key=lambda h: h["validation_hinge"])
     assert kept["epoch"] < len(history) and f"keeping epoch {kept['epoch']}" in result.stderr
-    assert f"{len(history)} epochs, keeping epoch {kept['epoch']}; training documents: accuracy" in result.stdout
+    assert f"{len(history)} epochs, best epoch {kept['epoch']}; training documents: accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     assert json.loads(ok("evaluate m posts.zarr-held-out --json"))["hinge"] == pytest.approx(kept["validation_hinge"])
-    assert f"kept: epoch {kept['epoch']}" in ok("inspect m")
+    assert f"best: epoch {kept['epoch']}" in ok("inspect m")
 
 
 def test_checkpoint_and_resume(desk):
@@ -169,7 +169,7 @@ def test_a_column_of_texts_as_labels_is_warned_of(desk):
     Path("p.tsv").write_text("".join(f"{('sport', 'money')[i % 2]}\tgoal {i}\n" for i in range(180)))
     swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels of 180 documents, such as 'goal 0"
     said = run(f"ingest p.tsv wrong.zarr {swapped}").stderr
-    assert warning in said and "is column '1' the right one? --label COLUMN chooses another" in said
+    assert warning in said and "is column '1' the right column? Use --label COLUMN to choose another" in said
     for arguments in ("wrong.zarr a", f"p.tsv b {swapped}"):
         assert run(f"train {arguments} --epochs 1 --quiet").stderr.count(warning) == 1
     assert warning not in run("train wrong.zarr c --estimator KMeans --set n_clusters=2").stderr  # looks at no labels
@@ -200,7 +200,7 @@ def half(tmp_path_factory):
 WHAT_CAME = {
     "": "",
     "--set unlabelled_weight=0.01": "the model also learned from them, with unlabelled_weight 0.01",
-    "--set unlabelled_weight=0": "the model was trained on the 200 labelled documents alone",
+    "--set unlabelled_weight=0": "the model was trained only on 200 labelled documents",
     "--loss nll": "the model also learned from them",
 }
 
@@ -262,7 +262,7 @@ def test_corpora_tell_their_models_what_stands_between_labels(desk, estimator):
     ok("ingest several.tsv b.zarr --label-separator | --vocabulary-from a.zarr")
     ok(f"train a.zarr b.zarr m --estimator {estimator} --epochs 1 --quiet")
     assert load_model("m").label_separator_ == "|"
-    assert "MultinomialNB learns one: use MultiLabelNB or SupervisedLDAClassifier" in refused("train a.zarr n")
+    assert "MultinomialNB supports only one: use MultiLabelNB or SupervisedLDAClassifier" in refused("train a.zarr n")
 
 
 def test_a_separator_that_never_occurs_is_named(desk):

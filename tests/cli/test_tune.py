@@ -58,7 +58,7 @@ def test_a_model_and_a_report(folder):
 
 def test_a_source_is_held_out(folder):
     run("ingest posts.tsv p.zarr")
-    assert run("tune p.zarr w.model --trials 2 --quiet").stderr.count("to try words+characters too") == 1
+    assert run("tune p.zarr w.model --trials 2 --quiet").stderr.count("to try words+characters, tune") == 1
     options = "--space step=0.1,0.5 --overwrite --quiet"
     said = [run(f"tune p.zarr v.model --validation {path} {options}").stdout for path in ("posts.tsv", "p.zarr")]
     assert said[0] == said[1] and "each on the held-out documents" in said[0]
@@ -84,7 +84,7 @@ def test_a_search_is_kept(folder):
 
 @pytest.mark.parametrize(("settings", "other", "message"), [
     ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
-    ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "needs dense ones"),
+    ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "needs dense documents"),
     ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
 ])  # fmt: skip
 def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, settings, other, message):

@@ -65,11 +65,11 @@ def test_the_same_corpus_as_in_this_process(case, lazy_labels, tmp_path, client)
 
 def test_what_does_not_fit_is_named(tmp_path, client):
     X = da.from_array(COUNTS, chunks=(70, 12))
-    with pytest.raises(sd.CorpusError, match=r"part 2 of X .* contains the entry -1"):
+    with pytest.raises(sd.CorpusError, match=r"part 2 of X .* contains the value -1"):
         sd.write_corpus(tmp_path / "c", da.where(da.arange(300, chunks=70)[:, None] == 150, -1, X), client=client)
     with pytest.raises(sd.CorpusError, match="use the same partitions"):
         sd.write_corpus(tmp_path / "c", X, da.from_array(LABELS, chunks=100), client=client)
-    with pytest.raises(sd.CorpusError, match="X has 300 documents and y has 3"):
+    with pytest.raises(sd.CorpusError, match="X has 300 documents, but y has 3"):
         sd.write_corpus(tmp_path / "c", X, LABELS[:3], client=client)
     with pytest.raises(sd.CorpusError, match="remove client"):
         sd.write_corpus(tmp_path / "c", COUNTS, LABELS, client=client)
@@ -138,9 +138,9 @@ def test_a_table_in_parts(tmp_path, client):
     assert there.header.uid == here.header.uid and there.vocabulary() == list(frame.columns)
     test = sd.write_corpus(tmp_path / "test", X, y, vectorizer=here.header.vectorizer, **same)
     assert test.header.uid == here.header.uid
-    with pytest.raises(sd.CorpusError, match="stored with dense=True"):
+    with pytest.raises(sd.CorpusError, match="need dense=True"):
         sd.write_corpus(tmp_path / "c", X, y, client=client)
-    with pytest.raises(sd.CorpusError, match="y has 2 partitions and X has 3"):
+    with pytest.raises(sd.CorpusError, match="y has 2 partitions, but X has 3"):
         sd.write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)
 
 

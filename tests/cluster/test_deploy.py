@@ -71,8 +71,8 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     (None, "cluster.yaml cannot be read"),
     ("[1, 2", "cluster.yaml cannot be read"),
     ("just words", "cannot be read: Expected `object`"),
-    ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
-    ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
+    ("sdem-dist: {jobs: 2}", "must contain exactly one of slurm, pbs, sge, lsf"),
+    ("jobqueue: {slurm: {}, pbs: {}}", "must contain exactly one of slurm, pbs, sge, lsf"),
     ("jobqueue: [slurm]", "Expected `object`, got `array`"),
     ("jobqueue: {slurm: {wall-time: 1}}", "unknown option wall-time"),
     ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
@@ -80,8 +80,8 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
     ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
     ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
-    (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
-    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* as one line"),
+    (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* in one line"),
+    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* in one line"),
     (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):

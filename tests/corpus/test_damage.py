@@ -141,7 +141,7 @@ def test_an_altered_byte_anywhere_is_noticed_or_harmless(path, data):
     ({"classes": [0, 1, float("nan")]}, "malformed"),
     ({"layout": "dense"}, "inconsistent"),
     ({"weighted": True}, "inconsistent"),
-    ({"classes": ["a", "b", "c"]}, "does not have the uid"),
+    ({"classes": ["a", "b", "c"]}, "uid does not match"),
     (None, "it has no manifest"),
 ])  # fmt: skip
 def test_bad_manifests(path, entries, message):
@@ -186,7 +186,7 @@ CRAFTED = [
     *(("c", "weights", 3, bad, "'weights' contains .* document 3") for bad in (np.nan, np.inf, -1.0, 1e308)),
     *(("c", "targets", 3, bad, "'targets' contains .* document 3") for bad in (np.nan, -np.inf)),
     *(("real", "data", 0, bad, "'data' contains .* document 0") for bad in (np.nan, np.inf, -1.0)),
-    ("table", "values", (3, 1), np.inf, "'values' contains an infinity, first in its document 3"),
+    ("table", "values", (3, 1), np.inf, "'values' contains an infinite value, first in its document 3"),
 ]  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def test_any_range_reads_the_same_documents(tmp_path, bounds):
         documents = source.read(start, stop)
         assert documents.n_documents == stop - start and (documents.to_csr() != X[start:stop]).nnz == 0
         for odd in ((-1, 3), (3, 2), (0, N + 1)):
-            np.testing.assert_raises_regex(IndexError, "not within", source.read, *odd)
+            np.testing.assert_raises_regex(IndexError, "not among", source.read, *odd)
 
 
 FORMS = ("csr", "csc", "bsr", "coo", "lil", "dok", "dia")

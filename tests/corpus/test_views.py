@@ -162,9 +162,9 @@ def test_a_table_trains_like_memory_and_goes_on_from_checkpoints(tmp_path):
         (
             sd.GaussianNB(),
             sparse,
-            "contains sparse documents, but GaussianNB needs dense ones: write_corpus.*dense=True",
+            "contains sparse documents, but GaussianNB needs dense documents: write_corpus.*dense=True",
         ),
-        (sd.EMMixtureClassifier(), sparse, 'needs dense ones: choose components="multinomial"'),
+        (sd.EMMixtureClassifier(), sparse, 'needs dense documents: choose components="multinomial"'),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, estimator.fit, documents)
 
@@ -232,7 +232,7 @@ def given_to_folds(path):
     assert again.train(0).cache_key == given.train(0).cache_key != plain.folds(4).train(0).cache_key
     for act, message in (
         (lambda: plain.folds(4, groups=groups[:5]), f"{N} documents"),
-        (lambda: plain.folds(4, groups=GROUPS % 3).numbers, "3 groups cannot be cut into 4 folds"),
+        (lambda: plain.folds(4, groups=GROUPS % 3).numbers, "3 groups cannot be split into 4 folds"),
     ):
         np.testing.assert_raises_regex(ValueError, message, act)
     return given.numbers, groups
@@ -286,7 +286,7 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
     equal_states(sd.load_model("m"), sd.load_model("m2"))
     equal_states(sd.load_model("m3"), sd.MultinomialNB().fit(sd.concat([sd.open_corpus("c"), sd.open_corpus("d")])))
     for command, code, said in (
-        ("ingest bad.csv e --weight w", 1, "weights are numbers from 0 on"),
+        ("ingest bad.csv e --weight w", 1, "weights must be nonnegative numbers"),
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),
         ("evaluate m s.jsonl --weight w", 2, "--weight applies to ingest"),
         ("train c s.jsonl m5", 2, "is a source, but others are corpora"),

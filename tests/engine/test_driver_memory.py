@@ -108,7 +108,7 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(state, tmp_path):
     Path(saved.path).unlink()
     Path(saved.path).symlink_to("/proc/self/mem")  # any read of its first bytes fails
     assert not saved.is_visible()
-    with pytest.raises(OSError, match="os error .* as .* sees it") as caught:
+    with pytest.raises(OSError, match="os error .* as seen from") as caught:
         saved.block(0, 1)
     assert caught.value.errno == errno.EIO and not isinstance(caught.value, ModelError)
 

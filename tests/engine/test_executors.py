@@ -194,7 +194,7 @@ def test_a_run_is_refused_before_its_first_task():
     with Executor(1) as small:
         small.memory_bytes = lambda: 1000
         small.submit = None  # whatever is submitted would fail otherwise
-        with pytest.raises(ModelError, match="give each worker"):
+        with pytest.raises(ModelError, match="or more per worker"):
             Trainer(small, CORPUS).run(Stage("train", LEARNER, Plan(40, 1, 1, 2, 0)))
 
 

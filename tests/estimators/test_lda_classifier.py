@@ -62,7 +62,7 @@ def test_coherence_of_words_that_always_never_or_by_chance_meet():
     rows = np.eye(6)
     found = coherence(rows[[0, 2, 0, 0]] + rows[[1, 3, 4, 5]], X, 2)
     np.testing.assert_allclose(found, [1.0, -1.0, 0.0, np.nan], rtol=1e-7, atol=1e-12)
-    np.testing.assert_raises_regex(ValueError, "X has 7 features, the topics 6", coherence, rows, np.ones((3, 7)), 2)
+    np.testing.assert_raises_regex(ValueError, "7 features, but topics have 6", coherence, rows, np.ones((3, 7)), 2)
 
 
 @pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "n_particles": 2}])
@@ -92,10 +92,10 @@ def test_weights_are_no_whole_occurrences(tmp_path):
     corpus = write_corpus(tmp_path / "c.zarr", X * 0.5, y)
     LDAClassifier(n_epochs=1, n_lanes=4, rounds_per_epoch=1).fit(corpus)  # has prepared the documents
     for documents in ((X * 0.5, y), (corpus,)):
-        np.testing.assert_raises_regex(ValueError, "needs whole counts", model.fit, *documents)
+        np.testing.assert_raises_regex(ValueError, "needs integer counts", model.fit, *documents)
     model.fit(X, y)
     for method in (model.predict, model.transform):
-        np.testing.assert_raises_regex(ValueError, "needs whole counts", method, X * 0.5)
+        np.testing.assert_raises_regex(ValueError, "needs integer counts", method, X * 0.5)
 
 
 @pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "occurrences": "each"}])

@@ -136,7 +136,7 @@ def test_values_that_have_no_place(tmp_path):
     corpus = sd.write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     np.testing.assert_raises_regex(ValueError, "do not support missing values", mixture().fit, corpus)
     np.testing.assert_raises_regex(
-        sd.CorpusError, "needs sparse ones", mixture(components="multinomial", **EM).fit, corpus
+        sd.CorpusError, "needs sparse documents", mixture(components="multinomial", **EM).fit, corpus
     )
     np.testing.assert_raises_regex(
         DocumentError, "Exponential column", mixture(components="exponential", **EM).fit, -X, Y
@@ -152,7 +152,7 @@ def test_corpora_with_values_that_have_no_place_are_not_evaluated(fitted, values
 
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
 def test_a_class_without_weight_is_warned_of_and_rare(settings):
-    with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(b\)"):
+    with pytest.warns(UserWarning, match=r"1 class without documents of weight > 0 \(b\)"):
         model = mixture(**settings).fit(X, Y, sample_weight=(Y != "b").astype(float))
     of_b = model.predict_proba(X)[:, model.classes_.tolist().index("b")]
     assert np.isfinite(of_b).all() and of_b.mean() < 0.2

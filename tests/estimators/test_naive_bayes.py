@@ -191,7 +191,7 @@ def test_what_cannot_change_between_batches_is_refused(begin, tmp_path):
         model = kept(model, tmp_path / "m")
     for name, value in {"loss": "ncll", "alpha": 0.1, "step": 2.0, "weighting": "binary", "class_prior": None}.items():
         then = getattr(model, name)
-        with pytest.raises(ValueError, match=rf"{name} is {value!r}, and was .* when training began"):
+        with pytest.raises(ValueError, match=rf"{name} is {value!r}, but was .* when training began"):
             model.set_params(**{name: value}).partial_fit(X_NEW, Y_NEW)
         model.set_params(**{name: then})
     model.set_params(n_jobs=1, class_weight="balanced", class_prior=[0.2, 0.3, 0.5]).partial_fit(X_NEW, Y_NEW)

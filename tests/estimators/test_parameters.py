@@ -73,7 +73,7 @@ TOGETHER = [
     ("LDAClassifier", {"batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"loss": "nll", "batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
-    ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
+    ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "leaves no document with a weight"),
     ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
 ]  # fmt: skip
 REFUSED = [

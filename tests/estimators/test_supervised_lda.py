@@ -139,7 +139,7 @@ def test_targets_that_run_away_are_told(merge, settings):
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_targets_whose_squares_are_no_numbers():
-    np.testing.assert_raises_regex(ValueError, "divide them", sd.SupervisedLDARegressor(**SMALL).fit, X, R * 1e200)
+    np.testing.assert_raises_regex(ValueError, "divide y", sd.SupervisedLDARegressor(**SMALL).fit, X, R * 1e200)
 
 
 def test_a_strong_prior_makes_topics_even():
@@ -178,8 +178,8 @@ def test_what_cannot_be_learned_from(tmp_path):
     dense, kept = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True), {"checkpoint": tmp_path / "kept"}
     classes, numbers, words = sd.SupervisedLDAClassifier(), sd.SupervisedLDARegressor(), sd.LatentDirichletAllocation()
     for error, fit, said in (
-        (sd.CorpusError, lambda: numbers.fit(plain, **kept), "has no targets, which SupervisedLDARegressor needs"),
-        (ValueError, lambda: numbers.fit(X, R, validation=(X, R[:, 0]), **kept), "y has 1 target a document"),
+        (sd.CorpusError, lambda: numbers.fit(plain, **kept), "has no targets, but SupervisedLDARegressor needs"),
+        (ValueError, lambda: numbers.fit(X, R, validation=(X, R[:, 0]), **kept), "y has 1 target per document"),
         (sd.CorpusError, lambda: classes.fit(plain), "has no labels"),
         (
             sd.CorpusError,
@@ -245,7 +245,7 @@ def test_counts_of_each_document():
     deviance = mean_poisson_deviance(COUNTS[NEW], found)
     assert model.evaluate(DOCS[NEW], COUNTS[NEW])["poisson_deviance"] == pytest.approx(deviance)
     assert deviance < 0.5 * mean_poisson_deviance(COUNTS[NEW], np.full(len(found), COUNTS[OLD].mean()))
-    for wrong, said in ((COUNTS - 5, "counts"), (np.zeros(N_DOCS), "not positive")):
+    for wrong, said in ((COUNTS - 5, "counts"), (np.zeros(N_DOCS), "positive mean")):
         np.testing.assert_raises_regex(ValueError, said, sd.SupervisedLDARegressor(family="poisson").fit, DOCS, wrong)
     np.testing.assert_raises_regex(sd.ModelError, "nothing to show", model.explain, DOCS[:2])
     with pytest.raises(sd.TrainingError, match="lower output_rate"):  # else every document is predicted 0
@@ -293,7 +293,7 @@ def test_one_alpha_for_each_topic_is_one_for_all():
     assert even.perplexity(DOCS[:5]) == each.perplexity(DOCS[:5])
     more = sd.LatentDirichletAllocation(3, alpha=np.array([50.0, 1.0, 1.0]), n_epochs=2).fit(DOCS)
     assert more.transform(DOCS).mean(axis=0).argmax() == 0
-    for alpha, said in (([1.0, 2.0], "alpha has 2 numbers for 3 topics"), (np.array(1.1), "alpha must be")):
+    for alpha, said in (([1.0, 2.0], "alpha has 2 values for 3 topics"), (np.array(1.1), "alpha must be")):
         np.testing.assert_raises_regex(ValueError, said, sd.LatentDirichletAllocation(3, alpha=alpha).fit, DOCS)
 
 

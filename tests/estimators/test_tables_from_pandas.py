@@ -69,7 +69,7 @@ def test_only_mixed_models_take_categories(corpus):
     for model in (sd.GaussianNB(), sd.CategoricalNB(), sd.BernoulliNB(), sd.EMMixtureClassifier()):
         with pytest.raises(sd.CorpusError, match="columns of text, categories or booleans: use MixedNB, or a mixture"):
             model.fit(corpus)
-    np.testing.assert_raises_regex(ValueError, "GaussianRegressor takes numbers", sd.GaussianRegressor().fit, corpus)
+    np.testing.assert_raises_regex(ValueError, "GaussianRegressor needs numbers", sd.GaussianRegressor().fit, corpus)
 
 
 def test_tables_of_numbers(tmp_path):
@@ -88,8 +88,8 @@ def test_tables_of_numbers(tmp_path):
 
 def test_what_cannot_be_a_corpus(tmp_path):
     for X, y, dense, said in (
-        (FRAME, Y, False, r"\(colour, member, grade\) are stored with dense=True"),
-        (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' holds values of type int, str"),
+        (FRAME, Y, False, r"\(colour, member, grade\) need dense=True"),
+        (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' contains values of type int, str"),
         (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], True, "two columns are named 'a'"),
         ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass a matrix, numpy.asarray\(X\)"),
         ((row for row in np.ones((2, 2))), [0, 1], False, "X is a generator, not a matrix"),
@@ -126,11 +126,11 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(("column", "said"), [
-    (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
-    (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
-    (["x", 1, None] * 100, "'when' holds values of type int, str"),
-    (np.full(300, 1j), "'when' holds values of type complex.*convert the column"),
-    (pd.cut(pd.Series(np.arange(300)), 3), "'when' holds values of type Interval.*convert the column"),
+    (pd.date_range("2024-01-01", periods=300), "'when' contains values of type Timestamp.*days since the first"),
+    (pd.to_timedelta(np.arange(300), "h"), "'when' contains values of type Timedelta.*days since the first"),
+    (["x", 1, None] * 100, "'when' contains values of type int, str"),
+    (np.full(300, 1j), "'when' contains values of type complex.*convert the column"),
+    (pd.cut(pd.Series(np.arange(300)), 3), "'when' contains values of type Interval.*convert the column"),
 ], ids=["dates", "times", "mixed", "complex", "intervals"])  # fmt: skip
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
     np.testing.assert_raises_regex(ValueError, said, sd.MixedNB().fit, FRAME.assign(when=column), Y)
@@ -151,12 +151,12 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     ):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
-        ("colour", 3, "'colour' holds values of type number, but held str"),
-        ("grade", "20", "'grade' holds values of type str, but held number"),
-        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, but held bool"),
+        ("colour", 3, "'colour' has values of type number, but had str"),
+        ("grade", "20", "'grade' has values of type str, but had number"),
+        ("member", FRAME["member"].map({True: "yes", False: "no"}), "'member' has values of type str, but had bool"),
     ):
         np.testing.assert_raises_regex(ValueError, said, model.predict, FRAME.assign(**{column: values}))
-    with pytest.raises(sd.CorpusError, match="'colour' holds values of type number"):
+    with pytest.raises(sd.CorpusError, match="'colour' has values of type number"):
         sd.write_corpus(tmp_path / "o", FRAME.assign(colour=3), Y, dense=True, vectorizer=corpus.header.vectorizer)
     same = model.predict_proba(FRAME)
     for column, values in (("grade", FRAME["grade"].astype(float)), ("member", FRAME["member"].astype(object))):

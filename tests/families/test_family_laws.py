@@ -45,7 +45,7 @@ OVERCOMPLETE = {
 BROKEN = {
     "partition": (Poisson, {"log_partition": lambda self, t: 1.01 * Poisson.log_partition(self, t)}, "log-partition"),
     "way back": (Gaussian, {"to_expectation": lambda self, t: Gaussian.to_expectation(self, t)[..., ::-1]}, "not give"),
-    "silent check": (Bernoulli, {"check": lambda self, mu: (Bernoulli.check(self, mu)[0], 0)}, "without saying so"),
+    "silent check": (Bernoulli, {"check": lambda self, mu: (Bernoulli.check(self, mu)[0], 0)}, "without reporting it"),
     "no check": (Gaussian, {"check": lambda self, mu: (mu, 0)}, "theta does not exist|not finite"),
     "half a check": (Exponential, {"check": _half_checked}, "idempotent"),
     "base": (Poisson, {"log_base": lambda self, x: np.zeros(x.shape[:-1])}, "add up to one"),

@@ -224,7 +224,7 @@ def test_workers_that_never_come_back_end_the_run(corpus):
         executor = dask.DaskExecutor(client, wait_for_workers=2.0)
         running = executor.submit(saboteur.rest, 30)
         cluster.scale(0)
-        with pytest.raises(ClusterError, match="has had no worker for 2 s"):
+        with pytest.raises(ClusterError, match="has had no workers for 2 s"):
             executor.result(running)
     events = executor.drain_events()
     joined, lost = ([e.worker for e in events if isinstance(e, kind)] for kind in (WorkerJoined, WorkerLost))

@@ -127,7 +127,7 @@ def test_read_only_targets(corpus, disk, source, undisturbed):
     assert bits(load_model(disk / "model")) == undisturbed
     events: list = []
     for folder, resume in (("new", False), ("kept", True)):
-        with pytest.raises(ModelError, match=f"cannot keep checkpoints in .*{folder}: Read-only file system"):
+        with pytest.raises(ModelError, match=f"cannot write checkpoints to .*{folder}: Read-only file system"):
             model(n_jobs=1).fit(corpus, checkpoint=disk / folder, resume=resume, callbacks=[events.append])
     assert not events, "noticed before training"
     np.testing.assert_raises_regex((CorpusError, IngestError), READ_ONLY, ingest, [source], disk / "corpus", n_jobs=1)
@@ -141,7 +141,7 @@ def test_a_log_on_a_disk_that_fills_up_does_not_end_the_run(corpus, disk, undist
         if is_end_of(event, 0, 0):
             ballast.enter_context(filled(disk, 0))
 
-    with ballast, pytest.warns(UserWarning, match="run.jsonl ends here; the run continues: No space left on device"):
+    with ballast, pytest.warns(UserWarning, match="run.jsonl ends here, but the run continues: No space"):
         fitted = model(n_jobs=1).fit(corpus, callbacks=[fill, JsonLines(disk / "run.jsonl")])
     assert bits(fitted) == undisturbed
     model(n_jobs=1).fit(corpus, callbacks=[JsonLines(disk / "run.jsonl")])

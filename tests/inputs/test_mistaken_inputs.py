@@ -22,7 +22,7 @@ MARKS = ["p", "n"] * 20
 FRAME = pd.DataFrame({"n": range(40), "tag": ["x", "y"] * 20, "body": TEXTS})
 WORDS = [[text.split() for text in TEXTS], [[], ["bank", "goal"]] * 20]
 NAN = np.array([[1.0, 0.0], [2.0, np.nan]] * 20)
-SEVERAL = "learns one: use MultiLabelNB"
+SEVERAL = "supports only one: use MultiLabelNB"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def of_texts():
 @pytest.mark.parametrize(("documents", "labels", "message"), [
     ("film", ["p"], "X is a single text ('film'): put it in a list"),
     ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
-    ([], [], "X is []: it contains no documents"),
+    ([], [], "X is [] and contains no documents"),
     (None, MARKS, "X is None"),
     (set(TEXTS), MARKS, "X is a set"),
     (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
@@ -98,8 +98,8 @@ CALLS = [
     (lambda m: sd.MultinomialNB().fit(np.eye(4), np.array(DATES, "datetime64[D]")), "label"),
     (lambda m: sd.MultinomialNB().fit(X, DATES), r"datetime.date\(2020, 1, 1\) cannot be a class label"),
     (lambda m: sd.MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1]).report(X, ["0", "1", "0", "1"]),
-     "not in classes: 0, 1; these are texts, and the classes are"),
-    (lambda m: m.report(X, [0, 1, 0, 1]), "not in classes: 0, 1; these are numbers, and the classes are"),
+     "not in classes: 0, 1; these are texts, but the classes are"),
+    (lambda m: m.report(X, [0, 1, 0, 1]), "not in classes: 0, 1; these are numbers, but the classes are"),
     (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "no text contains a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
     (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
@@ -230,9 +230,9 @@ def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
 
 def test_classes_that_teach_nothing_are_warned_of():
     weights = np.repeat([1.0, 0.0], [40, 2])
-    with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(odd\)") as caught:
+    with pytest.warns(UserWarning, match=r"1 class without documents of weight > 0 \(odd\)") as caught:
         sd.MultinomialNB(n_epochs=1).fit([*TEXTS, "one", "two"], [*MARKS, "odd", "odd"], sample_weight=weights)
-    with pytest.warns(UserWarning, match="20 documents of the class '': if they have no label, set unlabel") as also:
+    with pytest.warns(UserWarning, match="20 documents with the class '': if they have no label, set unlabel") as also:
         sd.MultinomialNB(loss="nll").fit(TEXTS, ["p", ""] * 20)
     assert {one.filename for one in [*caught, *also]} == {__file__}
 

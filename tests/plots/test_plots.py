@@ -43,7 +43,7 @@ def test_histories_of_several_trainings(axes, model):
     held_out = plots.history({"a": model.history_}, "log_loss", Figure().subplots(), prefix="held_out_")
     assert held_out.get_title().endswith(", held-out training documents")
     for absent in ({"metric": "r2"}, {"prefix": "nowhere_"}):
-        np.testing.assert_raises_regex(ValueError, "they have accuracy", plots.history, model.history_, **absent)
+        np.testing.assert_raises_regex(ValueError, "available: accuracy", plots.history, model.history_, **absent)
 
 
 def test_documents_of_a_kind_have_one_colour():

@@ -128,7 +128,7 @@ def test_of_very_many_classes_those_with_errors_are_shown_and_the_others_counted
     axes = sd.plots.confusion(report, Figure().subplots())
     shares, names = axes.images[0].get_array(), [t.get_text() for t in axes.get_yticklabels()]
     assert shares.shape == (MAX_ROWS, MAX_ROWS) and shares[names.index("c17"), names.index("c18")] == 0.5
-    assert "60 classes with most errors, of 2,000" in axes.get_title()
+    assert "60 classes with most errors, out of 2,000" in axes.get_title()
     assert "others" not in report_of(MAX_ROWS, {3: 5}).details()
 
 

@@ -188,10 +188,7 @@ def test_halving_ends_the_worse_half_after_each_fold(corpus, found):
 def test_time_ends_a_search_in_the_midst_of_a_fit(corpus, caplog):
     short = search(corpus, seconds=1e-9)
     assert [len(trial.folds) for trial in short.trials_] == [1] + [0] * 8 and short.best_params_ == {}
-    assert (
-        "Time limit reached: 8 settings were not tried." in short.summary()
-        and "the time limit is reached" in caplog.text
-    )
+    assert "Time limit reached: 8 settings were not tried." in short.summary() and "at the time limit" in caplog.text
     assert not any(trial.error for trial in search(corpus, seconds=1e6).trials_)
 
 
@@ -267,7 +264,7 @@ def test_what_k_means_has_is_said():
     ({"space": {"loss": "hinge"}}, "list of values"),
     ({"space": {"loss": []}}, "no value"),
     ({"n_trials": 0}, "n_trials"),
-    ({"sampler": "optuna", "n_trials": None}, "Optuna never stops"),
+    ({"sampler": "optuna", "n_trials": None}, "a search with Optuna needs a limit"),
     ({"cv": 1}, "2 or more"),
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),

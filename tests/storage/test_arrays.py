@@ -135,7 +135,7 @@ def test_what_no_string_is_is_named():
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
 def test_urls_are_refused_also_as_paths(where):
-    with pytest.raises(SdemError, match="is a URL, and a table is a file: give a path of this machine"):
+    with pytest.raises(SdemError, match="is a URL, and a table is a file: use a path on this machine"):
         refuse_url(where, "a table is a file")
     assert is_url(where)
     assert where == "file:///m" or str(place(where)).startswith(str(where).split(":")[0] + "://")
@@ -340,8 +340,8 @@ def test_what_is_no_model_is_named(tmp_path):
     (tmp_path / "deep").write_bytes((200_000).to_bytes(8, "little") + b"[" * 200_000)
     joblib.dump({"a": np.ones(3)}, tmp_path / "lr.joblib")
     np.save(tmp_path / "a.npy", np.ones(3))
-    for name, what in (("deep", "damaged"), ("lr.joblib", "a file of pickle or joblib"),
-                       ("a.npy", "an array of NumPy"), ("none", "no such file"), (".", "cannot be read")):  # fmt: skip
+    for name, what in (("deep", "damaged"), ("lr.joblib", "a pickle or joblib file"),
+                       ("a.npy", "a NumPy array"), ("none", "no such file"), (".", "cannot be read")):  # fmt: skip
         np.testing.assert_raises_regex(ModelError, what, read_archive, tmp_path / name, KIND)
 
 

@@ -181,7 +181,7 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based):
     assert report.first_column is None, "the vocabulary's corpus says it"
     assert rows_in_source_order(tmp_path / "t")[0].toarray().tolist() == [[0, 0, 7, 0]]
     if zero_based:
-        with pytest.raises(IngestError, match="count from 0, not from 1"):
+        with pytest.raises(IngestError, match="numbered from 0, not from 1"):
             ingest([tmp_path / "train.svm"], tmp_path / "x", reading=Reading(zero_based=False))
 
 

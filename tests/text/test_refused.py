@@ -20,7 +20,7 @@ BAD = [
     ("s.csv", CSV, "b,caf\xe9", "record 3", "0xe9"),
     ("s.csv", CSV, "b", "record 3", "1 fields, but the header has 2"),
     ("s.jsonl", JSON, '{"label"', "line 2", "not JSON"),
-    ("s.jsonl", JSON, "[]", "line 2", "object is expected"),
+    ("s.jsonl", JSON, "[]", "line 2", "expected a JSON object"),
     ("s.jsonl", JSON, '{"Text": "y"}', "line 2", "no field 'label'"),
     ("s.jsonl", JSON, '{"label": null, "text": "y"}', "line 2", "the label is missing"),
     ("s.jsonl", JSON, '{"label": "c", "text": "\\ud800"}', "line 2", "surrogate"),
@@ -95,7 +95,7 @@ SOURCES = {
     "s.dat": ("a\tx\n", {}, "unknown suffix"),
     "s.csv": ("id,x,text\n", {}, "no column 'label'; the columns are 'id', 'x', 'text'"),
     "quote.csv": ('label,text\na,x\nb,"y\nc,z\n', {}, "unclosed quote"),
-    "klingon.tsv": ("a\tx\n", {"encoding": "klingon"}, "'klingon' is not an encoding"),
+    "klingon.tsv": ("a\tx\n", {"encoding": "klingon"}, "'klingon' is not a known encoding"),
     "alike.jsonl": ('{"label": 1, "text": "x"}\n{"label": "1", "text": "x"}\n', {}, "line 2: .*use one type"),
     "mixed.jsonl": ('{"label": "1", "text": "x"}\n{"label": 1.0, "text": "x"}\n', {}, "line 2: .*use one type"),
     "true.jsonl": ('{"label": true, "text": "x"}\n{"label": "true", "text": "x"}\n', {}, "use one type"),
@@ -127,7 +127,7 @@ def test_a_file_of_a_folder_is_named_with_its_line(tmp_path):
     (tmp_path / "news" / "a" / "1").write_bytes(b"one\ntwo\ncaf\xe9\n")
     with pytest.raises(IngestError, match=r"news/a/1, line 3: the line has the byte 0xe9"):
         ingest(tmp_path / "news", tmp_path / "c")
-    with pytest.raises(IngestError, match="is a folder, which is not read as 'csv'"):
+    with pytest.raises(IngestError, match="is a folder, which cannot be read as 'csv'"):
         ingest(tmp_path / "news", tmp_path / "c", reading=Reading(format="csv"))
 
 
@@ -154,7 +154,7 @@ ARGUMENTS = [
     ({"sources": [3]}, "paths of files and folders, not a"),
     ({"sources": "absent.tsv"}, "no such file"),
     ({"sources": ["x.svm", "docs.tsv"]}, "cannot be combined"),
-    ({"path": "absent/c"}, "there is no folder"),
+    ({"path": "absent/c"}, "does not exist; create it"),
     ({"path": "words"}, "already exists"),
     ({"vocabulary_from": "unknown"}, "has no tokenization settings"),
     ({"vocabulary_from": "numbers"}, r"the sources contain text, but .* was made from numbers"),
@@ -217,5 +217,5 @@ def test_reviews_are_no_categories(tmp_path, recwarn):
     frame = pd.DataFrame({"text": [f"review number {i}" for i in range(30)], "town": ["x", "y", "z"] * 10})
     write_corpus(tmp_path / "d", frame[["town"]], [0, 1] * 15, dense=True)
     assert not recwarn
-    with pytest.warns(UserWarning, match=r"column 'text' has 30 different texts in 30 rows.*sdem ingest"):
+    with pytest.warns(UserWarning, match=r"column 'text' has 30 different strings in 30 rows.*sdem ingest"):
         write_corpus(tmp_path / "c", frame, [0, 1] * 15, dense=True)

@@ -79,7 +79,7 @@ def test_patterns_that_people_use(pattern, words):
 def test_settings_survive_json(settings):
     made = VectorizerSettings(**settings)
     assert VectorizerSettings.from_json(json.loads(json.dumps(made.to_json()))) == made
-    with pytest.raises(ValueError, match="unknown settings of text: bm25"):
+    with pytest.raises(ValueError, match="unknown text settings: bm25"):
         VectorizerSettings.from_json({**made.to_json(), "bm25": True})
 
 
@@ -91,7 +91,7 @@ NONSENSE = [
     ({"analyzer": "char", "stem": "english"}, "stem does not apply"),
     ({"analyzer": "char", "token_pattern": "x"}, "token_pattern does not apply"),
     ({"analyzer": "char", "features": "words+characters"}, "features does not apply"),
-    ({"token_pattern": "[a-z]+", "features": "words+characters"}, "takes words"),
+    ({"token_pattern": "[a-z]+", "features": "words+characters"}, "needs words"),
     ({"kind": "hashing", "n_features": 1, "features": "words+characters"}, "n_features of 2 or more"),
     ({"token_pattern": "("}, "not a regular expression"),
     ({"stem": "klingon"}, r"stem must be one of .*english"),
