@@ -34,10 +34,13 @@ def read_document(documents, d, words, shift, inverse, first, beta):
 def infer(beta, counts, how, key, first, theta, scores):
     """Replace `beta` by responsibilities; fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
     n_words, n_topics, n_chosen = beta.shape
-    positions, repeats = np.arange(n_words), counts
-    if how.occurrences == EACH:
-        positions = np.repeat(np.arange(n_words), counts.astype(np.int64))
-        repeats = np.ones(positions.size)
+    each = how.occurrences == EACH
+    n = np.int64(counts.sum()) if each else n_words
+    positions, repeats, n = np.empty(n, np.int64), np.empty(n), 0
+    for j in range(n_words):
+        for _ in range(np.int64(counts[j]) if each else 1):
+            positions[n], repeats[n] = j, 1.0 if each else counts[j]
+            n += 1
     sampled = np.empty(n_chosen)
     block, q, theta_k = np.empty((n_words, n_topics)), np.empty((n_words, n_topics)), np.empty(n_topics)
     for k in range(n_chosen if how.method == GIBBS or how.n_particles > 0 else 0):
@@ -95,7 +98,7 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
         if loss.kind != NLL:
             for k in range(n_classes):
                 scores[k] += log_prior[k]
-        if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
+        if weights[d] * loss_weights(loss, scores, np.int64(labels[d]), step) <= tolerance:
             continue
         stale = stale or stepping
         weight = weights[d]
@@ -124,13 +127,13 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
 @jit
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill class scores ln p(d | class) and proportions; `ids`: words of the corpus, which key random numbers."""
-    n_topics, n_classes = thetas.shape[1:]
+    (n_topics, n_classes), first = thetas.shape[1:], np.int64(0)  # a literal would be a type of its own
     room = np.empty((measured(documents, table.words.shape[0])[1], n_topics, n_classes))
     inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
     for d in range(documents.indptr.size - 1):
-        counts, beta = read_document(documents, d, table.words, shift, inverse, 0, room)
+        counts, beta = read_document(documents, d, table.words, shift, inverse, first, room)
         key = seed ^ content_key(ids[documents.indices[documents.indptr[d] : documents.indptr[d + 1]]], counts)
-        infer(beta, counts, how, key, 0, thetas[d], scores[d])
+        infer(beta, counts, how, key, first, thetas[d], scores[d])
 
 
 @jit

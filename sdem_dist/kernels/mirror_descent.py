@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.rows import add_rows_at
+from sdem_dist.kernels.rows import add_rows_at, copy_row
 
 FLOOR = 1e-12  # neither a topic's share nor a word's probability falls below it
 SHRINKAGE = 0.5  # eta of Algorithm 1
@@ -96,8 +96,8 @@ def infer(document, alpha, step, method, layers):
     n_topics = thetas.shape[1]
     ratios, pull, proportions = np.empty(counts.size), np.empty(n_topics), np.full(n_topics, 1.0 / n_topics)
     search = step > 0.0 and method in (LINE_SEARCH, LINE_SEARCH_L1)
-    thetas[0, :] = proportions
-    points[0, :] = proportions
+    copy_row(proportions, thetas[0])
+    copy_row(proportions, points[0])
     _mixed(thetas[0], columns, ascending, masses[0])
     value = objective(counts, masses[0], thetas[0], alpha) if search else 0.0
     for layer in range(steps.size):
@@ -148,8 +148,8 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
             return step, reached
         step *= SHRINKAGE
     layers.steps[layer] = 0.0
-    new[:] = theta
-    mass[:] = layers.masses[layer]
+    copy_row(theta, new)
+    copy_row(layers.masses[layer], mass)
     return step, value
 
 
@@ -228,5 +228,5 @@ def infer_documents(documents, topics, how, out, likelihoods):
     for d in range(indptr.size - 1):
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
         _, layers = inferred(words, counts, topics, ones, how)
-        out[d] = layers.thetas[how.n_layers]
+        copy_row(layers.thetas[how.n_layers], out[d])
         likelihoods[d] = -objective(counts, layers.masses[how.n_layers], ones, ones)

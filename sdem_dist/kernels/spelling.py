@@ -208,11 +208,6 @@ class Entries(NamedTuple):
 
 
 @jit_once
-def _has_room(n, tree):
-    return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
-
-
-@jit_once
 def _new_node(n_nodes, parent, last, tree):
     tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
     tally = tree.tally
@@ -284,9 +279,10 @@ def count(segments, tallied, form, tree, done, level, entries):
                 low = words.size
             if low > high:
                 continue
-            if grow and not _has_room(n_nodes + high * words.size, tree):
+            needed = n_nodes + high * words.size
+            if grow and (needed > tree.parents.size or 4 * needed > 3 * tree.slots.shape[0]):
                 done[0], done[1], done[2], done[3] = n_nodes, n, d, s
-                return n_nodes + high * words.size
+                return needed
             n_nodes = _first_level(words, here, grow, tree, n_nodes)
             for length in range(1, high + 1):
                 if length > 1:

@@ -7,6 +7,7 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.randomness import advanced, uniform
+from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import log
 
 MAP, GIBBS = 0, 1  # inference
@@ -136,8 +137,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
     """
     alpha, n_sweeps, burn_in = how.alpha, how.n_sweeps, how.burn_in
     n_topics = beta.shape[1]
-    topics = np.empty(positions.size, np.int32)
-    sums, weights = np.zeros(n_topics), np.empty(n_topics)
+    topics, sums, weights = np.empty(positions.size, np.int32), np.zeros(n_topics), np.empty(n_topics)
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
@@ -153,15 +153,11 @@ def gibbs(beta, positions, counts, how, key, q, theta):
                 q[positions[i], topics[i]] += counts[i]
             for z in range(n_topics):
                 theta[z] += sums[z]
-    n_samples, length = n_sweeps - burn_in, 0.0
-    for i in range(positions.size):
-        length += counts[i]
+    n_samples, length = n_sweeps - burn_in, counts.sum()
     for z in range(n_topics):
         theta[z] = (theta[z] / n_samples + alpha) / (length + n_topics * alpha)
     for j in range(q.shape[0]):
-        total = 0.0
-        for z in range(n_topics):
-            total += q[j, z]
+        total = q[j].sum()
         for z in range(n_topics if total > 0.0 else 0):  # a word that is stored and does not occur keeps zeros
             q[j, z] /= total
 
@@ -181,7 +177,10 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
     n_topics, least = beta.shape[1], alpha.min()
     topics = np.empty((n_particles, positions.size), np.int32)
     sums, weights = np.empty((n_particles, n_topics)), np.empty(n_topics)
-    sums[:] = alpha - least
+    other_topics, other_sums = np.empty(topics.shape, np.int32), np.empty(sums.shape)
+    for r in range(n_particles):  # NumPy's assignments take seconds to compile
+        for z in range(n_topics):
+            sums[r, z] = alpha[z] - least
     pseudo = n_topics * least + (alpha - least).sum()
     likelihoods, chosen = np.empty(n_particles), np.empty(n_particles, np.int64)
     length, score = 0.0, 0.0
@@ -206,7 +205,8 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
             sums[r, topics[r, i]] += counts[i]
         length += counts[i]
         top = likelihoods.max()
-        likelihoods[:] = np.exp(likelihoods - top)
+        for r in range(n_particles):
+            likelihoods[r] = np.exp(likelihoods[r] - top)
         score += top + np.log(likelihoods.sum() / n_particles)
         if n_particles > 1:  # at even spaces from one uniform number
             key = advanced(key)
@@ -216,6 +216,8 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
                     r += 1
                     reached += likelihoods[r]
                 chosen[particle] = r
-            topics[:, : i + 1] = topics[:, : i + 1][chosen]
-            sums[:] = sums[chosen]
+            for r in range(n_particles):
+                copy_row(topics[chosen[r], : i + 1], other_topics[r])
+                copy_row(sums[chosen[r]], other_sums[r])
+            topics, other_topics, sums, other_sums = other_topics, topics, other_sums, sums
     return score

@@ -113,14 +113,15 @@ class LdaClasses(WordCounts):
 
     def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored:
         """Return documents with what decides between classes, and ln p(y, d) at least: `joint_scores`, `log_joint`."""
-        parameters = self.parameters(state, local.words)
-        scores, thetas = joint_scores(parameters, local.documents, local.words, self.inference, seed)
-        joint = log_joint(parameters, local.documents, self.inference, scores, thetas)
+        parameters, d = self.parameters(state, local.words), local.documents
+        d = replace(d, data=d.data.astype(np.float64), indices=d.indices.astype(np.uint32))  # as predictions have them
+        scores, thetas = joint_scores(parameters, d, local.words, self.inference, seed)
+        joint = log_joint(parameters, d, self.inference, scores, thetas)
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), joint)
 
     def scores(self, parameters: LdaParameters, documents: Documents, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the `joint_scores` of documents, and proportions, by the parameters of the whole vocabulary."""
-        return joint_scores(parameters, documents, np.arange(documents.n_features), self.inference, seed)
+        return joint_scores(parameters, documents, np.arange(documents.n_features, dtype="u4"), self.inference, seed)
 
     def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
@@ -179,10 +180,9 @@ def joint_scores(
     too high; or the left-to-right estimate of ln p(d | y). `parameters`: of the documents' words, `ids` in the corpus.
     """
     check_occurrences(documents, inference)
-    p = parameters
+    p, key = parameters, np.uint64(mixed(np.uint64(seed)))
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))
-    key = np.uint64(mixed(np.uint64(seed)))
     for a, b in runs(_costs(documents, inference, len(p.totals))):
         counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
         kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores[a:b], thetas[a:b])
@@ -199,11 +199,10 @@ def log_joint(
     """
     if inference.n_particles:
         return scores
-    p, bounds = parameters, np.empty(scores.shape)
-    alpha, n_sweeps = float(inference.alpha), inference.n_sweeps
+    p, bounds, alpha = parameters, np.empty(scores.shape), float(inference.alpha)
     for a, b in runs(_costs(documents, inference, len(p.totals))):
         counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
-        kernel.bound_documents(counted, p.table, p.gamma, alpha, n_sweeps, thetas[a:b], bounds[a:b])
+        kernel.bound_documents(counted, p.table, p.gamma, alpha, inference.n_sweeps, thetas[a:b], bounds[a:b])
     return bounds + p.log_prior
 
 
