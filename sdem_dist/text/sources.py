@@ -219,7 +219,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
         raise IngestError(f"{path}: there is no such file") from error
     except _DAMAGE as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise IngestError(f"{path} cannot be read completely: {reason}") from error
+        raise IngestError(f"cannot be read completely: {reason}", path=path) from error
 
 
 def is_utf8_name(encoding: str) -> bool:

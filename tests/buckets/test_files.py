@@ -57,8 +57,9 @@ def test_an_interrupted_run_goes_on(bucket):
     settings = {"n_epochs": 4, "random_state": 0}
     whole = MultinomialNB(**settings).fit(X, Y)
     np.testing.assert_raises(Stop, MultinomialNB(**settings).fit, X, Y, checkpoint=f"{bucket}/run", callbacks=[stop])
-    with pytest.raises(ModelError, match="checkpoints of an earlier run"):
+    with pytest.raises(ModelError) as caught:
         MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run")
+    assert not isinstance(caught.value, OtherRunError)
     with pytest.raises(OtherRunError):
         MultinomialNB(n_epochs=4, random_state=1).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
     same_states(MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", resume=True).state_, whole.state_)

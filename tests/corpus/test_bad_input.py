@@ -75,23 +75,6 @@ def test_what_cannot_be_written(tmp_path, X, options, message):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("matrix", "labels", "weights", "message"), [
-    (-dense(), [0] * 4, None, "the matrix: document 0 .* contains the value -"),
-    (dense() * np.nan, [0] * 4, None, "contains the value nan: .* must be finite"),
-    (dense() * 1e300, [0] * 4, None, r"contains the value .*e\+300: .* at most 3\.4e\+38"),
-    (dense(), [3] * 4, None, "outside -1 to 2"),
-    (dense(), [0] * 2, None, "labels have shape"),
-    (dense(), [0] * 4, np.ones(3), "sample_weight has shape"),
-    (dense(), [0] * 4, np.full(4, -1.0), "the sample_weight"),
-    (dense(), [0] * 4, np.full(4, np.nan), "the sample_weight"),
-    (dense(), [0] * 4, np.full(4, 1e300), "the sample_weight"),
-    (dense()[:0], [], None, "no documents"),
-])  # fmt: skip
-def test_what_cannot_be_held_in_memory(matrix, labels, weights, message):
-    with pytest.raises(CorpusError, match=message):
-        MemoryCorpus(sp.csr_matrix(matrix), np.array(labels, int), ("a", "b", "c"), weights=weights)
-
-
 def csr(indices=(0, 2, 3, 1, 4, 5), indptr=(0, 3, 6), n_entries=6):
     matrix = sp.csr_matrix(np.ones((2, 30)))
     matrix.data, matrix.indices, matrix.indptr = np.ones(n_entries), np.array(indices), np.array(indptr)

@@ -20,13 +20,8 @@ WEIGHTS = np.random.default_rng(0).random(len(Y)) * 3
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 IRIS, SPECIES = load_iris(return_X_y=True)
 ATTRIBUTES = (
-    "class_count_",
-    "feature_count_",
-    "category_count_",
-    "feature_log_prob_",
-    "class_log_prior_",
-    "n_categories_",
-)
+    "class_count_", "feature_count_", "category_count_", "feature_log_prob_", "class_log_prior_", "n_categories_",
+)  # fmt: skip
 OF_CATEGORIES = {
     "MultinomialNB": [{"alpha": 0.01}, {"alpha": 1e-9}, {"alpha": 7}],
     "BernoulliNB": [{"alpha": 0.5, "binarize": 2.0}, {"alpha": 0.3}],

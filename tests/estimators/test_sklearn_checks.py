@@ -40,27 +40,23 @@ SPARSE_WEIGHTS = "check_sample_weight_equivalence_on_sparse_data"
 CHECKED = [
     sd.MultiplicativeMixtureClassifier(2, n_epochs=30),
     *(kind(2, n_epochs=10) for kind in (sd.EMMixtureClassifier, sd.SdemMixtureClassifier)),
-    *(kind(2, n_init=2, n_epochs=5) for kind in (sd.MultinomialMixture, sd.Mixture)),
-    sd.KMeans(2),
+    *(kind(2, n_init=2, n_epochs=5) for kind in (sd.MultinomialMixture, sd.Mixture)), sd.KMeans(2),
     sd.GaussianMixture(2, covariance_type="full", n_init=2, n_epochs=5),
     *(kind(5) for kind in (sd.SupervisedLDAClassifier, sd.SupervisedLDARegressor, sd.LatentDirichletAllocation)),
-]
+]  # fmt: skip
 # An estimator that has no line above is checked as it is by default.
 OTHERS = set(ESTIMATORS) - {type(estimator).__name__ for estimator in CHECKED}
 CHECKED += [getattr(sdem_dist, name)() for name in sorted(OTHERS)]
 COMMON = [sd.MultinomialNB(loss="nll"), sd.MultinomialNB(loss="hinge", merge="sum"), sd.GaussianNB(loss="nll")]
 VARIANTS = [
-    *COMMON,
-    *(kind(loss="nll") for kind in (sd.ManyClassNB, sd.BernoulliNB, sd.CategoricalNB, sd.PoissonNB)),
-    sd.MultiLabelNB(loss="ncll", merge="sum"),
-    sd.LDAClassifier(loss="hinge", merge="sum"),
+    *COMMON, *(kind(loss="nll") for kind in (sd.ManyClassNB, sd.BernoulliNB, sd.CategoricalNB, sd.PoissonNB)),
+    sd.MultiLabelNB(loss="ncll", merge="sum"), sd.LDAClassifier(loss="hinge", merge="sum"),
     sd.LDAClassifier(inference="gibbs"),
     *(sd.GaussianNB(n_epochs=10, **how) for how in ({"loss": "hinge"}, {"merge": "mean"})),
-    sd.GaussianRegressor(loss="ncll", n_epochs=5),
-    sd.GaussianRegressor(alpha=1.0),
+    sd.GaussianRegressor(loss="ncll", n_epochs=5), sd.GaussianRegressor(alpha=1.0),
     sd.EMMixtureClassifier(2, components="multinomial", n_epochs=5),
     sd.EMMixtureClassifier(2, covariance_type="full", n_epochs=5),
-]
+]  # fmt: skip
 OF_FITS = (
     r"check_(class_weight_\w+|classifier_multioutput|classifiers_(classes|multilabel_\w+|one_label\w*|train)"
     r"|decision_proba_consistency|regressors_(int|train)|transformer_general|estimators_(dtypes|overwrite_params|pickle)"

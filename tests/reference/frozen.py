@@ -87,18 +87,11 @@ def ingested(folder: Path) -> dict[str, str]:
 
 
 COMMANDS = (
-    "train d.tsv m.model",
-    "train d.csv c.model --loss nll",
-    "evaluate m.model d.jsonl --report",
-    "predict m.model d.csv -o p.csv",
-    "predict m.model d.jsonl -o p.jsonl",
-    "explain m.model",
-    "explain m.model 'goal match the law'",
-    "ingest d.jsonl j.zarr --held-out 0.2",
-    "inspect j.zarr",
-    "inspect m.model",
+    "train d.tsv m.model", "train d.csv c.model --loss nll", "evaluate m.model d.jsonl --report",
+    "predict m.model d.csv -o p.csv", "predict m.model d.jsonl -o p.jsonl", "explain m.model",
+    "explain m.model 'goal match the law'", "ingest d.jsonl j.zarr --held-out 0.2", "inspect j.zarr", "inspect m.model",
     "suspects d.tsv",
-)
+)  # fmt: skip
 
 
 def commands(folder: Path) -> dict[str, str]:

@@ -35,8 +35,6 @@ def test_figures_are_those_of_scikit_learn():
     assert "roc_auc" not in report.figures
     two, y, log_p = random_report(classes=(0, 1))
     assert two.figures["roc_auc"] == pytest.approx(roc_auc_score(y, log_p[:, 1]))
-    with pytest.raises(ValueError, match="label"):
-        ClassificationReport(np.array(["a", "b"]), np.array([-1]), np.log([[0.5, 0.5]]))
 
 
 def test_reliability_by_hand():

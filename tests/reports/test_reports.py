@@ -111,15 +111,6 @@ def test_clusters_and_topics_with_and_without_labels():
     assert mixture.report(X, np.full(N, -1)).labels is None
 
 
-def test_labels_and_targets_that_do_not_fit_their_documents():
-    model = sd.GaussianRegressor().fit(X, NUMBERS)
-    for odd in (NUMBERS[:5], np.repeat(NUMBERS, 2), np.where(np.arange(N) == 3, np.nan, NUMBERS)):
-        with pytest.raises(ValueError, match=rf"samples: \[200, {len(odd)}\]|contains NaN, in row 3 \(from 0\)"):
-            model.report(X, odd)
-    with pytest.raises(ValueError, match=r"samples: \[200, 5\]"):
-        sd.MultinomialMixture(2, n_epochs=1).fit(X).report(X, np.zeros(5))
-
-
 def test_cells_are_harmless_everywhere():
     table = Table(("name", "n"), [(ODD, 1), (Html("<i>kept</i>"), 22)], caption=ODD, note=ODD)
     assert all("\x1b" not in form for form in (table.text(), table.html(), table.markdown()))

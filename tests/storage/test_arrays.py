@@ -126,17 +126,14 @@ def test_any_arrays_decode_or_raise_value_error(raw, offsets):
     assert "".join(strings).encode() == raw and len(strings) == len(offsets) - 1
 
 
-def test_what_no_string_is_is_named():
+def test_what_is_no_string_is_refused():
     np.testing.assert_raises(UnicodeEncodeError, encode_strings, ["\ud800"])
-    np.testing.assert_raises_regex(TypeError, "element 1 is a int", encode_strings, ["a", 3])
-    with pytest.raises(UnicodeDecodeError, match="string 1"):
-        decode_strings(np.array([97, 255], np.uint8), np.array([0, 1, 2]))
+    np.testing.assert_raises(TypeError, encode_strings, ["a", 3])
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
 def test_urls_are_refused_also_as_paths(where):
-    with pytest.raises(SdemError, match="is a URL, and a table is a file: use a path on this machine"):
-        refuse_url(where, "a table is a file")
+    np.testing.assert_raises(SdemError, refuse_url, where, "a table is a file")
     assert is_url(where)
     assert where == "file:///m" or str(place(where)).startswith(str(where).split(":")[0] + "://")
 
@@ -306,34 +303,35 @@ def nothing(header, contents, data):
 
 
 ATTACKS = {
-    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), "'other'"),
-    "a newer format": (lambda h, c, d: h["__metadata__"].update(format_version="4"), "another version"),
-    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="2"), "another version"),
-    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), "damaged"),
-    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), "table of contents"),
-    "an array more": (renewed(lambda h, c, d: c["arrays"].update(evil=c["arrays"]["mu"])), "'evil'"),
-    "an array less": (renewed(lambda h, c, d: c["arrays"].pop("mu")), "'mu'"),
-    "nothing about itself": (nothing, "damaged"),
-    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), "damaged"),
-    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), "damaged"),
-    "a negative shape": (both("mu", shape=[-1, 3]), "damaged"),
-    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), "checksum"),
-    "objects": (both("mu", dtype="O"), "damaged"),
-    "an overlap": (both("zeros", data_offsets=[0, 36]), "damaged"),
-    "a byte too many": (lambda h, c, d: d.append(0), "damaged"),
-    "other values": (lambda h, c, d: d.__setitem__(slice(0, 480), bytes(480)), "checksum"),
-    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), "damaged"),
-    "no metadata": (renewed(lambda h, c, d: c.update(metadata=None)), "damaged"),
+    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), False),
+    "a newer format": (lambda h, c, d: h["__metadata__"].update(format_version="4"), False),
+    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="2"), False),
+    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), True),
+    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), False),
+    "an array more": (renewed(lambda h, c, d: c["arrays"].update(evil=c["arrays"]["mu"])), False),
+    "an array less": (renewed(lambda h, c, d: c["arrays"].pop("mu")), False),
+    "nothing about itself": (nothing, True),
+    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), True),
+    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), True),
+    "a negative shape": (both("mu", shape=[-1, 3]), True),
+    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), False),
+    "objects": (both("mu", dtype="O"), True),
+    "an overlap": (both("zeros", data_offsets=[0, 36]), True),
+    "a byte too many": (lambda h, c, d: d.append(0), True),
+    "other values": (lambda h, c, d: d.__setitem__(slice(0, 480), bytes(480)), False),
+    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), True),
+    "no metadata": (renewed(lambda h, c, d: c.update(metadata=None)), True),
 }
+"""What is changed, and whether nothing of the file can be read: otherwise what was read does not fit together."""
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_crafted_files_are_refused(tmp_path, name):
-    change, word = ATTACKS[name]
+    change, unreadable = ATTACKS[name]
     (tmp_path / "m").write_bytes(crafted(change))
-    with pytest.raises(ModelError, match=word) as caught:
+    with pytest.raises(ModelError) as caught:
         read_archive(tmp_path / "m", KIND)
-    assert caught.value.path == str(tmp_path / "m")
+    assert (caught.value.path, caught.value.__cause__ is not None) == (str(tmp_path / "m"), unreadable)
 
 
 def test_what_is_no_model_is_named(tmp_path):

@@ -129,9 +129,6 @@ def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path):
         corpus = open_corpus(tmp_path / name)
         assert list(corpus.vocabulary()) == ["apple", "grey", "red", "stone"] and corpus.n_documents == 20
         assert rows_in_source_order(tmp_path / name)[0].toarray().sum(axis=1).tolist()[-2:] == [1, 0]
-    (tmp_path / "none.csv").write_text("label,text,weight\na,apple,0\nb,stone,0\n")
-    with pytest.raises(IngestError, match="weight above 0"):
-        ingest([tmp_path / "none.csv"], tmp_path / "none", reading=reading)
 
 
 def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path):
@@ -148,8 +145,9 @@ def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path):
     assert (stored.to_csr() != count_texts([t for _, t in test], settings, train.vocabulary())[0]).nnz == 0
 
     source = written(tmp_path / "odd.txt", [*test, ("sport", "goal")])
-    with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the classes"):
+    with pytest.raises(IngestError) as caught:
         ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train")
+    assert (caught.value.path, caught.value.record) == (str(source), 4)
     report = ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train", on_error="skip")
     assert (report.n_documents, report.n_skipped) == (3, 1)
 
@@ -180,9 +178,6 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based):
     report = ingest([tmp_path / "test.svm"], tmp_path / "t", vocabulary_from=tmp_path / "c")
     assert report.first_column is None, "the vocabulary's corpus says it"
     assert rows_in_source_order(tmp_path / "t")[0].toarray().tolist() == [[0, 0, 7, 0]]
-    if zero_based:
-        with pytest.raises(IngestError, match="numbered from 0, not from 1"):
-            ingest([tmp_path / "train.svm"], tmp_path / "x", reading=Reading(zero_based=False))
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])

@@ -90,15 +90,7 @@ def test_memory_corpora_files_and_threads_agree(tmp_path):
         np.testing.assert_array_equal(same.predict_proba(TEXTS), model.predict_proba(TEXTS))
     np.testing.assert_allclose(in_memory.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=0.1)
     sd.ingest(tmp_path / "s.tsv", tmp_path / "words")
-    with pytest.raises(sd.CorpusError, match="words"):
-        model.evaluate(sd.open_corpus(tmp_path / "words"))
-
-
-def test_models_of_plain_counts_refuse_characters():
-    with pytest.raises(ValueError, match="features='words'"):
-        sd.MultinomialMixture(2, vectorizer=BOTH).fit(TEXTS)
-    with pytest.raises(ValueError, match="features='words'"):
-        sd.LatentDirichletAllocation(2, vectorizer=BOTH).fit(TEXTS)
+    np.testing.assert_raises(sd.CorpusError, model.evaluate, sd.open_corpus(tmp_path / "words"))
 
 
 def test_searches_of_texts_try_both_kinds_and_parts_of_documents_have_their_own_limits(tmp_path):
