@@ -188,6 +188,7 @@ class EngineEstimator(Estimator):
         self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         self.weighting_, self.document_frequency_ = source.weighting, source.frequency
+        self._n_targets = source.corpus.header.n_targets if self.spec.target == "numbers" else 0
         if self.spec.target == "labels":
             self.classes_, self._several = source.classes, source.members is not None
             self.label_separator_ = source.corpus.header.label_separator
@@ -196,6 +197,7 @@ class EngineEstimator(Estimator):
         self.learner_: Any = learner
         self.state_, self._trained_params = state, self.get_params(deep=False)
         self._several = not getattr(getattr(learner, "head", None), "exclusive", True)
+        self._n_targets = learner.n_labels if self.spec.target == "numbers" and self._layout == "sparse" else 0
         self._lazy_parameters = running.LazyParameters(learner, state)
         self.__dict__.pop("set_scores_", None)  # of another training
 

@@ -18,7 +18,7 @@ from sdem_dist.estimators.predictions import EngineClassifier, Transforming
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import Client, evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
-from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
@@ -102,10 +102,13 @@ class TopicModel(Transforming):
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
-        alpha: Any = tuple(values) if isinstance(values := np.asarray(self.alpha).tolist(), list) else values
+        alpha: Any = ("learned" if n < defaults.LDA_FEW else 1.001) if self.alpha is None else self.alpha
+        alpha = tuple(values) if isinstance(values := np.asarray(alpha).tolist(), list) else values
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
+        added = float(getattr(self, "topic_word_prior", 0.0)) * self.n_components * source.n_features
+        uniform = added / max(added + float(summary.frequencies.sum()), 1.0)
         how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
-        how |= {"beta": float(self.beta), "n_labelled": float(n_labelled)}
+        how |= {"beta": float(self.beta), "n_labelled": float(n_labelled), "uniform": uniform}
         model: Any = topics.TopicModel(source.n_features, int(self.n_components), head, inference, **how)
         rate = float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n))
         batch = batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)
@@ -143,13 +146,18 @@ class LatentDirichletAllocation(TopicModel):
     `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
     fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
+    alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned from fewer than 15,000 documents. For
+        more it is 1.001: learning alpha would take twice the time and improve nothing.
     n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
+    topic_word_prior : float in [0, inf) -- Pseudo-count of each word in an average topic, added after training.
     batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.
     n_particles -- Particles of the left-to-right estimate of ln p(words). More particles make it less noisy.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
 
+    alpha: object = None
+    topic_word_prior: float = 0.03
     topic_rate: float | None = 0.15
     n_epochs: Any = None
     merge: Literal["mean", "sum"] = "sum"
@@ -268,7 +276,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
     gamma -- Precision of the noise in standardized targets: the loss is ``gamma / 2`` times the squared error, or, for
         counts, gamma times minus the log-likelihood.
-    single_ : bool -- Whether `y` had one target per document, rather than columns.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"
@@ -279,28 +286,18 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     explain = number_explanations
     _monitor = p.fitted(lambda m: "poisson_deviance" if m.family == "poisson" else "mse", "", "str")
 
-    def _describe(self, source: Source) -> None:
-        super()._describe(source)
-        self.single_, self._n_targets = source.single, source.corpus.header.n_targets
-
-    def extra(self) -> dict[str, object]:
-        return {**super().extra(), "single": self.single_}
-
-    def take_extra(self, extra: Extra) -> None:
-        super().take_extra(extra)
-        self.single_, self._n_targets = extra["single"], self.learner_.n_labels
-        if not isinstance(self.single_, bool) or (self.single_ and self._n_targets > 1):
-            raise ValueError(f"single is {self.single_!r}, but the model has {self._n_targets} targets")
-
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():
             raise ValueError("the variance of y is too large for float64: divide y by a constant")
-        mean = summary.mean
+        mean, single = summary.mean, source.single
+        of_targets = tuple(mean.tolist()), tuple(summary.scale.tolist()), single
         if self.family == "gaussian":
-            return heads.Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
+            return heads.Numbers(len(mean), float(self.gamma), *of_targets)
         if not (mean > 0.0).all():
             raise ValueError("family='poisson' needs counts with a positive mean")
-        return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
+        return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()), single)
+
+    single_ = p.fitted("learner_.head.single", "Whether `y` had one target per document, rather than columns.", "bool")
 
     @property
     def coef_(self) -> np.ndarray:

@@ -82,4 +82,5 @@ TOPIC_BATCH = 100  # documents of a step, of all lanes together
 TOPIC_LEAST_BATCH = 10  # the same of one lane, at least
 # Without labels: steps of an epoch and of a training at least, within these numbers of documents of a step, and epochs.
 LDA_EPOCH_STEPS, LDA_ALL_STEPS, LDA_BATCH, LDA_EPOCHS = 15, 300, (50, 500), (10, 20)
+LDA_FEW = 15_000  # documents under which alpha is learned
 TOPIC_MANY_DOCUMENTS = 25_000  # documents from which the default rate of topics falls, as one over their number

@@ -151,7 +151,8 @@ class SigmoidLabels(TopicHead):
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         thresholds = np.array(self.thresholds or (0.5,) * self.n_classes)
-        odds, members, weights = map(np.concatenate, zip(*(_odds(self.gamma, b) for b in batches), strict=True))
+        columns = [(self.gamma * b.outputs, b.documents.targets, b.documents.weights) for b in batches]
+        odds, members, weights = map(np.concatenate, zip(*columns, strict=True))
         return evaluation.label_sums(odds, members, weights, evaluation.Decisions(np.ones(self.n_classes), thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -161,22 +162,19 @@ class SigmoidLabels(TopicHead):
         return {name: means[name] for name in means if name not in unknown}
 
 
-def _odds(gamma: float, batch: TopicScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return gamma * batch.outputs, batch.documents.targets, batch.documents.weights
-
-
 @record
 class Numbers(TopicHead):
     """Real numbers of each document: a Gaussian about U theta, of targets less their location, by their scale."""
 
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    single: bool = False  # targets are one number, not a row of a table
     kind = kernel.GAUSSIAN
     learns = "targets"
     runaway = 1e6  # standard deviations of a target
 
     def __post_init__(self) -> None:
-        if len(self.location) != self.n_classes or len(self.scale) != self.n_classes:
+        if {len(self.location), len(self.scale)} != {self.n_classes} or (self.single and self.n_classes > 1):
             raise ValueError("the targets' locations and scales do not match the outputs")
 
     @property
@@ -256,9 +254,9 @@ class TopicShares:
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         shares, columns = np.zeros(self.n_topics), []
         for batch in batches:
-            n_words = batch.documents.weights * lengths(batch.documents.documents)
-            shares += np.einsum("d,dk->k", n_words, batch.theta)
-            columns.append(_odds(self.of.gamma, batch))
+            d = batch.documents
+            shares += np.einsum("d,dk->k", d.weights * lengths(d.documents), batch.theta)
+            columns.append((self.of.gamma * batch.outputs, d.targets, d.weights))
         if not isinstance(self.of, SigmoidLabels):
             return shares
         return np.concatenate([shares, evaluation.fitting_sums(*map(np.concatenate, zip(*columns, strict=True)))])

@@ -123,6 +123,7 @@ class TopicModel(Model):
     log_counts: bool = False  # take ln(1 + x) of every count
     words_weight: float = 0.0
     n_labelled: float = 0.0  # documents that have a label, by weight; 0: all
+    uniform: float = 0.0  # share of the uniform distribution over words in the topics that predict
     state_type = TopicState
 
     def state_fields(self) -> dict[str, Field]:
@@ -222,9 +223,10 @@ class TopicModel(Model):
 
     def parameters(self, state: TopicState) -> TopicParameters:
         """Return the running means, or the last parameters before there are any."""
-        if state.n_averaged:
-            return TopicParameters(state.mean_topics, state.mean_output, state.alpha)
-        return TopicParameters(state.topics, state.output, state.alpha)
+        topics, output = (state.mean_topics, state.mean_output) if state.n_averaged else (state.topics, state.output)
+        if self.uniform:  # training leaves a rare word to the topics of the few documents that have it
+            topics = (1.0 - self.uniform) * topics + self.uniform / self.n_features
+        return TopicParameters(topics, output, state.alpha)
 
     def scored(self, state: TopicState, local: LocalDocuments, temperature: float, seed: int) -> TopicScores:
         parameters = self.parameters(state)

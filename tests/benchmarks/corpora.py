@@ -123,11 +123,6 @@ def cut(name: str, n_draws: int) -> list[Split]:
     return splits
 
 
-def training_part(name: str) -> Split:
-    """Return a corpus of which only the training part is used."""
-    return cut(name, 1)[0] if name in CUTS else splits_of(name)[0]
-
-
 def _counted(train: tuple[list[str], Any], test: tuple[list[str], Any], **settings: Any) -> Split:
     vectorizer = CountVectorizer(**settings)
     X = vectorizer.fit_transform(train[0])

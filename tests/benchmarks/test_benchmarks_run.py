@@ -25,8 +25,6 @@ import tokens
 import topics
 import unlabelled
 
-from sdem_dist import LatentDirichletAllocation
-
 pytestmark = pytest.mark.benchmark
 RNG = np.random.default_rng(0)
 SHARES, Y = RNG.dirichlet(np.full(60, 0.1), size=3), RNG.integers(3, size=120)
@@ -41,7 +39,7 @@ REVIEWS = tuple(WHOLE.take(rows) for rows in corpora.halves(300))
 
 @pytest.fixture
 def small_corpora(monkeypatch):
-    small = {"load": SPLIT, "training_part": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
+    small = {"load": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
     for module in (corpora, choose, scale, topics, speed):
         for name, value in small.items():
             monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
@@ -63,6 +61,7 @@ SCRIPTS = [
     (tokens.quality, {"names": ("toy",)}, "| toy | words+signs | "),
     (tokens.peers, {"names": ("toy",)}, "| toy | LinearSVC, words+characters | "),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
+    (topics.likelihood, {"names": ("imdb", "r8"), "topics": 3}, "r8, LatentDirichletAllocation(3): -"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
 ]
 
@@ -140,8 +139,6 @@ def test_tables():
 
 
 def test_topics():
-    model = LatentDirichletAllocation(n_components=3, n_epochs=2)
-    assert topics.likelihood_line("ours", model, model.alpha, *REVIEWS, REVIEWS[1].X[:5]).startswith("ours: -")
     assert topics.epoch_seconds(REVIEWS[0]) > 0
 
 

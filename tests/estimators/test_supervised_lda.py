@@ -88,12 +88,18 @@ def test_topics_are_found_again():
     some = X[TEST][:40]
     ours, documents = model.score(some), MemoryCorpus(some, None, (), shuffle=False).read(0, 40)
     topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T.copy()
-    theirs = log_probability(topics, documents, model.alpha).sum() / some.sum()
+    theirs = log_probability(topics, documents, model.alpha_ - 1.0).sum() / some.sum()
     assert ours > theirs * 1.02  # both are negative
     assert model.perplexity(some) == pytest.approx(np.exp(-ours))
     assert model.history_[-1]["plug_in_nll"] < model.history_[0]["plug_in_nll"]
     scores = model.score_samples(X[:9])
     np.testing.assert_array_equal(model.score_samples(X[:9][::-1])[::-1], scores)  # a document's alone decide
+
+
+def test_a_word_without_training_documents_keeps_a_probability():
+    wide = sp.csr_matrix(sp.hstack([X, np.zeros((N, 1), int)]))
+    models = (sd.LatentDirichletAllocation(K, topic_word_prior=prior).fit(wide) for prior in (0.03, 0.0))
+    assert [model.components_[:, -1].min() > 1e-6 for model in models] == [True, False]
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
