@@ -61,7 +61,7 @@ SCRIPTS = [
     (tokens.quality, {"names": ("toy",)}, "| toy | words+signs | "),
     (tokens.peers, {"names": ("toy",)}, "| toy | LinearSVC, words+characters | "),
     (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
-    (topics.likelihood, {"names": ("imdb", "r8"), "topics": 3}, "r8, LatentDirichletAllocation(3): -"),
+    (topics.likelihood, {"names": ("imdb", "r8"), "topics": 3}, "r8, LatentDirichletAllocation(n_components=3): -"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
 ]
 
