@@ -1,6 +1,8 @@
 """The command ``sdem``."""
 
+import atexit
 import errno
+import gc
 import io
 import logging
 import os
@@ -60,6 +62,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
+        atexit.register(gc.freeze)  # Python looks for cycles as it ends: a seventh of a short command
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # for characters that are not in the terminal's encoding

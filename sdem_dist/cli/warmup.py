@@ -19,8 +19,6 @@ MORE = (  # commands that run kernels of naive Bayes beside those of its trainin
     "ingest d.tsv c --held-out .2;train c lanes --lanes 4 --quiet;train c sums --merge sum --quiet;suspects c;"
     "train d.tsv b --features words+characters --quiet;predict b d.tsv -o b.tsv;train d.tsv hashed --hashing 512 --quiet"
 )
-
-
 LONGEST = "LDAClassifier", "LatentDirichletAllocation"  # have most to compile beside what naive Bayes has
 
 
@@ -32,8 +30,7 @@ def compile_for(name: str) -> int:
     spec, before, silent, source = getattr(sdem_dist, name).spec, compilations.n, io.StringIO(), "d.tsv"
     words, y = np.random.default_rng(0).integers(1, 300, (400, 20)), np.arange(400) % 3
     table = words[:, :6] % 2 if name in ("BernoulliNB", "CategoricalNB") else np.column_stack([words[:, :6], y])
-    if name in LONGEST:
-        exec(kernels.TRAINING.format(name))  # meanwhile, another process compiles what reads texts
+    exec(kernels.TRAINING.format(name) if name in LONGEST else "")  # another process compiles what reads texts
     with tempfile.TemporaryDirectory() as folder, chdir(folder), redirect_stdout(silent), redirect_stderr(silent):
         lines = (f"{k}\tÜnder {' '.join(map(str, row))}, 3.5 a{k % 2}\n" for row, k in zip(words, y, strict=True))
         Path(source).write_text("".join(lines))
