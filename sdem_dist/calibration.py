@@ -1,16 +1,16 @@
-"""Temperatures: dividing scores by one calibrates their probabilities."""
+"""Temperature scaling: dividing scores by a temperature calibrates their probabilities."""
 
 import numpy as np
 
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
-"""Between which the best one is interpolated: scores are divided by it."""
+"""Grid of temperatures between which the best temperature is interpolated."""
 _LOG_STEP = np.log2(TEMPERATURES[1] / TEMPERATURES[0])
 FAINTEST = -41.0  # logarithm of the least share of the strongest class that another one counts with
 LEAST = np.exp(np.float32(FAINTEST))
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums for `cautious_temperature`: `tempered_losses`, those with the second class right, how many."""
+    """Return the sums for `cautious_temperature`: `tempered_losses`, with either class right, and the number."""
     mistaken = np.zeros(len(TEMPERATURES))
     if len(labels) and scores.shape[1] > 1:
         best = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:]
@@ -19,10 +19,10 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
 
 def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
-    """Return, from `tempered_sums`, the temperature of least log-loss and the log-loss at it.
+    """Return, from `tempered_sums`, the temperature with the lowest log-loss, and this log-loss.
 
-    The temperature is of one more document that is wrong: if all are right, that does not show how rare errors are. The
-    log-loss is interpolated between `TEMPERATURES`, by the polynomial through the nearest six (Lagrange).
+    One additional error is assumed, since predictions without errors do not show how rare errors are. The log-loss is
+    interpolated between `TEMPERATURES`, by the polynomial through the nearest six (Lagrange).
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
     temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
@@ -34,7 +34,7 @@ def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]
 
 
 def possible(scores: np.ndarray) -> np.ndarray:
-    """Return scores in which documents without a possible class have all classes equal."""
+    """Return scores in which documents without a possible class have equal scores for all classes."""
     finite = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # a NaN is the largest of its row
     return np.where(finite, scores, 0.0)
 
@@ -56,7 +56,7 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
 
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
-    """Return the temperature of least log-loss, and that, by a parabola through the best of `tempered_losses`."""
+    """Return the temperature with the lowest log-loss, and this log-loss, by a parabola through `tempered_losses`."""
     best = int(np.argmin(tempered))
     if not 0 < best < len(tempered) - 1:
         return float(TEMPERATURES[best]), float(tempered[best])

@@ -35,8 +35,8 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """Return a fitted scikit-learn pipeline with equal predictions, but without support for missing values (NaN).
 
     from_counts : bool, default=False -- Omit the step from text to counts.
-    Raises ModelError -- The model is no MultinomialNB, GaussianNB, BernoulliNB, CategoricalNB or GaussianRegressor, has
-        a class without documents, or counts texts otherwise.
+    Raises ModelError -- The model is not a MultinomialNB, GaussianNB, BernoulliNB, CategoricalNB or GaussianRegressor,
+        has a class without documents, or uses another tokenization.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LinearRegression, LogisticRegression

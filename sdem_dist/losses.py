@@ -168,7 +168,7 @@ def named(loss: str | Loss) -> Loss:
 
 
 def loss_kind(loss: str | Loss) -> str:
-    """Return "hinge" for losses that compare two classes, "ncll" for the others."""
+    """Return "hinge" for losses that compare two classes, "ncll" for other losses."""
     loss = named(loss)
     loss = loss.other if isinstance(loss, Blend) else loss
     return "hinge" if isinstance(loss, Hinge | CostSensitiveHinge) else "ncll"
@@ -191,7 +191,7 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
 
 
 def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return 1 in the column of each label, shape (n_documents, n_columns); none where it is -1."""
+    """Return 1 in the column of each label, shape (n_documents, n_columns); 0 in all columns if it is -1."""
     weights = np.zeros((len(labels), n_columns))
     labelled = np.flatnonzero(labels >= 0)
     weights[labelled, labels[labelled]] = 1.0

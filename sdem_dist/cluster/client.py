@@ -26,12 +26,12 @@ from sdem_dist.errors import ClusterError
 
 CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
-"""Environment of worker processes.  Dask's default hands every freed table back to the system, and the next lane takes
-its pages anew: a tenth to a quarter of a round's time.  Of more arenas each would keep what its thread freed."""
+"""Environment of worker processes. By default, Dask returns freed tables to the system, and the next lane allocates them
+again, which takes a tenth to a quarter of a round. With more arenas, each would retain freed memory."""
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
-"""How often Dask looks at its own event loops and threads: its defaults take 3 % of the processors of all processes."""
+"""Intervals at which Dask checks its event loops and threads; its defaults use 3 % of the CPU time of all processes."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
-"""What workers that are started elsewhere need of both."""
+"""The settings above, for workers that are started elsewhere."""
 CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
@@ -212,7 +212,7 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exit that ends what was started elsewhere, such as batch jobs, on its way."""
+    """Turn SIGTERM and SIGHUP into an exit that also stops remote processes, such as batch jobs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

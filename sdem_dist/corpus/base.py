@@ -299,7 +299,7 @@ class BaseCorpus(ABC):
 
 
 class MemoryCorpus(BaseCorpus):
-    """Documents of a matrix or a table behind the reading interface of `Corpus`.
+    """Documents in a matrix or table, with the reading interface of `Corpus`.
 
     `X`: shape (n_documents, n_features): nonnegative counts or weights; with `dense`, a table, with NaN for missing
     values. `y_positions`: shape (n_documents,): positions in `classes`, which may be empty; -1 if unknown. `targets`:

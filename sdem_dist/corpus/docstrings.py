@@ -25,7 +25,7 @@ HALVES = re.compile("[\ud800-\udfff]")  # of code points, which no UTF-8 has
 
 
 def collect_docstrings() -> tuple[list[str], list[str]]:
-    """Return the docstrings of packages without their names, and the package of each; IngestError: one is not there.
+    """Return the docstrings of packages without their names, and the package of each; IngestError if one is missing.
 
     Those of modules, classes and functions outside tests count, from `SHORTEST` characters on, each once, sorted by
     package as in `PACKAGES`, then by file.

@@ -374,7 +374,7 @@ def undamaged_part(
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
-    """Read all of a corpus and yield what is wrong with it; CorpusError where its manifest cannot be read."""
+    """Read a complete corpus and yield its problems; CorpusError if its manifest cannot be read."""
     header, damaged = corpus.header, False
     counts, frequency = np.zeros(len(header.classes), np.int64), np.zeros(header.n_features, np.int64)
 

@@ -227,7 +227,7 @@ class EngineEstimator(Estimator):
         return np.asarray(variables.scores(self._parameters, variables.features(table_of(self, X))))
 
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
-        """Return the metrics of a history by name: for classifiers accuracy, mean losses in nats, and perplexity.
+        """Return metrics by name: for classifiers accuracy, mean losses in nats, and perplexity.
 
         Returns : dict of str to float -- For clustering also purity, NMI and ARI, if labels are known.
         """

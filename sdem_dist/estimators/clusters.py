@@ -90,7 +90,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
     _monitor, _saved = "nll", {"lower_bound": ""}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run short runs from several starts, and a long one from the best of them."""
+        """Run EM briefly from several starts, and continue from the best start."""
         words, (form, plan, long) = self._layout == "sparse", plans.em_of(self, source)
         learner: Any = plans.mixture(self, trainer, source, plan, (int(self.n_components),), form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
@@ -243,7 +243,7 @@ class KMeans(Clustering, Transforming):
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
+        """Run a survey that draws documents, and Lloyd's iterations from the best start on these."""
         once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state

@@ -59,7 +59,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
         or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
-    offset : float in [0, inf) with components=exponential -- Added to values, times their mean; zeros need it.
+    offset : float in [0, inf) with components=exponential -- Share of their mean to add to values, for zeros.
     """
 
     components: str = "gaussian"
@@ -100,7 +100,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     @property
     def log_weights_(self) -> np.ndarray:
-        """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
+        """Logarithm of p(z, y), shape (n_classes, n_components); -inf for components of other classes."""
         head, log_prior = self.learner_.head, self._parameters.log_prior
         if head.shared:
             return np.asarray(log_prior.reshape(head.n_classes, -1))

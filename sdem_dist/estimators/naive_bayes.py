@@ -169,7 +169,7 @@ class LaneNB(WordNB):
         return holdout.Candidate(learner, self._plan(source), initial, stage)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages in which held-out documents choose loss and training time, and the one with all documents."""
+        """Run the stages that choose the loss and the epochs on held-out documents, then train on all documents."""
         n, n_classes, n_folds = source.n_documents, len(source.classes), defaults.N_FOLDS
         losses = [holdout.first_loss(source), "ncll"] if self.loss == "auto" else [self.loss]
         candidates = (self._candidate(source, loss) for loss in losses)
@@ -338,7 +338,7 @@ class ManyClassNB(WordNB, JointClassifier):
             raise ValueError("patience needs calibrate=False: otherwise only the final pass is evaluated")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stage that finds the temperature, and the one with all documents."""
+        """Run the stage that chooses the temperature, then train on all documents."""
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
         alpha, head = pseudo_count(self.alpha, source.n_features), many_classes.VeryManyClasses(n_classes)
         model = many_classes.SparseCounts(source.n_features, head, alpha, float(self.loss != "nll"))

@@ -95,7 +95,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         corpus: Any = source_of(self, X, y, use="score").corpus
         if was_trained_on(self, corpus):
             problem = "the model was trained on these documents: sets for new documents would cover less than requested"
-            warnings.warn(f"{problem}; use other documents, such as those of sdem ingest --held-out", stacklevel=2)
+            warnings.warn(f"{problem}; use other documents, such as those from sdem ingest --held-out", stacklevel=2)
         labels = corpus.labels() if corpus.mask is None else corpus.labels()[corpus.mask]
         self.set_scores_ = conformal_scores(self.predict_proba(corpus), labels)
         return self
@@ -112,7 +112,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
-        """Return for each class one minus the lowest probability at which a set has it, shape (n_classes,)."""
+        """Return for each class one minus the minimum probability for being in a set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
             raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")

@@ -181,7 +181,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
         self.class_count_ = np.asarray(source.class_counts)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the pass over the columns, the generative fit, and the discriminative run from there."""
+        """Run the pass over the columns, the generative fit, and discriminative training."""
         n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         once = Plan(n, 1, 1, plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.

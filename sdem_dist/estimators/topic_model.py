@@ -87,7 +87,7 @@ class TopicModel(Transforming):
         return heads.NoOutput()  # what is learned to be predicted
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Count words, train, count topics, and find the thresholds of several labels."""
+        """Count words, train, count topics, and choose thresholds for several labels."""
         n, seed, n_labelled, weight = source.n_documents, seed_of(self.random_state), source.n_labelled, source.weight
         n_epochs, batch_size = self._schedule(n)
         if self.merge == "sum":

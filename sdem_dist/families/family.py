@@ -69,7 +69,7 @@ class Family(ABC):
 
     @abstractmethod
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are impossible for the family; NaN, a missing value, is possible."""
+        """Return which values are invalid for the family; NaN, a missing value, is valid."""
 
     @abstractmethod
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -100,7 +100,7 @@ class Family(ABC):
         return np.asarray((theta * self.statistics(x)).sum(axis=-1) - self.log_partition(theta) + self.log_base(x))
 
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Return the Kullback-Leibler divergence KL(mu || other) of each variable, not negative."""
+        """Return the Kullback-Leibler divergence KL(mu || other) of each variable, nonnegative."""
         a, b = self.to_natural(mu), self.to_natural(other)
         divergence = (mu * (a - b)).sum(axis=-1) - self.log_partition(a) + self.log_partition(b)
         return np.asarray(np.maximum(divergence, 0.0))

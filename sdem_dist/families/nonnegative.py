@@ -43,7 +43,7 @@ class Categorical(Family):
         return self.alpha * self.n_categories / self.length
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return which of categories 1, 2, ... each value is; a missing one is none of them."""
+        """Return which of categories 1, 2, ... each value is; a missing value is none of them."""
         return np.asarray(x == np.arange(1, self.n_categories), np.float64)
 
     def _probabilities(self, mu: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ class Categorical(Family):
         return np.asarray(self.length * self._log_sum(theta))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep all probabilities off 0, taking from the others what that needs."""
+        """Keep all probabilities above 0, by reducing the others."""
         p = self._probabilities(mu)
         # Half of the margin, so that rounding does not put a projected point outside.
         outside = np.asarray(p < _MARGIN / 2).any(axis=-1)
@@ -140,7 +140,7 @@ class Mean(Family):
         return inside, int(np.count_nonzero(inside != mu))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are negative or too large to be summed; weighted counts need not be whole."""
+        """Return which values are negative or too large to be summed; weighted counts need not be integers."""
         return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
 
 

@@ -246,7 +246,7 @@ def first_loss(source: Source) -> str:
 
 
 def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> Trained:
-    """Train a mixture without held-out documents, which give the temperature, and then with all documents."""
+    """Train a mixture without held-out documents, to choose the temperature on them, then on all documents."""
     # Components treat words or columns as independent, which they are not: classes seem far surer than they are.
     share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
     # A class of weight 0 has probability 0, whatever the temperature.

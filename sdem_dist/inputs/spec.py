@@ -159,7 +159,7 @@ class Source:
 
     @property
     def boundary(self) -> int:
-        """The first column of n-grams of characters beside words; 0 where columns are of one kind."""
+        """First column of character n-grams after words; 0 if columns are of one kind."""
         settings = self.vectorizer or {}
         return VectorizerSettings.from_json(settings).boundary(self.vocabulary) if "features" in settings else 0
 
@@ -224,7 +224,7 @@ class Estimator(BaseEstimator, ABC):
 
     @abstractmethod
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a fit: the same for the same settings and results, since a resumed fit runs them again."""
+        """Run the stages of a fit. They must depend only on settings and results, since a resumed fit repeats them."""
 
     @property
     @abstractmethod
@@ -232,7 +232,7 @@ class Estimator(BaseEstimator, ABC):
         """The metric of validation documents that has to fall."""
 
     def scorer(self, learner: Any) -> Any:
-        """Return the pass that scores documents which were not trained on."""
+        """Return the pass that scores held-out documents."""
         return learner
 
     @property

@@ -46,12 +46,12 @@ class ByClassReport(ErrorReport):
 
     @property
     def worst(self) -> np.ndarray:
-        """Positions of the 60 classes with most errors, of equals with most documents, ascending."""
+        """Positions of the 60 classes with most errors, then most documents, in ascending order."""
         present, predicted, right = self.counts
         return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
 
     def tables(self) -> list[Table]:
-        """Return figures by class, the lowest F1 first; of very many those with most errors."""
+        """Return metrics by class, lowest F1 first; with very many classes, only those with most errors."""
         present, predicted, _ = self.counts
         occurs, rows, note = present + predicted > 0, self.worst, ""
         rows, n_occurring = rows[occurs[rows]], int(occurs.sum())
@@ -74,7 +74,7 @@ class Confusion(NamedTuple):
     prediction: object
     documents: int
     share: float
-    """Of the documents of the class."""
+    """Share of the documents in the class."""
 
 
 class ClassificationReport(ByClassReport):
@@ -132,7 +132,7 @@ class ClassificationReport(ByClassReport):
         return self.confusion_among(np.arange(len(self.classes)))
 
     def confusion_among(self, chosen: np.ndarray) -> np.ndarray:
-        """Return documents by class and prediction of classes at some positions, shape (n_chosen, n_chosen), int64."""
+        """Return documents by class and prediction for classes at some positions, shape (n_chosen, n_chosen), int64."""
         from sklearn.metrics import confusion_matrix
 
         return np.asarray(confusion_matrix(self.labels, self.predictions, labels=chosen))
@@ -167,7 +167,7 @@ class ClassificationReport(ByClassReport):
         return f"{super().heading}, {counted(len(self.errors), 'error')}"
 
     def tables(self) -> list[Table]:
-        """Return figures by class, the confusion matrix where a terminal has room for it, and the main confusions."""
+        """Return metrics by class, the confusion matrix if it fits a terminal, and the most frequent confusions."""
         tables = super().tables()
         if len(self.names) <= MAX_MATRIX:
             names = [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}" for k, name in enumerate(self.names)]
@@ -222,7 +222,7 @@ class LabelReport(ByClassReport):
         return pd.DataFrame(cells, index=pd.Index(self.classes, name="label"))
 
     def wrong_labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the position of the label that is most wrong of each of some errors."""
+        """Return the position of the label with the largest error, for each of some errors."""
         return np.where((self.predictions != self.members)[rows], self.losses[rows], -1.0).argmax(axis=1)
 
     def error_columns(self, rows: np.ndarray) -> Columns:

@@ -69,8 +69,8 @@ def explanations(
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
     """Explain predicted numbers: the training mean plus contributions of words or known features.
 
-    The parts sum to prediction minus mean. A feature's part is its distance from its mean, times its coefficient
-    in the regression on the row's known features. Words count through topics.
+    Contributions sum to prediction minus mean. That of a feature is its deviation from its mean, times its coefficient
+    in the regression on the known features of the row. Words contribute through topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
     target : int, default=0 -- Position of the target to explain, from 0.

@@ -76,7 +76,7 @@ class Explained:
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The prediction, in a line."""
+        """The prediction, in one line."""
 
     @property
     def _tables(self) -> list[Table]:
@@ -138,9 +138,9 @@ class Explained:
         return f'<div class="sdem">{head}{"".join(topics)}{text}{words}</div>'
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float, float]]:
-        """Return the text cut into stretches with the value of each, and its share of the loudest one.
+        """Return the segments of the text with their values, and each value relative to the largest.
 
-        Both are 0 for what lies between marks, or has a share below `least`.
+        Both are 0 between marks, and for relative values below `least`.
         """
         text, stretches, end = self.text or "", [], 0
         top = max((abs(value) for _, _, value in self.marks), default=0.0) or 1.0
@@ -183,9 +183,9 @@ class Explanation(Explained):
     log_odds: float
     """ln p(label | document) - ln p(against | document)."""
     prior: float
-    """What the classes' prior probabilities add."""
+    """Contribution of the class priors."""
     temperature: float = 1.0
-    """What scores are divided by."""
+    """Divisor of the scores."""
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")

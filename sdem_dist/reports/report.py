@@ -81,7 +81,7 @@ class Report:
         return Table(heads, list(zip(*cells, strict=True)), caption, note, tuple(widths), widths, bars)
 
     def tables(self) -> list[Table]:
-        """Return the tables that are shown; of clusters and topics the largest share comes first."""
+        """Return the tables of the report, largest share first for clusters and topics."""
         shares = self.columns.get("share", np.zeros(len(self.names)))
         return [self.table(np.argsort(-shares, kind="stable"))]
 
@@ -105,13 +105,13 @@ class ErrorReport(Report):
     """A report with a list of errors."""
 
     errors: np.ndarray
-    """Rows of the documents that are wrong, the worst first; `positions` says which documents they are."""
+    """Rows of the wrong documents, worst error first; see `positions` for the documents."""
     blocks: Callable[[ErrorReport], Iterator[Columns]] | None = None
-    """From the report to its errors, some at a time, with their ids, texts and words."""
+    """A function that yields the errors of the report in blocks, with their IDs, texts and words."""
 
     @abstractmethod
     def error_columns(self, rows: np.ndarray) -> Columns:
-        """Return the columns of some errors, a row each."""
+        """Return the columns of some errors, one row each."""
 
     def errors_frame(self) -> pd.DataFrame:
         """Return the errors as a pandas DataFrame, worst error first; its index is `positions`.
@@ -179,7 +179,7 @@ class ClusterReport(Report):
 
 
 def agreement_of(labels: np.ndarray | None, clusters: np.ndarray) -> dict[str, float]:
-    """Return `cluster_scores` of the documents whose label is not -1; nothing where there are none."""
+    """Return `cluster_scores` of the documents with a label; empty if there are none."""
     if labels is None or not (labels >= 0).any():
         return {}
     return cluster_scores(labels[labels >= 0], clusters[labels >= 0])
@@ -258,7 +258,7 @@ class TopicReport(Report):
         return pd.DataFrame(self.prevalence, index=pd.Index(self.classes, name="class"), columns=self.names)
 
     def examples(self, topic: int, n: int = 3) -> list[int]:
-        """Return the positions of the documents with the largest proportions of a topic, largest first."""
+        """Return the positions of the documents with the largest proportions of a topic, in descending order."""
         order = np.argsort(-self.proportions[:, topic], kind="stable")
         return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 
@@ -269,7 +269,7 @@ class TopicReport(Report):
 
 
 def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
-    """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
+    """Return the metrics of an epoch as text, one for each set of documents, see `PREFIXES`."""
     texts = {prefix: list[str]() for prefix in PREFIXES}
     for name, value in entry.items():
         prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))

@@ -39,7 +39,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
 
     Returns : ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport -- See
         `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
-    Raises ValueError, CorpusError -- The model does not accept the documents, or does not know a label.
+    Raises ValueError, CorpusError -- The model does not accept the documents, or a label is unknown.
     """
     check_is_fitted(estimator)
     raw: Any = text_column(X) if estimator._layout == "sparse" else X

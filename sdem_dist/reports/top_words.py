@@ -67,7 +67,7 @@ class Topic(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name of the topic: its number, and its class or its coefficients."""
+        """Name of the topic: its number, and its class or coefficients."""
         labels = self.label if isinstance(self.label, tuple) else (self.label,)
         text = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in labels)
         return f"{self.number}" if self.label is None else f"{self.number} ({text})"
@@ -82,7 +82,7 @@ class Topics(list[Topic]):
 
 
 def topics_of(estimator: Any, n_words: int = 10) -> Topics:
-    """Return all topics, ordered as `components_`, with `n_words` of each: see `sdem_dist.reports.top_words.Topic`."""
+    """Return all topics in the order of `components_`, with `n_words` each, see `sdem_dist.reports.top_words.Topic`."""
     p, rows = estimator.components_, list[tuple[Any, int, float, np.ndarray, np.ndarray]]()
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics

@@ -139,7 +139,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         checkpoint: str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Try settings and train the best.
+        """Try settings and train the best one.
 
         groups : array-like of shape (n_documents,), default=None -- Documents of a group, such as an author, stay in
             one fold. In the order of `X` (or as stored, for a corpus). None: the groups of the corpus, from
@@ -147,7 +147,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
-        Raises TypeError -- The estimator is not one of this package.
+        Raises TypeError -- The estimator is not from this package.
         Raises ValueError -- Settings, metric or space do not fit the estimator, or no setting can be trained.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, or a checkpoint of
             another search.

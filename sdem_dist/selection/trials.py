@@ -37,7 +37,7 @@ EQUAL = 1e-9  # relative difference up to which scores are equal
 
 
 class Predictions(NamedTuple):
-    """Predictions of documents by models that were not trained on them."""
+    """Predictions for documents by models that were not trained on them."""
 
     rows: np.ndarray  # shape (n_documents,): positions in the corpus
     scores: np.ndarray  # shape (n_documents, n_classes), float32: ln p(y | d), or the log-odds of each label
@@ -108,8 +108,8 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
     if callable(metric) and target != "labels":
         raise ValueError("custom metrics need labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in names:
-        what = " of several labels per document" if several else ""
-        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(names)}")
+        what = " for several labels" if several else ""
+        raise ValueError(f"{type(estimator).__name__} has no metric {metric}{what}: use {', '.join(names)}")
     return names[0] if metric is None else metric
 
 

@@ -59,7 +59,7 @@ def ingest(
     reading : Reading, optional
         Reader options.
     held_out : float
-        Fraction of documents written to `held_out_path`, in the source's order; they do not affect the vocabulary.
+        Fraction of documents to write to `held_out_path`, in source order; they do not affect the vocabulary.
     held_out_path : str or Path, optional
         Default: `path` followed by ``-held-out``.
     vocabulary_from : str or Path, optional

@@ -58,13 +58,13 @@ class IngestReport:
     path : str
         The corpus.
     n_documents, n_features, n_nonzeros : int
-        Sizes of the corpus; `n_empty` of its documents have no word.
+        Sizes of the corpus; `n_empty` documents contain no words.
     classes : list
         Class names.
     held_out_path : str, or None
-        The corpus of held-out documents, `n_held_out` of them.
+        The corpus of the `n_held_out` held-out documents.
     n_skipped : int
-        Number of skipped bad lines; `skipped_examples` has the first few errors.
+        Number of skipped bad lines; `skipped_examples` contains the first few errors.
     first_column : int, or None
         Detected number of the first column, for svmlight sources.
     seconds : float

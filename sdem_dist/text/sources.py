@@ -109,12 +109,12 @@ class Reading:
 
     @property
     def errors(self) -> str:
-        """How blocks of lines are decoded: what is not allowed becomes surrogates, of which readers name the line."""
+        """Error handler for decoding: invalid bytes become surrogates, so that readers can name the line."""
         return "surrogateescape" if is_utf8_name(self.encoding) else "surrogatepass"
 
     @property
     def missing_label(self) -> str | None:
-        """The label that means no label; None if each document has a label."""
+        """Label to treat as missing; None if every document has a label."""
         return self.unlabelled if self.labelled else ""
 
     @property
@@ -124,7 +124,7 @@ class Reading:
         return {role: str(column) for role, column in columns.items() if column is not None}
 
     def texts(self, names: Collection[str]) -> list[str]:
-        """Return the columns of text; commas stand between several, unless one of all the `names` has them."""
+        """Return the text columns, which are separated by commas, unless one of `names` contains a comma."""
         text = "text" if self.text is None else str(self.text)
         return [text] if text in names else text.split(",")
 

@@ -157,7 +157,7 @@ class VectorizerSettings:
         return words, dataclasses.replace(words, analyzer="char_wb", **how)
 
     def boundary(self, vocabulary: Sequence[str] | None) -> int:
-        """Return the first column of n-grams of characters beside words; 0 where all columns are of one kind."""
+        """Return the first column of character n-grams after words; 0 if all columns are of one kind."""
         if self.features == "words":
             return 0
         if self.kind == "hashing":

@@ -245,7 +245,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
 
 def test_what_k_means_has_is_said():
     X = np.random.default_rng(0).normal(np.arange(90)[:, None] % 3 * 9.0, 1.0, (90, 2))
-    with pytest.raises(ValueError, match="KMeans has no perplexity: choose distance"):
+    with pytest.raises(ValueError, match="KMeans has no metric perplexity: use distance"):
         sd.CorpusSearchCV(sd.KMeans(), metric="perplexity").fit(X)
     found = sd.CorpusSearchCV(sd.KMeans(1, n_jobs=1), {"n_clusters": [3]}, cv=3).fit(X)
     assert found.metric_ == "distance" and found.best_params_ == {"n_clusters": 3}
@@ -256,7 +256,7 @@ def test_what_k_means_has_is_said():
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"metric": "AUC"}, "metric must be one of"),
-    ({"metric": "R2"}, "has no R2"),
+    ({"metric": "R2"}, "has no metric R2"),
     ({"space": {"stepp": [1]}}, "Unknown parameter 'stepp'. Did you mean 'step'"),
     ({"space": {"loss": ["hinge", "foo"]}}, "values of loss: loss must be .* got 'foo'"),
     ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),

@@ -117,9 +117,9 @@ def test_more_documents_teach_more(sets):
 
 def test_what_does_not_go_together_is_refused(documents, sets):
     X, members = documents
-    with pytest.raises(ValueError, match=r"has no perplexity of several labels per document: choose micro-F1"):
+    with pytest.raises(ValueError, match=r"has no metric perplexity for several labels: use micro-F1"):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="perplexity").fit(sets)
-    with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss or accuracy"):
+    with pytest.raises(ValueError, match=r"MultiLabelNB has no metric micro-F1: use log-loss, accuracy"):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
     with pytest.raises(ValueError, match="use MultiLabelNB or SupervisedLDAClassifier"):
         sd.cross_validate(sd.MultinomialNB(), sets)
