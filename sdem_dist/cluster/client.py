@@ -26,8 +26,8 @@ from sdem_dist.errors import ClusterError
 
 CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
-"""Environment of worker processes. By default, Dask returns freed tables to the system, and the next lane allocates them
-again, which takes a tenth to a quarter of a round. With more arenas, each would retain freed memory."""
+"""Environment of worker processes. By default, Dask returns freed tables to the system, and the next lane allocates
+them again, which takes a tenth to a quarter of a round. With more arenas, each would retain freed memory."""
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
 """Intervals at which Dask checks its event loops and threads; its defaults use 3 % of the CPU time of all processes."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
