@@ -153,7 +153,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
 
 
 class Mixture(ClusterMixture):
-    """Clustering of rows or documents by a mixture of components of one of several families, fitted by EM."""
+    """Clustering of rows or documents by a mixture of components from one of several families, fitted by EM."""
 
     components: str = "gaussian"
     covariance_type: str = "diag"
