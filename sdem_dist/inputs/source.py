@@ -170,7 +170,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if spec.unlabelled:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
-        takes = "supports only with sets of labels (--label-separator , or, in Python, a list per document)"
+        takes = "supports only with several labels per document (--label-separator , or lists of labels)"
     return f"has {n_hidden:,} documents without a label, which {name} {takes}"
 
 

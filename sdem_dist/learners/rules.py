@@ -292,7 +292,7 @@ class Multiplicative:
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
             raise TrainingError(
                 f"the conditional log-likelihood went from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
-                f"pass {number}, which only rounding or invalid values explain: check that features are finite and not negative, "
+                f"pass {number}, because of rounding or invalid values: check that features are finite and nonnegative, "
                 f"and that no row has a sum above eta = {self.eta:.17g}"
             )
         if fall > 0 and not state.plain:

@@ -94,7 +94,7 @@ def read_archive(
                     path=path,
                 )
             if preamble["crc32c"] != _checksum(preamble["contents"]):
-                raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
+                raise ModelError("its table of contents does not match its checksum: the file was altered", path=path)
             contents = json.loads(preamble["contents"])
             checks, metadata = contents["arrays"], contents["metadata"]
             if odd := checks.keys() ^ archive.keys():
@@ -103,7 +103,7 @@ def read_archive(
         for name, array in arrays.items():
             check = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape), "crc32c": crc32c(array)}
             if check != checks[name]:
-                raise ModelError(f"array {name!r} does not match its checksum: the file is altered", path=path)
+                raise ModelError(f"array {name!r} does not match its checksum: the file was altered", path=path)
         if not isinstance(metadata, dict):
             raise ValueError("its metadata are not a JSON object")
         return arrays, metadata

@@ -150,7 +150,7 @@ def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -
             yield texts_of_bytes([str.encode(text, "utf-8", "surrogatepass") for text in values[first:stop]])
     except TypeError:
         row, text = next((row, text) for row, text in enumerate(values) if not isinstance(text, str))
-        advice = f"{'decode it, or ' * isinstance(text, bytes)}drop it, or replace it by ''"
+        advice = f"{'decode it, or ' * isinstance(text, bytes)}drop it, or replace it with ''"
         raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: {advice}") from None
 
 

@@ -114,7 +114,7 @@ REFUSED = {
     "MultinomialNB": "1,470 documents without a label",
     "LDAClassifier": "does not support: use MultinomialNB, SupervisedLDAClassifier, or mixtures",
     "MultiplicativeMixtureClassifier": "does not support: use MultinomialNB, SupervisedLDAClassifier, or mixtures",
-    "MultiLabelNB": "MultiLabelNB supports only with sets of labels",
+    "MultiLabelNB": "MultiLabelNB supports only with several labels",
     "EMMixtureClassifier": r"only if unlabelled is set \(unlabelled=-1\)",
 }
 
