@@ -277,7 +277,7 @@ CASES = [
     (restored("another kind"), "ModelError: cafe.tsv: a 'other' file, but a 'sdem-model' file is needed"),
     (restored("a newer format"), "ModelError: cafe.tsv: written by another version of the format ('4'; this package reads "
      "3): train it again, or install the version of sdem_dist that wrote it"),
-    (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file is altered"),
+    (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file was altered"),
     (restored("an array more"), "ModelError: cafe.tsv: array 'evil' is missing or unexpected"),
     (lambda: split("s3://key:secret@b/x"), "BucketError: a URL of s3:// contains more than a bucket and an object, perhaps "
      "credentials: set them in the environment"),
@@ -318,7 +318,7 @@ CASES = [
      "of 4 documents adds up to 0.04. Weights are numbers of documents, so priors outweigh these: divide them by their mean"),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).calibrate_sets(TEXTS, LABELS),
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "
-     "other documents, such as those of sdem ingest --held-out"),
+     "other documents, such as those from sdem ingest --held-out"),
     (lambda: ClassificationReport(np.array(["a", "b"]), np.array([-1]), np.log([[0.5, 0.5]])),
      "ValueError: none of the documents has a label: a report needs labels"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
