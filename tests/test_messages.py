@@ -228,7 +228,7 @@ CASES = [
        f"CorpusError: the matrix: document 0 (from 0) contains the value {shown}: {RANGE}")
       for matrix, shown in ((-ONES, "-1.0"), (ONES * np.nan, "nan"), (ONES * 1e300, "1e+300"))),
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
-       f"CorpusError: the matrix has the sample_weight {bad} for its document 0, but weights must be from 0 to 3.4e+38")
+       f"CorpusError: the matrix has the sample_weight {bad} for document 0, but weights must be from 0 to 3.4e+38")
       for bad in (-1.0, np.nan, 1e300)),
     (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: the matrix has labels outside -1 to 2"),
     (call(MemoryCorpus, SPARSE, np.zeros(2, int), ("a",)),

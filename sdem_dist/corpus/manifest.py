@@ -424,7 +424,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
-            f"{where} has the sample_weight {column[row]} for its document {row}, but weights must be from 0 to {LARGEST:.3g}"
+            f"{where} has the sample_weight {column[row]} for document {row}, but weights must be from 0 to {LARGEST:.3g}"
         )
     return column
 

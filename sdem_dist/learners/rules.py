@@ -263,7 +263,7 @@ class MirrorSteps:
             alpha = renewed(alpha, s.evidence, left)
         if not (largest := float(np.abs(output).max(initial=0.0))) <= sdem.head.runaway:
             raise TrainingError(
-                f"training diverged: after {seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
+                f"training diverged: after {seen:,.0f} documents (by weight), U contains {largest:.3g}; reduce "
                 f"output_rate ({self.output_rate:g}) or gamma ({sdem.head.gamma:g}), whose product is the step"
             )
         return TopicState(topics, output, squares, t, seen, mean_topics, mean_output, n_averaged, alpha)

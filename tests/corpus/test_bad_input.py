@@ -65,8 +65,8 @@ def dense(*change) -> np.ndarray:
     (dense(), {"targets": np.ones((4, 0))}, "targets of shape"),
     (dense(), {"targets": [1.0] * 4, "dense": True}, "to sparse corpora only"),
     (iter([(dense(), None, None, [1] * 4), (dense(), None)]), {}, "starts at document 4 .* targets: 0, not 1"),
-    (dense(), {"sample_weight": [1, -1, 1, 1]}, "the sample_weight -1.0 for its document 1"),
-    (dense(), {"sample_weight": [np.nan] * 4}, "the sample_weight nan for its document 0"),
+    (dense(), {"sample_weight": [1, -1, 1, 1]}, "the sample_weight -1.0 for document 1"),
+    (dense(), {"sample_weight": [np.nan] * 4}, "the sample_weight nan for document 0"),
     (dense(), {"sample_weight": [1, 1]}, "4 documents, but sample_weight has shape"),
     (dense(), {"groups": [1, 1]}, "groups"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip

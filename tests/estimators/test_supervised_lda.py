@@ -139,7 +139,7 @@ def test_a_constant_target_is_predicted(value):
 
 @pytest.mark.parametrize(("merge", "settings"), [("mean", {"gamma": 1e4}), ("sum", {"output_rate": 1e4})])
 def test_targets_that_run_away_are_told(merge, settings):
-    with pytest.raises(sd.TrainingError, match="lower output_rate"):
+    with pytest.raises(sd.TrainingError, match="reduce output_rate"):
         sd.SupervisedLDARegressor(merge=merge, batch_size=20, n_epochs=4, **settings).fit(X, R)
 
 
@@ -254,7 +254,7 @@ def test_counts_of_each_document():
     for wrong, said in ((COUNTS - 5, "counts"), (np.zeros(N_DOCS), "positive mean")):
         np.testing.assert_raises_regex(ValueError, said, sd.SupervisedLDARegressor(family="poisson").fit, DOCS, wrong)
     np.testing.assert_raises_regex(sd.ModelError, "nothing to show", model.explain, DOCS[:2])
-    with pytest.raises(sd.TrainingError, match="lower output_rate"):  # else every document is predicted 0
+    with pytest.raises(sd.TrainingError, match="reduce output_rate"):  # else every document is predicted 0
         sd.SupervisedLDARegressor(5, family="poisson", output_rate=30.0).fit(DOCS, COUNTS)
 
 
