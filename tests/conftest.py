@@ -38,8 +38,9 @@ def client():
 
 @pytest.fixture(scope="session")
 def scheduler():
-    """The address of a scheduler of one worker process, for commands."""
+    """The address of a scheduler and a worker of this process, for commands: they speak TCP, as between machines."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+    where = {"processes": False, "protocol": "tcp://", "dashboard_address": None}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **where) as cluster:
         yield cluster.scheduler_address

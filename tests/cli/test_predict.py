@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli.commands import ok, refused, rows_of, run
 from cli.conftest import NASTY, ROWS, TEXTS
+from reference.trained_bits import local_cluster
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
 from sdem_dist.cli import predict
@@ -189,18 +190,17 @@ def test_workers_read_many_sources_of_all_kinds(desk, small_pieces, scheduler):
     assert ok(command) == ok(f"{command} --scheduler {scheduler}")
 
 
-@pytest.mark.parametrize("kind", ["pipe", "redirected"])
-def test_what_only_this_process_can_open_it_reads_itself(desk, kind, scheduler):
+def test_what_only_this_process_can_open_it_reads_itself(desk):
     Path("new.txt").write_text("goal\nteam\nx\n")
     expected = ok(f"{PREDICT} new.txt latin.txt --on-error skip")
-    if kind == "pipe":
-        reader, writer = os.pipe()
-        os.write(writer, b"goal\nteam\nx\n")
-        os.close(writer)
-    else:
-        reader = os.open("new.txt", os.O_RDONLY)
-    assert ok(f"{PREDICT} /dev/fd/{reader} latin.txt --on-error skip --scheduler {scheduler}") == expected
-    os.close(reader)
+    reader, writer = os.pipe()
+    os.write(writer, b"goal\nteam\nx\n")
+    os.close(writer)
+    with local_cluster(1) as (cluster, _):
+        for opened in (reader, os.open("new.txt", os.O_RDONLY)):
+            where = f"/dev/fd/{opened} latin.txt --on-error skip --scheduler {cluster.scheduler_address}"
+            assert ok(f"{PREDICT} {where}") == expected
+            os.close(opened)
 
 
 @pytest.mark.parametrize("how", ["rewritten", "replaced", "removed", "appended"])
