@@ -155,8 +155,8 @@ def validated(
         if takes_counts:
             advice = "needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         elif hasattr(estimator, "components"):
-            takes = 'need numeric tables; "mixed" accepts categories, components="multinomial" accepts texts and sparse matrices'
-            advice = f"of {estimator.components} components {takes}"
+            takes = 'needs numeric tables; "mixed" accepts categories, components="multinomial" accepts texts and sparse matrices'
+            advice = f"with {estimator.components} components {takes}"
         problem = f"X contains raw text ({brief(str(texts[0]))})" if texts else "X is a sparse matrix"
         raise ValueError(f"{problem}: {name} {advice}") from None
     X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked

@@ -1,6 +1,5 @@
 """The one place that decides how kernels are compiled."""
 
-import atexit
 import fcntl
 import gc
 import logging
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing import parent_process
-from subprocess import DEVNULL, Popen
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
 from typing import Any
 from zlib import crc32
@@ -95,10 +94,11 @@ def _compile_beside() -> None:
     """Run `kernels.beside` in another process, once, if there is a core for it."""
     code, kernels.beside = kernels.beside, ""
     if code and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
+        # Its standard input ends with this process, however that ends.
+        code = f"import os, _thread\n_thread.start_new_thread(lambda: os._exit(len(os.read(0, 1))), ())\n{code}"
         where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with suppress(OSError):
-            other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
-            atexit.register(other.kill)
+            other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
             Thread(target=other.wait, daemon=True).start()  # no process is left that has ended
 
 

@@ -103,7 +103,7 @@ class ClosedForm:
         if not np.isfinite(objective) or rise > ROUNDING * max(1.0, abs(objective)):
             raise TrainingError(
                 f"the objective of EM went from {state.best_objective:.17g} to {objective:.17g} per document after "
-                f"{state.t:g} documents, which is impossible: check for invalid values"
+                f"{state.t:g} documents, which only rounding explains: drop columns that follow from others, or raise alpha"
             )
         return new._replace(best_counts=state.class_counts, best_mu=state.mu, best_objective=objective)
 

@@ -157,8 +157,8 @@ class FeatureModel:
                 where = f"in the {type(block.family).__name__} column {numbers} (from 0)"
                 raise ValueError(f"a row contains {held} {where}, which does not support it{hint}")
             gone = np.isnan(values).any(axis=-1)
-            if self.n_variables == 1 and (gone & ~np.isnan(values).all(axis=-1)).any():
-                raise ValueError("a row contains NaN, which full covariances do not support: impute it")
+            if block.family.width > 1 and (gone & ~np.isnan(values).all(axis=-1)).any():
+                raise ValueError(f"a row has NaN in some columns of a {type(block.family).__name__}: impute them")
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
             base += np.where(gone, 0.0, block.log_base(values)).sum(axis=1)
@@ -216,10 +216,11 @@ class FeatureModel:
         return densities
 
     def means(self, mu: np.ndarray) -> np.ndarray:
-        """Return the mean of each column, shape (n_classes, n_columns); NaN of categories."""
+        """Return the mean of each column, shape (n_classes, n_columns); NaN where T(x) does not begin with x."""
         table = np.full((len(mu), sum(len(b.columns) for b in self.blocks)), np.nan)
         for block, own in zip(self.blocks, self.split(mu), strict=True):
-            if not isinstance(block.family, Categorical):
+            x = np.full(block.family.width, 2.0)
+            if not isinstance(block.family, Categorical) and (block.family.statistics(x)[: len(x)] == x).all():
                 table[:, list(block.columns)] = block.in_units(own[..., : block.family.width].reshape(len(mu), -1))
         return table
 

@@ -226,6 +226,13 @@ def test_clusters_are_found_by_every_em_and_kept_in_files(components, em, tmp_pa
     np.testing.assert_allclose(np.bincount(clusters) / 3000, model.weights_, atol=0.05)
 
 
+def test_missing_values_are_summed_out():
+    X = np.where(np.random.default_rng(1).random(IRIS.shape) < 0.15, np.nan, IRIS)
+    model = GaussianMixture(3, n_init=5).fit(X)
+    assert adjusted_rand_score(load_iris().target, model.labels_) > 0.6
+    assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
+
+
 RNG_LAWS = np.random.default_rng(0)
 N, WIDTH, K = 60, 7, 4
 TABLE = RNG_LAWS.normal(size=(N, WIDTH)) + 3.0 * RNG_LAWS.integers(0, 3, N)[:, None] + 100.0

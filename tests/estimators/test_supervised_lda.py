@@ -100,6 +100,8 @@ def test_a_word_without_training_documents_keeps_a_probability():
     wide = sp.csr_matrix(sp.hstack([X, np.zeros((N, 1), int)]))
     models = (sd.LatentDirichletAllocation(K, topic_word_prior=prior).fit(wide) for prior in (0.03, 0.0))
     assert [model.components_[:, -1].min() > 1e-6 for model in models] == [True, False]
+    light, heavy = (sd.LatentDirichletAllocation(K).fit(wide, sample_weight=np.full(N, w)) for w in (2.0**-9, 1.0))
+    np.testing.assert_allclose(light.components_, heavy.components_, rtol=1e-6)  # weights are relative
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
@@ -292,8 +294,7 @@ def test_thresholds_of_several_labels_find_rare_ones():
 
 
 def test_one_alpha_for_each_topic_is_one_for_all():
-    even = sd.LatentDirichletAllocation(3, alpha=1.2, n_epochs=2).fit(DOCS)
-    each = sd.LatentDirichletAllocation(3, alpha=[1.2] * 3, n_epochs=2).fit(DOCS)
+    even, each = (sd.LatentDirichletAllocation(3, alpha=a, n_epochs=2).fit(DOCS) for a in (1.2, [1.2] * 3))
     np.testing.assert_array_equal(even.components_, each.components_)
     np.testing.assert_array_equal(each.alpha_, [1.2] * 3)
     assert even.perplexity(DOCS[:5]) == each.perplexity(DOCS[:5])
@@ -305,8 +306,7 @@ def test_one_alpha_for_each_topic_is_one_for_all():
 
 def test_a_learned_alpha_is_that_of_the_documents():
     """Topics that documents often mix have more of the pseudo-counts, whose sum stays."""
-    true, rows = np.array([0.1, 0.2, 0.4, 1.6]), np.ascontiguousarray(OTHER_TOPICS.T)
-    rng = np.random.default_rng(0)
+    true, rng, rows = np.array([0.1, 0.2, 0.4, 1.6]), np.random.default_rng(0), np.ascontiguousarray(OTHER_TOPICS.T)
     counts = np.array([rng.multinomial(60, theta @ OTHER_TOPICS) for theta in rng.dirichlet(true, 500)], np.float32)
     alpha, how, documents = np.full(4, 1.0 + true.mean()), MirrorDescent(n_layers=30), documents_of(counts)
     for _ in range(30):
@@ -324,14 +324,12 @@ def test_an_estimator_learns_alpha_after_a_third_of_its_epochs():
     model = sd.LatentDirichletAllocation(alpha="learned", **settings).fit(DOCS)
     given = sd.LatentDirichletAllocation(alpha=1.1, **settings).fit(DOCS)
     assert len(set(model.alpha_)) == K and (given.alpha_ == 1.1).all()
-    held_out = DOCS[:60]
-    assert model.score(held_out) > given.score(held_out)
+    assert model.score(DOCS[:60]) > given.score(DOCS[:60])
 
 
 def test_the_fixed_point_of_counted_topics_is_the_likeliest_prior():
     """Where each word belongs to one topic alone the expected counts are counts: of a Dirichlet-multinomial."""
-    true, rows = np.array([0.5, 2.0, 1.0]), np.eye(3)
-    rng = np.random.default_rng(1)
+    true, rows, rng = np.array([0.5, 2.0, 1.0]), np.eye(3), np.random.default_rng(1)
     tables = np.array([rng.multinomial(80, p) for p in rng.dirichlet(true, 3_000)], float)
     alpha = np.full(3, 1.0 + true.sum() / 3)
     for iteration in range(80):
