@@ -237,7 +237,7 @@ CASES = [
      "CorpusError: the matrix has 4 documents, but sample_weight has shape (3,)"),
     (call(MemoryCorpus, SPARSE[:0], None, ()), "CorpusError: the matrix of shape (0, 3) contains no documents"),
     (call(write_corpus, "d", np.eye(2), ["a", None]), "CorpusError: document 1: None cannot be a class label: "
-     "only strings, integers, floats and booleans can; convert other types to text"),
+     "only strings, finite numbers and booleans can. For a missing label, pass unlabelled=''; convert other types"),
     (lambda: write_corpus("photos", np.eye(2), overwrite=True),
      "CorpusError: photos exists and is not a corpus; choose another name, or remove it"),
     (lambda: sd.open_corpus("table").document_frequency,

@@ -218,7 +218,7 @@ def help_command(ctx: click.Context, topic: str | None) -> None:
                 formatter.write_dl([each.get_help_record(ctx) or ("", "") for each in copies])
         click.echo(formatter.getvalue(), nl=False)
     elif topic not in parent.command.list_commands(parent):
-        raise click.UsageError(f"{topic!r} is neither a command nor reading")
+        raise click.UsageError(f"{topic!r} is not a command: see sdem --help, or sdem help reading")
     else:
         command = parent.command.get_command(parent, topic)
         click.echo(command.get_help(click.Context(command, info_name=topic, parent=parent)))

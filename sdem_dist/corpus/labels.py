@@ -105,7 +105,9 @@ def _plain(label: object) -> ClassLabel | LabelSet:
 def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
     plain = label.item() if isinstance(label, np.generic) else label
-    problem = "only strings, integers, floats and booleans can; convert other types to text"
+    problem = (
+        "only strings, finite numbers and booleans can. For a missing label, pass unlabelled=''; convert other types"
+    )
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
     elif isinstance(plain, str):
@@ -267,6 +269,12 @@ class EncodedTable(NamedTuple):
 def is_table(X: object) -> bool:
     """Say whether `X` is a table of pandas, without importing pandas."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def as_pandas(X: Any) -> Any:
+    """Return a table of polars or Arrow as a table of pandas; anything else as it is."""
+    columns = hasattr(X, "columns") or hasattr(X, "column_names")
+    return X.to_pandas() if columns and hasattr(X, "to_pandas") else X
 
 
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:

@@ -150,7 +150,7 @@ def write_corpus(
                 categories = labels.joined_categories(
                     list(in_order(executor, labels.categories_by_column, frames)), names
                 )
-    elif labels.is_table(X):
+    elif labels.is_table(X := labels.as_pandas(X)):
         X, names, categories = labels.encoded_table(cast(Any, X), categories)
     if names is not None:
         if vectorizer is not None and vectorizer.get("kind") != labels.TABLE:

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.labels import encoded_table, is_table, numbering
+from sdem_dist.corpus.labels import as_pandas, encoded_table, is_table, numbering
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
@@ -75,7 +75,7 @@ class TableEstimator(EngineEstimator):
         """Return a table of pandas with its categories numbered."""
         if reset:
             self.categories_ = {}
-        if self._kind != "mixed" or not is_table(X):
+        if self._kind != "mixed" or not is_table(X := as_pandas(X)):
             return X
         import pandas as pd  # type: ignore[import-untyped]
 

@@ -150,7 +150,7 @@ LOOK = [
     (1, "log list.log", "line 1"),
     (1, "log posts.model", "expected a log from sdem train --log"),
     (2, "trian", "No such command 'trian'. Did you mean 'train'?"),
-    (2, "help nothing", "neither a command nor reading"),
+    (2, "help nothing", "is not a command"),
     (2, "train a b --step 3", "'--set step=VALUE'"),
     (2, "tune a b --n-epochs 3", "--set n_epochs=VALUE"),
     (2, "train a b --overwrit", "--overwrite"),
