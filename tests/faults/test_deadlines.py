@@ -214,7 +214,7 @@ def test_workers_that_come_later_are_waited_for(corpus, undisturbed, caplog):
 
         threading.Thread(target=come, daemon=True).start()
         assert bits(model().fit(corpus, client=client)) == undisturbed
-    assert "no worker at tcp://" in caplog.text and "waiting up to 60 s" in caplog.text
+    assert "no workers at tcp://" in caplog.text and "waiting up to 60 s" in caplog.text
 
 
 @pytest.mark.slow
