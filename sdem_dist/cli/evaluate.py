@@ -47,7 +47,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 
     --report adds precision, recall and F1 by class, frequent confusions, and for two classes the areas under the ROC
     and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
-    process, and do not show texts from sources that workers read.
+    process. With --workers, they omit texts.
 
     Workers write the counts of a source to a hidden folder next to MODEL, which they must see. A corpus must have the
     vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
@@ -130,10 +130,10 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 @console.overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
-    """Calibrate prediction sets of MODEL (sdem predict --coverage) with labelled documents.
+    """Calibrate prediction sets (sdem predict --coverage) with labelled documents: rewrites MODEL, or writes -o FILE.
 
     CORPUS, which may be a source, must not have been used for training or for choosing the number of epochs
-    (--validation). Documents held out by sdem ingest --held-out are suitable, but not those held out by naive Bayes.
+    (--validation). Documents held out by sdem ingest --held-out suit, but not those that training held out itself.
     """
     from sdem_dist.estimators.predictions import FEW_OF_CLASS, EngineClassifier
 

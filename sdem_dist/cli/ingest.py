@@ -157,7 +157,8 @@ def documents_of(
             yield corpus
         except SdemError as error:
             if isinstance(error, NoLabelError) and error.first and examined is not None:
-                error.hint += f"; for documents without labels, use sdem predict MODEL {paths[0]}"
+                error.hint += "; " if error.hint else ""
+                error.hint += f"for documents without labels, use sdem predict MODEL {paths[0]}"
                 error.hint += " (for clusters and topics: --no-labels)"
             elif isinstance(error, PatternError):
                 error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)

@@ -156,6 +156,9 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
+_THRESHOLD = """Predict "unsure" if no class has probability P; with several labels per document, predict every label with at
+least P."""
+_COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
@@ -170,7 +173,7 @@ stream_options = with_options(
     console.overwrite_option,
     reading_options(_READING),
     option("--top", 1, "Show the K most probable classes or topics.", metavar="K"),
-    option("--threshold", _SHARE, 'Label "unsure" below P; for several labels, all with at least P.', metavar="P"),
+    option("--threshold", _SHARE, _THRESHOLD, metavar="P"),
     option("--jobs", 1, "Number of threads.  [default: all cores; one for -]"),
     option("--quiet", None, "Suppress messages."),
     option("--verbose", None, "Report the share of words that the model knows."),
@@ -180,12 +183,7 @@ stream_options = with_options(
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-@option(
-    "--coverage",
-    _INNER,
-    "Add prediction sets that contain the true class with probability C (see sdem calibrate).",
-    metavar="C",
-)
+@option("--coverage", _INNER, _COVERAGE, metavar="C")
 @option("--no-proba best_only", None, "Print labels or clusters only.")
 def predict(**options: Any) -> None:
     """Predict labels, numbers or clusters of the documents in each SOURCE.
@@ -194,11 +192,11 @@ def predict(**options: Any) -> None:
     a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
     Labels in a SOURCE are ignored: if the first line is label TAB text, the text after the TAB of each line is used.
-    --format lines reads entire lines.
+    --format lines reads entire lines. Files are read in blocks, so they may be larger than memory.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
     labels above their thresholds are printed, separated by |; regressors print numbers, mixtures cluster numbers. IDs
-    come first with --id, and always for a corpus, whose documents are shuffled. Only a few blocks are in memory.
+    come first with --id, and always for a corpus, whose documents are shuffled.
 
     -o FILE writes a table, which appears complete or not at all, with the columns of the source first. Columns of .csv
     and .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends

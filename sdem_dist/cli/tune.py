@@ -222,7 +222,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
 
     CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
     trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
-    of a missing label is p(label). Check documents before you change labels: rare but correct labels are listed, too.
+    of a label that the document lacks is p(label). Check each document first: rare but correct labels are listed, too.
     """
 
     def classifier(name: str) -> EngineEstimator:

@@ -70,7 +70,7 @@ def of_texts(folder: Path) -> dict[str, object]:
 def of_topics(folder: Path) -> dict[str, object]:
     found = of_texts(folder)
     labels, half = found["labels"], found["half"]
-    return found | {"y": half, "labels": half, "labels_1": labels} | {
+    return of_tables(folder) | found | {"y": half, "labels": half, "labels_1": labels} | {
         "replies": np.array([1 + 2 * (label == "sport") for label in labels]),
         "label_lists": [[label] if i % 3 else [label, "third"] for i, label in enumerate(labels)],
     }  # fmt: skip
