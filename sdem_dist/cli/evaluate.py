@@ -47,7 +47,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 
     --report adds precision, recall and F1 by class, frequent confusions, and for two classes the areas under the ROC
     and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
-    process. With --workers, they omit texts.
+    process. With --workers, they omit the texts of sources.
 
     Workers write the counts of a source to a hidden folder next to MODEL, which they must see. A corpus must have the
     vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
