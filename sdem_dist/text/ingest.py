@@ -45,7 +45,7 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` and `client`.
 
-    Only a few blocks of documents and the distinct words are in memory. Counts are stored in a hidden folder beside
+    Memory holds a few blocks of documents and the distinct words. Counts are stored in a hidden folder beside
     `path`, which is removed at the end, or by the next ingest after an interruption.
 
     Parameters
