@@ -105,7 +105,7 @@ class TopicModel(Transforming):
         alpha: Any = ("learned" if n < defaults.LDA_FEW else 1.001) if self.alpha is None else self.alpha
         alpha = tuple(values) if isinstance(values := np.asarray(alpha).tolist(), list) else values
         inference = topics.MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        added = getattr(self, "topic_word_prior", 0.0) * self.n_components * source.n_features * source.weight / n
+        added = getattr(self, "topic_word_prior", 0.0) * self.n_components * source.n_features
         uniform = float(added / max(added + summary.frequencies.sum(), 1e-300))
         how: Any = {"log_counts": log_counts, "words_weight": float(getattr(self, "words_weight", 0.0))}
         how |= {"beta": float(self.beta), "n_labelled": float(n_labelled), "uniform": uniform}

@@ -256,9 +256,10 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
     if use == "score":
         return weights, None
     rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
+    has_prior = estimator.spec.target == "labels" or hasattr(estimator, "topic_word_prior")
     if estimator._weights_are_relative:  # exactly 1 where all are alike
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
-    elif estimator.spec.target == "labels" and (total := weights.sum()) < len(rows) / 10:
+    elif has_prior and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
         advice = "Weights are numbers of documents, so priors outweigh these: divide them by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)

@@ -100,8 +100,8 @@ def test_a_word_without_training_documents_keeps_a_probability():
     wide = sp.csr_matrix(sp.hstack([X, np.zeros((N, 1), int)]))
     models = (sd.LatentDirichletAllocation(K, topic_word_prior=prior).fit(wide) for prior in (0.03, 0.0))
     assert [model.components_[:, -1].min() > 1e-6 for model in models] == [True, False]
-    light, heavy = (sd.LatentDirichletAllocation(K).fit(wide, sample_weight=np.full(N, w)) for w in (2.0**-9, 1.0))
-    np.testing.assert_allclose(light.components_, heavy.components_, rtol=1e-6)  # weights are relative
+    with pytest.warns(UserWarning, match="priors outweigh these"):
+        sd.LatentDirichletAllocation(K).fit(wide, sample_weight=np.full(N, 1e-3))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
