@@ -317,13 +317,14 @@ class PoissonNB(FeatureNB):
 
 
 class MixedNB(FeatureNB):
-    """Naive Bayes with a distribution for each column; accepts pandas tables.
+    """Naive Bayes with a distribution for each column; accepts tables of pandas, polars and Arrow.
 
     categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
         in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
-        pandas strings, categories and booleans are categorical, and other columns gaussian.
+        pandas strings, categories and booleans are categorical, and other columns gaussian. A row may lack all values
+        of a tuple, but not some of them.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
