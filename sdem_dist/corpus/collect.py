@@ -183,7 +183,8 @@ def canonical(rows: Csr) -> Csr:
     is_counts = rows.data.dtype.kind in "ui"
     if is_counts and rows.data.all() and rows.data.sum(dtype=np.float64) < 2**31:  # in half of SciPy's time
         counts = CsrCounts(rows.indptr.astype(np.int64), rows.indices, rows.data.astype(np.int32))
-        indptr, indices, data = arranged([counts], np.arange(rows.shape[1], dtype=np.int32), rows.shape[1], np.int32)
+        columns = np.arange(rows.shape[1], dtype=np.int32)
+        indptr, indices, data = arranged([([counts], columns)], len(columns), np.int32)
         rows = type(rows)((data, indices, indptr), rows.shape)
         rows.has_canonical_format = True
         return rows

@@ -178,17 +178,3 @@ def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
     indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
     nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
     return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
-
-
-def beside(kinds: Sequence[CsrCounts]) -> CsrCounts:
-    """Return the same documents with the entries of one kind of columns after those of the other, in each document."""
-    if len(kinds) == 1:
-        return kinds[0]
-    ends = np.cumsum([np.diff(kind.indptr) for kind in kinds], axis=0)
-    indptr = offsets_of(ends[-1])
-    nodes, counts = (np.empty(indptr[-1], part[0].dtype) for part in list(zip(*kinds, strict=True))[1:])
-    for kind, end in zip(kinds, ends, strict=True):
-        places = indptr[:-1] + end - np.diff(kind.indptr)
-        gather(kind.nodes, kind.indptr[:-1], kind.indptr[1:], places, nodes)
-        gather(kind.counts, kind.indptr[:-1], kind.indptr[1:], places, counts)
-    return CsrCounts(indptr, nodes, counts)

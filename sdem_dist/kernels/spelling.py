@@ -80,10 +80,11 @@ def murmur(data, bounds, hashes):
 
 
 @jit
-def arrange(indptr, nodes, counts, columns, width, rows):
+def arrange(kinds, width, rows):
     """Write `rows`: node ``j`` in column ``columns[j]``, ascending, equal ones added up, negative ones left out.
 
-    `width`: the first column beyond all.
+    `kinds`: of each kind of columns the `CsrCounts` of the same documents, and `columns`. `width`: the first column
+    beyond all.
     """
     # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
     new_indptr, new_indices, new_counts = rows
@@ -93,31 +94,35 @@ def arrange(indptr, nodes, counts, columns, width, rows):
         bits[i] = 0
     for i in range(groups.size):
         groups[i] = 0
-    n, far, last = 0, columns.size > MANY, nodes.size - 1
+    n = 0
     new_indptr[0] = 0
-    for d in range(indptr.size - 1):
+    for d in range(new_indptr.size - 1):
         first_group, last_group = np.int64(groups.size), np.int64(-1)
-        for entry in range(indptr[d], indptr[d + 1]):
-            if far:
-                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
-            column = np.int64(columns[nodes[entry]])
-            if column < 0:
-                continue
-            place, group, bit = column >> 6, column >> 12, one << np.uint64(column & low_bits)
-            if bits[place] & bit:
-                sums[column] += np.int32(counts[entry])
-                continue
-            sums[column] = np.int32(counts[entry])
-            bits[place] |= bit
-            groups[group] |= one << np.uint64(place & low_bits)
-            first_group, last_group = min(first_group, group), max(last_group, group)
+        for indptr, nodes, counts, columns in kinds:
+            far, last = columns.size > MANY, nodes.size - 1
+            for entry in range(indptr[d], indptr[d + 1]):
+                if far:
+                    prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
+                column = np.int64(columns[nodes[entry]])
+                if column < 0:
+                    continue
+                place, group, bit = column >> 6, column >> 12, one << np.uint64(column & low_bits)
+                if bits[place] & bit:
+                    sums[column] += np.int32(counts[entry])
+                    continue
+                sums[column] = np.int32(counts[entry])
+                bits[place] |= bit
+                groups[group] |= one << np.uint64(place & low_bits)
+                first_group, last_group = min(first_group, group), max(last_group, group)
         for some in range(first_group, last_group + 1):
-            while groups[some]:
-                place = (some << 6) + low_zeros(groups[some])
-                groups[some] &= groups[some] - one
-                while bits[place]:
-                    column = (place << 6) + low_zeros(bits[place])
-                    bits[place] &= bits[place] - one
+            places, groups[some] = groups[some], 0
+            while places:
+                place = (some << 6) + low_zeros(places)
+                places &= places - one
+                own, bits[place] = bits[place], 0
+                while own:
+                    column = (place << 6) + low_zeros(own)
+                    own &= own - one
                     new_indices[n], new_counts[n] = column, sums[column]
                     n += 1
         new_indptr[d + 1] = n
@@ -141,21 +146,25 @@ def sort(keys):
 
 
 @jit
-def arrange_few(indptr, nodes, counts, columns, width, rows):
+def arrange_few(kinds, width, rows):
     """Do what `arrange` does, sooner where entries are few among very many columns."""
     new_indptr, new_indices, new_counts = rows
     longest, n = 0, 0
-    for d in range(indptr.size - 1):
-        longest = max(longest, indptr[d + 1] - indptr[d])
+    for d in range(new_indptr.size - 1):
+        size = 0
+        for indptr, _, _, _ in kinds:
+            size += indptr[d + 1] - indptr[d]
+        longest = max(longest, size)
     keys, low, half = np.empty(longest, np.uint64), np.uint64(0xFFFFFFFF), np.uint64(32)
     new_indptr[0] = 0
-    for d in range(indptr.size - 1):
+    for d in range(new_indptr.size - 1):
         size = 0
-        for entry in range(indptr[d], indptr[d + 1]):
-            column = np.int64(columns[nodes[entry]])
-            if column >= 0:
-                keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
-                size += 1
+        for indptr, nodes, counts, columns in kinds:
+            for entry in range(indptr[d], indptr[d + 1]):
+                column = np.int64(columns[nodes[entry]])
+                if column >= 0:
+                    keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
+                    size += 1
         own = keys[:size]
         sort(own)
         for i in range(size):
@@ -363,18 +372,26 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
     return n
 
 
-def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, width: int, dtype: type | np.dtype) -> CsrCounts:
-    """Return consecutive documents with nodes in their columns, below `width`, ascending, without negative ones."""
-    n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
+def arranged(kinds: Sequence[tuple[Sequence[CsrCounts], np.ndarray]], width: int, dtype: type | np.dtype) -> CsrCounts:
+    """Return documents with nodes in columns below `width`, ascending, without negative ones.
+
+    `kinds`: for one or two kinds of columns, consecutive parts of the same documents, and the column of every node.
+    """
+    parts = [(part, *others) for part, *others in zip(*(of_kind for of_kind, _ in kinds), strict=True)]
+    n = sum(len(counts.nodes) for some in parts for counts in some)
+    n_documents = sum(len(counts.indptr) - 1 for counts, *_ in parts)
     indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
     row = entry = 0
-    for part in parts:
-        rows = slice(row, row + len(part.indptr))
-        kernel = arrange_few if len(part.nodes) < width // FEW_BITS else arrange
-        own = part.counts.astype(np.int32, copy=False)
-        n_entries = kernel(
-            part.indptr, part.nodes, own, columns, width, (indptr[rows], indices[entry:], counts[entry:])
+    for some in parts:
+        rows = slice(row, row + len(some[0].indptr))
+        first, *second = (
+            (part.indptr, part.nodes, part.counts.astype(np.int32, copy=False), columns)
+            for part, (_, columns) in zip(some, kinds, strict=True)
         )
+        # there are always two, of the same types, so that the kernel is compiled once
+        both = first, *(second or [(np.zeros_like(first[0]), first[1][:0], first[2][:0], first[3])])
+        kernel = arrange_few if sum(len(part.nodes) for part in some) < width // FEW_BITS else arrange
+        n_entries = kernel(both, width, (indptr[rows], indices[entry:], counts[entry:]))
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
     return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))

@@ -21,7 +21,7 @@ from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.csr import CsrCounts, beside, joined
+from sdem_dist.kernels.csr import CsrCounts, joined
 from sdem_dist.kernels.spelling import arranged
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
@@ -261,20 +261,22 @@ def placed_documents(
         kinds, (n_columns, *of_kinds) = list[CsrCounts](), block["numbers"].tolist()
         chosen = block["held_out"] == placing.held_out
         rows = np.flatnonzero(chosen)
-        for kind, run in enumerate(of_kinds):
+        for kind in range(len(of_kinds)):
             counts = CsrCounts(*(block[f"{name}{kind}"] for name in CsrCounts._fields))
             if len(rows) < len(chosen):
                 sizes = np.diff(counts.indptr)
                 entries = np.repeat(chosen, sizes)
                 counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
-            if columns_of:
-                counts = arranged([counts], columns_of[kind](run), width, counts.counts.dtype)
-            elif placing.offset or n_columns > width:
-                moved = counts.nodes.astype(np.int64) - placing.offset
-                inside = (moved >= 0) & (moved < width)
-                counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
             kinds.append(counts)
-        counts = beside(kinds)
+        counts = kinds[0]
+        if columns_of:
+            arrays = [of_kind(run) for of_kind, run in zip(columns_of, of_kinds, strict=True)]
+            dtype = np.result_type(*(of_kind.counts for of_kind in kinds))
+            counts = arranged([([of_kind], array) for of_kind, array in zip(kinds, arrays, strict=True)], width, dtype)
+        elif placing.offset or n_columns > width:
+            moved = counts.nodes.astype(np.int64) - placing.offset
+            inside = (moved >= 0) & (moved < width)
+            counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
         if not placing.integral:
             counts = counts._replace(counts=counts.counts.astype(np.float32))
         return block, rows, matrix_of(counts, width)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels.csr import CsrCounts, beside, joined
+from sdem_dist.kernels.csr import CsrCounts, joined
 from sdem_dist.kernels.spelling import arranged, murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.patterns import PatternError
@@ -78,8 +78,8 @@ def learned_texts(
     if dtype is None:
         largest = (int(part.counts.max(initial=0)) for parts in counted for part in parts)
         dtype = np.min_scalar_type(max(largest, default=0))
-    words, kinds, learned = list[str](), list[CsrCounts](), list[tuple[NgramCounter, np.ndarray]]()
-    for counter, parts in zip(counters, counted, strict=True):
+    words, learned = list[str](), list[tuple[NgramCounter, np.ndarray]]()
+    for counter in counters:
         data, offsets, (columns,) = merged_terms(
             [Trie.of(counter)], settings, n_documents if limited else None, end=ord("\n")
         )
@@ -93,10 +93,12 @@ def learned_texts(
             else:
                 some_words = listed(Texts(data, bounds[:-1], bounds[1:] - 1))
             words += [mark + word for word in some_words] if mark else some_words
-        kinds.append(arranged(parts, columns, len(words), dtype))
         counter.tally = counter.tally[:0].copy()  # each thread that counts has its own
         learned.append((counter, columns))
-    return matrix_of(beside(kinds), len(words)), words, TextTransformer(settings, words, learned)
+    counts = arranged(
+        [(parts, columns) for parts, (_, columns) in zip(counted, learned, strict=True)], len(words), dtype
+    )
+    return matrix_of(counts, len(words)), words, TextTransformer(settings, words, learned)
 
 
 class TextTransformer:
@@ -155,9 +157,9 @@ class TextTransformer:
                 if hashes:
                     columns = _hashed(counter, columns, self._parts[i].n_features or 1, self._boundary * i)
                     counters[i] = counter, columns
-                kinds.append(arranged([part], columns, n_features, np.int32))
+                kinds.append(([part], columns))
             of_thread.counters = counters  # they keep memory, since allocating it anew is slow
-            parts.append(beside(kinds))
+            parts.append(arranged(kinds, n_features, np.int32))
         return matrix_of(joined(parts), n_features)
 
     @property

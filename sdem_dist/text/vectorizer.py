@@ -31,7 +31,7 @@ _MEANINGS |= {
     "str": "a text",
 }
 MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
-CHARACTERS = 2, 4  # lengths of the n-grams of characters beside words
+CHARACTERS = 3, 4  # lengths of the n-grams of characters beside words
 MARK = " "  # before these n-grams, in a vocabulary: no word begins with it
 
 
