@@ -178,3 +178,10 @@ def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
     indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
     nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
     return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
+
+
+def narrowed(counts: CsrCounts) -> CsrCounts:
+    """Return whole-number counts in few bytes: that halves files and memory, or better."""
+    if counts.counts.dtype.kind == "f":
+        return counts
+    return counts._replace(counts=counts.counts.astype(np.min_scalar_type(int(counts.counts.max(initial=0)))))

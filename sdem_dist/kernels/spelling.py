@@ -380,7 +380,7 @@ def arranged(kinds: Sequence[tuple[Sequence[CsrCounts], np.ndarray]], width: int
     parts = [(part, *others) for part, *others in zip(*(of_kind for of_kind, _ in kinds), strict=True)]
     n = sum(len(counts.nodes) for some in parts for counts in some)
     n_documents = sum(len(counts.indptr) - 1 for counts, *_ in parts)
-    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int32)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
     row = entry = 0
     for some in parts:
         rows = slice(row, row + len(some[0].indptr))
@@ -390,8 +390,10 @@ def arranged(kinds: Sequence[tuple[Sequence[CsrCounts], np.ndarray]], width: int
         )
         # there are always two, of the same types, so that the kernel is compiled once
         both = first, *(second or [(np.zeros_like(first[0]), first[1][:0], first[2][:0], first[3])])
-        kernel = arrange_few if sum(len(part.nodes) for part in some) < width // FEW_BITS else arrange
-        n_entries = kernel(both, width, (indptr[rows], indices[entry:], counts[entry:]))
+        sums = np.empty(sum(len(part.nodes) for part in some), np.int32)
+        kernel = arrange_few if len(sums) < width // FEW_BITS else arrange
+        n_entries = kernel(both, width, (indptr[rows], indices[entry:], sums))
+        counts[entry : entry + n_entries] = sums[:n_entries]
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
-    return CsrCounts(indptr, indices[:entry], counts[:entry].astype(dtype, copy=False))
+    return CsrCounts(indptr, indices[:entry], counts[:entry])

@@ -21,7 +21,7 @@ from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.csr import CsrCounts, joined
+from sdem_dist.kernels.csr import CsrCounts, joined, narrowed
 from sdem_dist.kernels.spelling import arranged
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
@@ -177,7 +177,7 @@ def count_documents(
             matrix: Any = some.matrix if transformer is None else transformer.counts(some.texts)
             kinds, numbers = [CsrCounts(matrix.indptr, matrix.indices, matrix.data)], [matrix.shape[1], -1]
         for kind, counts in enumerate(kinds):
-            block |= {f"{name}{kind}": values for name, values in _narrowed(counts)._asdict().items()}
+            block |= {f"{name}{kind}": values for name, values in narrowed(counts)._asdict().items()}
         block["numbers"] = np.array(numbers)
         if some.weights is not None:
             block["weights"] = some.weights
@@ -199,13 +199,6 @@ def count_documents(
     offsets = offsets_of(np.concatenate(sizes))
     data = np.memmap(spool, np.uint8, "r") if offsets[-1] else np.zeros(0, np.uint8)
     return tally, runs, Texts(data, offsets[:-1], offsets[1:])
-
-
-def _narrowed(counts: CsrCounts) -> CsrCounts:
-    if counts.counts.dtype.kind == "f":
-        return counts
-    smallest = np.min_scalar_type(int(counts.counts.max(initial=0)))  # it halves the files or better
-    return counts._replace(counts=counts.counts.astype(smallest))
 
 
 def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObject | IngestError:

@@ -16,7 +16,7 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
-from sdem_dist.kernels.csr import CsrCounts, gather
+from sdem_dist.kernels.csr import CsrCounts, gather, narrowed
 from sdem_dist.kernels.kinds import BEYOND_ASCII, every_code_point, kinds_of_code_points, matching
 from sdem_dist.kernels.spelling import Segments
 from sdem_dist.text.patterns import KERNEL_PATTERN, WORDS_AND_SIGNS, expression_of, is_of_kernels
@@ -296,7 +296,7 @@ class NgramCounter:
         entries = spelling.Entries(indptr, nodes, counts)
         n = self._fill(lambda tree, done: spelling.count(tokens, tallied, form, tree, done, level, entries))
         self._n_entries += n
-        return CsrCounts(indptr, nodes[:n].copy(), counts[:n].copy())  # the next call overwrites these
+        return narrowed(CsrCounts(indptr, nodes[:n].copy(), counts[:n]))  # the next call overwrites these
 
     def _count_by_words(self, tokenizer: Tokenizer, texts: Texts, tallied: np.ndarray) -> CsrCounts:
         """Count n-grams of characters, which lie within words, by those of each distinct word."""
@@ -322,7 +322,7 @@ class NgramCounter:
         entries = spelling.Entries(np.zeros(len(texts) + 1, np.int64), nodes, counts)
         arguments = tallied, self.tally, (np.zeros(len(sizes), np.int32), np.zeros(self.n_nodes, np.int32))
         n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
-        return CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n].copy())
+        return narrowed(CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n]))
 
     @classmethod
     def of(cls, settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:

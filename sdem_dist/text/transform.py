@@ -76,8 +76,7 @@ def learned_texts(
         for counter, parts in zip(counters, counted, strict=True):
             parts += counter.parts(some, np.full(len(some), limited))
     if dtype is None:
-        largest = (int(part.counts.max(initial=0)) for parts in counted for part in parts)
-        dtype = np.min_scalar_type(max(largest, default=0))
+        dtype = np.result_type(np.uint8, *(part.counts for parts in counted for part in parts))
     words, learned = list[str](), list[tuple[NgramCounter, np.ndarray]]()
     for counter in counters:
         data, offsets, (columns,) = merged_terms(
