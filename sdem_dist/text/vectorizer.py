@@ -50,7 +50,7 @@ class VectorizerSettings:
         "count" builds a vocabulary, "hashing" hashes words to `n_features` columns (without alternating signs),
         "matrix" is for numeric sources, where no other setting applies.
     features : {"words", "words+characters"}
-        Type of features. "words+characters": words, and n-grams of 2 to 4 characters within words (as with `analyzer`
+        Type of features. "words+characters": words, and n-grams of 3 or 4 characters within words (as with `analyzer`
         "char_wb"), which begin with a blank in the vocabulary. Limits apply to each type of feature; hashing uses half
         of the columns for each.
     token_pattern : {"words+signs", "words"} or str

@@ -71,7 +71,7 @@ def models() -> Iterator[tuple[str, Any]]:
         yield f"MultinomialNB, {way}", MultinomialNB(vectorizer=WAYS[way])
     words = {"token_pattern": expression_of("words+signs"), "sublinear_tf": True}
     of_both = TfidfVectorizer(**words, ngram_range=(1, 2), min_df=2)
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), min_df=2, sublinear_tf=True)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), min_df=2, sublinear_tf=True)
     both = FeatureUnion([("words", of_both), ("characters", characters)])
     both.set_params(transformer_weights=dict.fromkeys(("words", "characters"), 0.5**0.5))
     for way, features in (("words+signs", TfidfVectorizer(**words)), ("words+characters", both)):

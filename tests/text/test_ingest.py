@@ -92,7 +92,7 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
             assert len({open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}) == 1
     training = [many[i][1] for i in open_corpus(tmp_path / "c1").ids(0)]
     kinds, expected = [("", {"ngram_range": (1, 3), "token_pattern": r"\S+"})], []
-    kinds += [(" ", {"ngram_range": (2, 4), "analyzer": "char_wb"})] * ("features" in limits)
+    kinds += [(" ", {"ngram_range": (3, 4), "analyzer": "char_wb"})] * ("features" in limits)
     for mark, how in kinds:
         counter = CountVectorizer(**how, **{name: value for name, value in limits.items() if name != "features"})
         expected += [mark + term for term in counter.fit(training).get_feature_names_out()]

@@ -27,7 +27,7 @@ def of_scikit_learn(kind=CountVectorizer, n_features=(), **how):
     """Return the vectorizers of words and of characters."""
     words, characters = ({"n_features": n} for n in n_features) if n_features else ({}, {})
     of_words = {"token_pattern": expression_of("words+signs"), "ngram_range": (1, 2)}
-    return kind(**of_words, **words, **how), kind(analyzer="char_wb", ngram_range=(2, 4), **characters, **how)
+    return kind(**of_words, **words, **how), kind(analyzer="char_wb", ngram_range=(3, 4), **characters, **how)
 
 
 @settings(max_examples=60)
