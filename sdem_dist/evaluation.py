@@ -12,7 +12,6 @@ from sdem_dist.calibration import TEMPERATURES, best_temperature
 SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 PLACES = (1, 3, 5)  # k of "precision at k"
 EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))  # of bins of log-odds, between which thresholds lie
-MORE_WRONG = 3.0  # weight of an error that is added where few documents choose the temperature
 MORE = 5.0  # documents of all labels that each label borrows where its temperature and its threshold are fitted
 SHARED_DOCUMENTS = 100.0
 """Documents of a label that count as much for its threshold as the threshold of all labels does. Of 10, 30, 100 and 300
@@ -135,11 +134,11 @@ def few_documents_metrics(scores: np.ndarray, labels: np.ndarray, weights: np.nd
         return np.nan, np.nan, 1.0
     gaps = np.maximum(scores, -1e300)
     gaps -= gaps.max(axis=1, keepdims=True)
-    # More documents count as wrong, by the median margin: where few are, none wrong does not show how rare errors are.
+    # Three more count as wrong, by the median margin: that none of few is wrong does not show how rare errors are.
     wrong = np.full((1, scores.shape[1]), -1e300)
     wrong[0, :2] = 0.0, np.median(-np.partition(gaps, -2, axis=1)[:, -2])
     rows, truth = np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp)
-    temperature, _ = best_temperature(calibration.tempered_losses(rows, truth, np.append(weights, MORE_WRONG)))
+    temperature, _ = best_temperature(calibration.tempered_losses(rows, truth, np.append(weights, 3.0)))
     log_p = log_softmax(gaps / temperature, axis=1)[np.arange(len(labels)), labels]
     columns = np.column_stack([scores.argmax(axis=1) == labels, -log_p])
     accuracy, log_loss = np.average(columns, axis=0, weights=weights).tolist()

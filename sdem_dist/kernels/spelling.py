@@ -12,7 +12,6 @@ from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
 MANY, AHEAD = 1 << 12, 48  # nodes whose columns leave the first cache; entries ahead of which one is fetched
-FEW_BITS = 64  # columns for each entry, from which on few entries are sorted: bits would take longer to clear
 NONE = -1  # number of no node
 WORDS_AHEAD = 12  # words
 WORDS_FAR, WORDS_NEAR = 8, 4  # words ahead of which it is fetched where their n-grams are, and these
@@ -125,56 +124,6 @@ def arrange(kinds, width, rows):
                     own &= own - one
                     new_indices[n], new_counts[n] = column, sums[column]
                     n += 1
-        new_indptr[d + 1] = n
-    return n
-
-
-@jit_once
-def sort(keys):
-    """Sort a few numbers in place (Shell 1959, with the gaps of Knuth); NumPy's method takes a second to compile."""
-    gap = 1
-    while 3 * gap < keys.size:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, keys.size):
-            key, place = keys[i], i
-            while place >= gap and keys[place - gap] > key:
-                keys[place] = keys[place - gap]
-                place -= gap
-            keys[place] = key
-        gap //= 3
-
-
-@jit
-def arrange_few(kinds, width, rows):
-    """Do what `arrange` does, sooner where entries are few among very many columns."""
-    new_indptr, new_indices, new_counts = rows
-    longest, n = 0, 0
-    for d in range(new_indptr.size - 1):
-        size = 0
-        for indptr, _, _, _ in kinds:
-            size += indptr[d + 1] - indptr[d]
-        longest = max(longest, size)
-    keys, low, half = np.empty(longest, np.uint64), np.uint64(0xFFFFFFFF), np.uint64(32)
-    new_indptr[0] = 0
-    for d in range(new_indptr.size - 1):
-        size = 0
-        for indptr, nodes, counts, columns in kinds:
-            for entry in range(indptr[d], indptr[d + 1]):
-                column = np.int64(columns[nodes[entry]])
-                if column >= 0:
-                    keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
-                    size += 1
-        own = keys[:size]
-        sort(own)
-        for i in range(size):
-            place = np.int32(own[i] >> half)
-            if n > new_indptr[d] and new_indices[n - 1] == place:
-                new_counts[n - 1] += np.int64(own[i] & low)
-            else:
-                new_indices[n] = place
-                new_counts[n] = np.int64(own[i] & low)
-                n += 1
         new_indptr[d + 1] = n
     return n
 
@@ -391,8 +340,7 @@ def arranged(kinds: Sequence[tuple[Sequence[CsrCounts], np.ndarray]], width: int
         # there are always two, of the same types, so that the kernel is compiled once
         both = first, *(second or [(np.zeros_like(first[0]), first[1][:0], first[2][:0], first[3])])
         sums = np.empty(sum(len(part.nodes) for part in some), np.int32)
-        kernel = arrange_few if len(sums) < width // FEW_BITS else arrange
-        n_entries = kernel(both, width, (indptr[rows], indices[entry:], sums))
+        n_entries = arrange(both, width, (indptr[rows], indices[entry:], sums))
         counts[entry : entry + n_entries] = sums[:n_entries]
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
