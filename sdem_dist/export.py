@@ -233,7 +233,7 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     size = coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
     if size > LARGEST:
         sizes = f"the model needs {size / 1e9:.1f} GB, but an ONNX file is limited to {LARGEST / 1e9:.1f} GB"
-        raise ModelError(f"{sizes}: train it with fewer words (min_df, max_features)")
+        raise ModelError(f"{sizes}: train a model with fewer words (min_df, max_features)")
     helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []
 

@@ -110,7 +110,7 @@ class CostSensitiveHinge:
         fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
         if not fit or np.diag(costs).any() or not costs.any():
             rule = "a square matrix of finite, nonnegative numbers, not all 0, with a zero diagonal"
-            raise ValueError(f"costs must be {rule}: {self.costs!s:.200}")
+            raise ValueError(f"costs must be {rule}, got {self.costs!s:.200}")
 
     def __str__(self) -> str:
         return f"hinge with costs of {len(self.costs)} classes"
@@ -146,7 +146,7 @@ class Blend:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:
-            raise ValueError(f"share must be from 0 to 1, got {self.share}")
+            raise ValueError(f"share must be between 0 and 1, got {self.share}")
         if not callable(getattr(self.other, "weights", None)):
             raise TypeError(f"other must be a loss, such as Hinge(), got {self.other!r}")
 

@@ -53,7 +53,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
     cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
-        raise ValueError(f"it contains {name}, which is not in this package: pass the class to load_model(own=)")
+        raise ValueError(f"it contains {name}, which is not in this package: pass this class to load_model(own=)")
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
     for key in declared.keys() & fields.keys():
@@ -75,7 +75,7 @@ def _typed(value: object, declared: object, where: str) -> object:
             converted: object = msgspec.convert(value, cast(Any, Union)[of_json])
             if _in_range(converted):
                 return converted
-    raise ValueError(f"field {where} is {value!r:.80}, and must be {getattr(declared, '__name__', declared)}")
+    raise ValueError(f"field {where} is {value!r:.80}, but must be {getattr(declared, '__name__', declared)}")
 
 
 def _in_range(value: object) -> bool:
@@ -97,7 +97,7 @@ class Field:
         fits = value.ndim == len(self.shape) and all(map(lambda n, size: n in (None, size), self.shape, value.shape))
         if not fits or value.dtype != np.float64:
             shape = str(self.shape).replace("None", "any")
-            raise ValueError(f"array {name!r} must be float64 of shape {shape}, not {value.dtype} of {value.shape}")
+            raise ValueError(f"array {name!r} must be float64 of shape {shape}, got {value.dtype} of {value.shape}")
         if self.finite and not (np.abs(value) <= LARGEST).all():
             raise ValueError(f"array {name!r} contains a value that is not finite, or beyond {LARGEST:g}")
         if (value < self.low).any():

@@ -123,7 +123,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
         if path.is_dir():
             raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file written by sdem train or save")
         if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
-            raise ModelError(f"{path} is a source, not a model: pass a model, and documents after it")
+            raise ModelError(f"{path} is a source, not a model: pass the model first; to inspect a source, ingest it")
         arrays, metadata = read_archive(path, KIND)
         estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:
@@ -156,9 +156,9 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     settings = metadata.vectorizer or {}
     if metadata.vectorizer is not None:
         VectorizerSettings.from_json(settings | {"stem": None})  # stemming needs its package only to read text
-        _require(isinstance(settings.get("stem"), str | None), f"stem is a language, not {settings.get('stem')!r}")
+        _require(isinstance(settings.get("stem"), str | None), f"stem must be a language, got {settings.get('stem')!r}")
         fits = settings["kind"] != "hashing" or settings.get("n_features") == n_features
-        _require(fits, f"texts are hashed to {settings.get('n_features')} columns, but the model has {n_features:,}")
+        _require(fits, f"text is hashed to {settings.get('n_features')} columns, but the model has {n_features:,}")
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         _require(len(estimator.vocabulary_) == n_features, "the vocabulary does not match the arrays")

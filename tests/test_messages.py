@@ -53,11 +53,11 @@ FORMS = {
 }
 UNLABELLED = "pass --unlabelled '' to train on such documents anyway"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
-BYTE = "has the byte 0xe9, which is invalid in this encoding; specify the right encoding (--encoding)"
+BYTE = "has the byte 0xe9, which is invalid in this encoding; specify another encoding (--encoding)"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
-    ("s.tsv", "b\ty\tz", "IngestError", "3 columns instead of 2; choose columns (from 0) with --label NUMBER --text NUMBER"),
+    ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (from 0) with --label NUMBER --text NUMBER"),
     ("s.tsv", " \ty", "NoLabelError", f"the label is empty; {UNLABELLED}, or --label-separator , for several labels"),
     ("s.tsv", "b\tcaf\udce9", "IngestError", f"the line {BYTE}"),
     ("s.csv", "b,caf\udce9", "IngestError", f"the text {BYTE}"),
@@ -66,7 +66,7 @@ BAD = [
     ("s.jsonl", "[]", "IngestError", "expected a JSON object, got list"),
     ("s.jsonl", '{"Text": "y"}', "NoLabelError", "there is no field 'label'; the fields are 'Text'"),
     ("s.jsonl", '{"label": null, "text": "y"}', "NoLabelError", f"the label is missing; {UNLABELLED}"),
-    ("s.jsonl", '{"label": "c", "text": "\\ud800"}', "IngestError", "the text has half of a surrogate pair, U+D800"),
+    ("s.jsonl", '{"label": "c", "text": "\\ud800"}', "IngestError", "the text has an unpaired surrogate, U+D800"),
     *(("s.jsonl", f'{{"label": {value}, "text": "y"}}', "IngestError",
        f"the label is {shown}, neither a string nor a finite number") for value, shown in (("Infinity", "inf"), ("NaN", "nan"))),
     ("s.jsonl", '{"label": [], "text": "y"}', "IngestError",
@@ -130,7 +130,7 @@ BOTH = VectorizerSettings(features="words+characters")
 NFC, NFD = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
 TEXTS, LABELS, ONES = ["good film", "bad film"] * 20, ["p", "n"] * 20, np.ones((4, 3))
 SPARSE = sp.csr_matrix(ONES)
-WHOLE = "a whole number of 1 or more"
+WHOLE = "a positive integer"
 ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
 CASES = [
     # Sources.
@@ -148,21 +148,21 @@ CASES = [
        f"label {shown} is sometimes a string and sometimes a number in the sources: use one type{SKIP}")
       for *labels, shown in (("1", '"1"', "'1'"), ('"1"', "1.0", "1.0"), ("true", '"true"', "'true'"))),
     (read("s.csv", "label,text,w\na,apple,0\n", reading={"weight": "w"}),
-     "IngestError: s.csv: no document has a weight above 0"),
+     "IngestError: s.csv: no document has a positive weight"),
     (read("s.tsv", "no tab\n", on_error="skip"),
-     "IngestError: s.tsv: no document; 1 bad line skipped, such as\n  s.tsv, line 1: no TAB between label and text"),
+     "IngestError: s.tsv: no documents; 1 bad line skipped, for example\n  s.tsv, line 1: no TAB between label and text"),
     (read("s.tsv", "sport\tgoal\n", vocabulary_from="words"),
-     f"IngestError: s.tsv, line 1: label 'sport' is not among the classes (acq, crude, earn){SKIP}"),
+     f"IngestError: s.tsv, line 1: unknown label 'sport'; the classes are acq, crude, earn{SKIP}"),
     (read("s.tsv", f"{NFD}\tgoal\n", vocabulary_from="cafe"),
-     "IngestError: s.tsv, line 1: label 'Café' is not among the classes (Café, x); it differs from 'Café' only by "
-     "Unicode normalization: write both in one form (use --on-error skip, or on_error in Python, to skip such lines)"),
+     "IngestError: s.tsv, line 1: unknown label 'Café'; the classes are Café, x; it differs from 'Café' only by "
+     "Unicode normalization: use one form for both (use --on-error skip, or on_error in Python, to skip such lines)"),
     (read("s.svm", "1 0:1\n", reading={"zero_based": False}),
      "IngestError: a document has column 0, so columns are numbered from 0, not from 1"),
     (read("s.jsonl", f'{{"label": "{NFC}", "text": "x"}}\n{{"label": "{NFD}", "text": "x"}}\n', path="two"),
      "UserWarning: two labels look alike, but are different classes: 'Café' ('Cafe\\u0301') and 'Café' ('Caf\\xe9') differ "
      "only by spaces or Unicode normalization; write them in the same form"),
     (ingested("folder", reading=Reading(format="csv")), "IngestError: folder is a folder, which cannot be read as 'csv'"),
-    (ingested("absent.tsv"), "IngestError: absent.tsv: there is no such file or folder"),
+    (ingested("absent.tsv"), "IngestError: absent.tsv: no such file or folder"),
     (ingested(["x.svm", "docs.tsv"]),
      "IngestError: x.svm is svmlight, but docs.tsv is tsv: they cannot be combined in one corpus"),
     (ingested([]), "ValueError: no sources to ingest"),
@@ -182,11 +182,11 @@ CASES = [
     (ingested(held_out=0.5, held_out_path="c"), "ValueError: path and held_out_path are the same"),
     (ingested(held_out=1e-9),
      "IngestError: 0 of 6 documents are held out; both parts need documents: choose another fraction or seed"),
-    (ingested(on_error="ignore"), "ValueError: on_error must be 'raise' or 'skip', not 'ignore'"),
-    *((ingested(**{name: bad}), f"ValueError: {name} must be {WHOLE}, not {bad!r}")
+    (ingested(on_error="ignore"), "ValueError: on_error must be 'raise' or 'skip', got 'ignore'"),
+    *((ingested(**{name: bad}), f"ValueError: {name} must be {WHOLE}, got {bad!r}")
       for name in ("block_documents", "n_jobs", "shard_documents") for bad in (0, True, 1.0, -1)),
-    *((ingested(random_state=bad), f"ValueError: random_state must be an integer, not {bad!r}") for bad in (True, 0.5, "x")),
-    *((ingested(held_out=bad), f"ValueError: held_out must be a fraction from 0 to below 1, got {bad}")
+    *((ingested(random_state=bad), f"ValueError: random_state must be an integer, got {bad!r}") for bad in (True, 0.5, "x")),
+    *((ingested(held_out=bad), f"ValueError: held_out must be at least 0 and less than 1, got {bad}")
       for bad in (True, 1, -0.1)),
     *((lambda how=how: Reading(**how),
        "ValueError: label, label_separator and unlabelled do not apply to documents without labels")
@@ -198,14 +198,14 @@ CASES = [
         ("kind 'hashing'", {"kind": "hashing", "n_features": 8}, {"min_df": 2}),
         ("analyzer 'char'", {"analyzer": "char"}, {"stem": "english", "token_pattern": "x", "features": "words+characters"}),
     ) for name, value in changes.items()),
-    *((call(VectorizerSettings, **{name: bad}), f"ValueError: {name} must be {what}, not {bad!r}") for what, values in (
+    *((call(VectorizerSettings, **{name: bad}), f"ValueError: {name} must be {what}, got {bad!r}") for what, values in (
         ("True or False", {"lowercase": ("yes",)}), ("a text or None", {"stem": (5,)}),
-        (f"{WHOLE} or a fraction from 0.0 to 1.0", {"min_df": (0,), "max_df": (1.5,)}),
-        (f"{WHOLE} or None", {"max_features": (0, True)}), ("two lengths, the shorter first", {"ngram_range": ((2, 1),)}),
-        ("two lengths from 1 to 1000", {"ngram_range": (2, ["1", "2"])}),
+        (f"{WHOLE} or a fraction between 0.0 and 1.0", {"min_df": (0,), "max_df": (1.5,)}),
+        (f"{WHOLE} or None", {"max_features": (0, True)}), ("(min_n, max_n) with min_n <= max_n", {"ngram_range": ((2, 1),)}),
+        ("two integers between 1 and 1000", {"ngram_range": (2, ["1", "2"])}),
         ("one of ['english'] or words or None", {"stop_words": ("german", {"a": 1}.get, [1, 2])}),
         ("one of ['count', 'hashing', 'matrix']", {"kind": ("tfidf",)}),
-        ("a regular expression of 1000 characters at most", {"token_pattern": (3, "a" * 1001)}),
+        ("a regular expression of at most 1000 characters", {"token_pattern": (3, "a" * 1001)}),
     ) for name, bads in values.items() for bad in bads),
     *((call(VectorizerSettings, token_pattern=bad), f"ValueError: token_pattern {bad!r} {why}") for bad, why in (
         ("(", "is not a regular expression: missing ) at position 1"), ("(a)(b)", "has 2 groups; at most one is allowed"),
@@ -216,7 +216,7 @@ CASES = [
     (call(VectorizerSettings, kind="hashing"),
      "ValueError: kind 'hashing' needs n_features, the number of columns to hash words to"),
     (call(VectorizerSettings, token_pattern="[a-z]+", features="words+characters"),
-     "ValueError: features='words+characters' needs words+signs, words, or a run of \\w, not '[a-z]+'"),
+     "ValueError: features='words+characters' needs words+signs, words, or a run of \\w, got '[a-z]+'"),
     (call(VectorizerSettings, kind="hashing", n_features=1, features="words+characters"),
      "ValueError: features='words+characters' needs n_features of 2 or more, for words and for characters"),
     (lambda: VectorizerSettings.from_json({"bm25": True}),
@@ -228,7 +228,7 @@ CASES = [
        f"CorpusError: the matrix: document 0 (from 0) contains the value {shown}: {RANGE}")
       for matrix, shown in ((-ONES, "-1.0"), (ONES * np.nan, "nan"), (ONES * 1e300, "1e+300"))),
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
-       f"CorpusError: the matrix has the sample_weight {bad} for document 0, but weights must be from 0 to 3.4e+38")
+       f"CorpusError: the matrix has sample_weight {bad} for document 0, but weights must be between 0 and 3.4e+38")
       for bad in (-1.0, np.nan, 1e300)),
     (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: the matrix has labels outside -1 to 2"),
     (call(MemoryCorpus, SPARSE, np.zeros(2, int), ("a",)),
@@ -247,36 +247,36 @@ CASES = [
      "(--vocabulary-from), or all sources together"),
     (lambda: sd.concat([sd.open_corpus("words").subset([1]), sd.open_corpus("words")]).header, "CorpusError: a subset of 1 "
      "documents of Corpus('words') is not a corpus on disk: join corpora first, then take a subset"),
-    (lambda: sd.concat([]), "CorpusError: there are no corpora to join"),
+    (lambda: sd.concat([]), "CorpusError: no corpora to join"),
     (lambda: sd.open_corpus("words").text(0), "CorpusError: words contains no texts: ingest with --keep-text"),
     *((lambda k=k: sd.open_corpus("words").folds(k),
-       f"ValueError: the number of folds must be a whole number, 2 or more, not {k}") for k in (1, 0, 2.5, True)),
+       f"ValueError: the number of folds must be an integer of at least 2, got {k}") for k in (1, 0, 2.5, True)),
     (lambda: sd.open_corpus("words").folds(7), "ValueError: 7 folds need at least 7 documents, but there are 6"),
     (call(write_corpus, "d", pd.DataFrame({"text": [f"review {i}" for i in range(30)], "town": ["x", "y"] * 15}), dense=True),
      "UserWarning: column 'text' has 30 different strings in 30 rows, each a separate category: use sdem ingest for raw "
      "text; drop columns that only identify rows"),
-    (damaged, "UserWarning: half: 1 of 2 shards are damaged, and training skips their 20 documents of 40: half: shard 1: "
-     "array 'indices': the array is missing, or one of its files is"),
+    (damaged, "UserWarning: half: 1 of 2 shards are damaged; training skips their 20 documents of 40: half: shard 1: "
+     "array 'indices': the array, or one of its files, is missing"),
     *((call(sd.open_corpus, name), f"CorpusError: {name}{what}; a corpus is a folder written by sdem ingest or write_corpus{how}")
-      for name, what, how in (("nowhere", ": there is no such corpus", ""), ("folder", " is a folder, but not a corpus", ""),
-        ("x.svm", " is a file, perhaps a model or a source", ": ingest a source first (sdem ingest; test documents with "
-         "--vocabulary-from and the corpus of the training)"))),
-    *((lambda e=e, name=name: e.fit(sd.open_corpus(name)), f"CorpusError: {name}: contains {problem}") for e, name, problem in (
-        (sd.MultinomialNB(), "table", "dense documents, but MultinomialNB needs sparse documents: write_corpus(path, X, y), "
-         "without dense=True, writes a corpus for it in Python"),
-        (sd.GaussianNB(), "words", "sparse documents, but GaussianNB needs dense documents: write_corpus(path, X, y, dense=True) "
-         "writes a corpus for it in Python"),
-        (sd.EMMixtureClassifier(), "words", "sparse documents, but EMMixtureClassifier needs dense documents: choose "
-         'components="multinomial", for counts of words'))),
+      for name, what, how in (("nowhere", ": no such corpus", ""), ("folder", " is a folder, but not a corpus", ""),
+        ("x.svm", " is a file, perhaps a model or a source", ": ingest a source first (sdem ingest; for test documents, with "
+         "--vocabulary-from and the training corpus)"))),
+    *((lambda e=e, name=name: e.fit(sd.open_corpus(name)), f"CorpusError: {name}: {problem}") for e, name, problem in (
+        (sd.MultinomialNB(), "table", "dense documents, but MultinomialNB needs sparse documents: in Python, write these with "
+         "write_corpus(path, X, y), without dense=True"),
+        (sd.GaussianNB(), "words", "sparse documents, but GaussianNB needs dense documents: in Python, write these with "
+         "write_corpus(path, X, y, dense=True)"),
+        (sd.EMMixtureClassifier(), "words", "sparse documents, but EMMixtureClassifier needs dense documents: for word "
+         'counts, set components="multinomial"'))),
     # Files.
     (lambda: refuse_url("s3://bucket/m", "a table is a file"),
-     "SdemError: s3://bucket/m is a URL, and a table is a file: use a path on this machine or on a mounted filesystem"),
+     "SdemError: s3://bucket/m is a URL, but a table is a file: use a path on this machine or on a mounted filesystem"),
     (lambda: encode_strings(["a", 3]), "TypeError: element 1 is a int, not a string"),
     (lambda: decode_strings(np.array([97, 255], np.uint8), np.array([0, 1, 2])),
      "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte (string 1)"),
-    (restored("another kind"), "ModelError: cafe.tsv: a 'other' file, but a 'sdem-model' file is needed"),
-    (restored("a newer format"), "ModelError: cafe.tsv: written by another version of the format ('4'; this package reads "
-     "3): train it again, or install the version of sdem_dist that wrote it"),
+    (restored("another kind"), "ModelError: cafe.tsv: expected a 'sdem-model' file, got a 'other' file"),
+    (restored("a newer format"), "ModelError: cafe.tsv: written in format version '4', but this package reads "
+     "version 3: train it again, or install the version of sdem_dist that wrote it"),
     (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file was altered"),
     (restored("an array more"), "ModelError: cafe.tsv: array 'evil' is missing or unexpected"),
     (lambda: split("s3://key:secret@b/x"), "BucketError: a URL of s3:// contains more than a bucket and an object, perhaps "
@@ -298,24 +298,24 @@ CASES = [
        f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)
       for method, *y in (("fit", "aab"), ("partial_fit", "aab"), ("predict",), ("evaluate", "aab"))),
-    *((call(kind(2, vectorizer=BOTH).fit, TEXTS), f"CorpusError: these documents: has character n-grams, which {kind.__name__} "
-       "does not support: use features='words'") for kind in (sd.MultinomialMixture, sd.LatentDirichletAllocation)),
+    *((call(kind(2, vectorizer=BOTH).fit, TEXTS), f"CorpusError: these documents: {kind.__name__} does not support character "
+       "n-grams: use features='words'") for kind in (sd.MultinomialMixture, sd.LatentDirichletAllocation)),
     (call(sd.MultinomialNB().partial_fit, TEXTS, LABELS, classes=["n", "p"]),
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),
     (call(sd.MultinomialNB().fit, [*TEXTS, "one"], [*LABELS, "odd"], sample_weight=[1.0] * 40 + [0.0]),
-     "UserWarning: 1 class without documents of weight > 0 (odd): their probabilities and words are meaningless"),
+     "UserWarning: 1 class without weighted documents (odd): their probabilities and words are meaningless"),
     (call(sd.MultinomialNB(loss="nll").fit, TEXTS, ["p", ""] * 20),
      "UserWarning: 20 documents with the class '': if they have no label, set unlabelled=''"),
-    *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels of 40 documents, such as "
-       "'goal 0': did you swap X and y? fit(X, y) expects documents first")
+    *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels in 40 documents, such as "
+       "'goal 0': did you swap X and y?")
       for estimator, X in ((sd.MultinomialNB(), LABELS), (sd.GaussianNB(), np.arange(80.0).reshape(40, 2)))),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).evaluate(TEXTS[:3], ["p", "n", "n"]), ""),
     (call(sd.MultinomialNB(n_epochs=1).fit, TEXTS, [NFC, NFD] * 20),
      "UserWarning: two labels look alike, but are different classes: 'Café' ('Caf\\xe9') and 'Café' ('Cafe\\u0301') differ "
      "only by spaces or Unicode normalization; write them in the same form"),
     (call(sd.MultinomialNB(loss="nll").fit, ONES, [0, 1, 0, 1], sample_weight=[0.01] * 4), "UserWarning: the sample_weight "
-     "of 4 documents adds up to 0.04. Weights are numbers of documents, so priors outweigh these: divide them by their mean"),
+     "of 4 documents adds up to 0.04. Weights count documents, so priors outweigh the data: divide weights by their mean"),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).calibrate_sets(TEXTS, LABELS),
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "
      "other documents, such as those from sdem ingest --held-out"),
@@ -324,7 +324,7 @@ CASES = [
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, [0, 1, 2, np.nan]),
-     "ValueError: Input y contains NaN, in row 3 (from 0): drop such documents"),
+     "ValueError: Input y contains NaN, in row 3 (from 0): drop these documents"),
     (lambda: sd.MultinomialMixture(1, n_init=1).fit(ONES).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     *((lambda name=name: getattr(sd, name), f"AttributeError: module 'sdem_dist' has no attribute {name!r}")

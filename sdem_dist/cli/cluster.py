@@ -28,7 +28,7 @@ class ClusterOptions:
         gateway = (self.remote_address or "").startswith(("http://", "https://"))  # which starts the workers
         places = self.cluster, self.scheduler, None if gateway else self.workers
         if sum(place is not None for place in places) > 1:
-            raise click.UsageError("choose one of --cluster, --scheduler and --workers")
+            raise click.UsageError("use only one of --cluster, --scheduler and --workers")
 
     @property
     def job_file(self) -> str | None:
@@ -58,12 +58,12 @@ class ClusterOptions:
             yield client
 
 
-_SCHEDULER = """Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a
-Dask Gateway (https://host, with --workers)."""
+_SCHEDULER = """Run on the Dask cluster at this scheduler address (tcp://host:port, or a scheduler file), or on a new
+cluster of a Dask Gateway (https://host, with --workers)."""
 _OPTIONS = (
     option("--scheduler", "ADDRESS", _SCHEDULER),
-    option("--workers", 1, "Run on N Dask workers on this machine, or from a gateway.  [default: threads]"),
-    option("--cluster", "FILE.yaml", "Run as batch jobs (Slurm, PBS, SGE, LSF), as this file describes."),
+    option("--workers", 1, "Run on N Dask workers, on this machine or from a gateway.  [default: threads]"),
+    option("--cluster", "FILE.yaml", "Run in batch jobs (Slurm, PBS, SGE, LSF) that this file configures."),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
 
@@ -77,24 +77,24 @@ def cluster() -> None:
 @click.argument("folder", type=LocalPath())
 @option("--days", click.IntRange(1), "Validity of the certificates in days.", default=365)
 def certificates(folder: Path, days: int) -> None:
-    """Create certificates and keys in FOLDER. They encrypt the connections of a cluster and keep everyone else out.
+    """Create certificates and keys in FOLDER. They encrypt the connections of a cluster and reject everyone else.
 
-    All machines of the cluster must see FOLDER, and only you may read it: anyone with a key can run code as you on the
+    All machines of the cluster need access to FOLDER, but only you: anyone with a key can run code as you on the
     cluster.
     """
     from sdem_dist.cluster.client import make_certificates
 
     path = make_certificates(folder, days)
     click.echo(
-        f"{path.parent}: certificates of a scheduler, workers and clients, valid for {days} days\n"
-        f"Batch jobs: write   certificates: {path.parent}   under sdem-dist in the cluster file.\n"
-        f"Any other cluster: set   DASK_CONFIG={path}   where schedulers, workers and clients start."
+        f"{path.parent}: certificates for a scheduler, workers and clients, valid for {days} days\n"
+        f"Batch jobs: add   certificates: {path.parent}   to sdem-dist in the cluster file.\n"
+        f"Other clusters: set   DASK_CONFIG={path}   for the scheduler, workers and clients."
     )
 
 
-@cluster.command(short_help="Print the settings of a worker's environment.")
+@cluster.command(short_help="Print the environment variables of a worker.")
 def environment() -> None:
-    """Print shell commands that set a worker's environment: eval "$(sdem cluster environment)"."""
+    """Print shell commands that set the environment variables of a worker: eval "$(sdem cluster environment)"."""
     from sdem_dist.cluster import ENVIRONMENT
 
     for name, value in ENVIRONMENT.items():

@@ -39,15 +39,15 @@ def check_output(
             same = same or os.path.samefile(path, output) or (within and output.exists())
         if same:
             what = f"a file of {path}" if os.path.isdir(path) else path
-            raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")
+            raise click.UsageError(f"{output} would overwrite {what}, which this command reads; choose another name")
     if kind == "model":
         check_destination(output)
     elif output.is_dir():
-        raise click.UsageError(f"{output} is a folder; name a file")
+        raise click.UsageError(f"{output} is a folder; pass a file name")
     elif output.is_file() and is_archive(output, KIND):
-        raise click.UsageError(f"{output} is a model, and models are not replaced; choose another name, or remove it")
+        raise click.UsageError(f"{output} is a model, which is not overwritten; choose another name, or remove it")
     elif corpora := [folder for folder in output.absolute().parents if (folder / "zarr.json").exists()]:
-        raise click.UsageError(f"{output} is within the corpus {corpora[0]}; choose another name")
+        raise click.UsageError(f"{output} is inside the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
         raise click.ClickException(f"{output} already exists: choose another name, or pass --overwrite")
     if kind == "file":  # the folder of a log is made later
@@ -109,7 +109,7 @@ def warn_of_single_labels(corpus: Corpus) -> None:
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
     follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
-        single = f"no document has more than one label, such as {visible(max(sets)[0])!r}"
+        single = f"no document has more than one label (example: {visible(max(sets)[0])!r})"
         question = f"is {separator!r} the label separator? Set it with --label-separator"
         click.echo(f"Warning: {single}: {question}", err=True)
 
@@ -121,7 +121,7 @@ def say(text: object) -> None:
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:
     if n:
-        click.echo(f"{counted(n, 'line')} skipped, such as {examples[0]}", err=True)
+        click.echo(f"{counted(n, 'line')} skipped, for example {examples[0]}", err=True)
 
 
 def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

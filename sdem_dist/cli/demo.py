@@ -68,7 +68,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
             rows.append((loss.upper(), *scores, f"{speed:,.0f}"))
             models[loss] = model
     click.echo(table("On the held-out documents", rows))
-    click.echo("Perplexities with tf-idf weights and with word counts cannot be compared.\n")
+    click.echo("Perplexities of tf-idf weights and of word counts are not comparable.\n")
     best = max(models, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     words = [(str(name), " ".join(words)) for name, words in word_weights(models[best]).items()]
     click.echo(table(f"Most indicative words of each class ({best.upper()})", words))

@@ -98,9 +98,9 @@ def checks_of(
         problems += [
             ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),
             ("files", not facts["sees_file"], f"{written} cannot be read by {name}: corpora need a shared filesystem"),
-            ("memory", limit < advised, f"{name} may use {memory}"),
+            ("memory", limit < advised, f"{name} can use {memory}"),
             ("threads", facts["nthreads"] > facts["cores"], f"{name} runs {facts['nthreads']} threads on {cores}"),
-            ("threads", settings, f"{name}: {settings}: 1 keeps libraries from competing"),
+            ("threads", settings, f"{name}: {settings}: set to 1 to keep libraries from competing for cores"),
         ]
     plain = [address for address in addresses if not address.startswith(("tls://", "inproc://"))]
     for address in [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))][:1]:
@@ -115,9 +115,9 @@ def checks_of(
         "cpu": f"kernels (sdem warmup) use the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
-        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, no more than cores",
+        "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, at most one per core",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
-        "encryption": "none, but everything listens on this machine only" if plain else encrypted,
+        "encryption": "none, but all ports are open on this machine only" if plain else encrypted,
     }
     checks = list[Check]()
     for topic in fine if workers else ("versions", "scratch"):
@@ -163,8 +163,8 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 @click.command()
 @option("--scheduler", "ADDRESS", "Check the Dask cluster of this scheduler.")
 @option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and check them.")
-@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must see.", Path())
-@option("--corpus", "CORPUS", "Check that workers have enough memory for a model of CORPUS.")
+@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must read.", Path())
+@option("--corpus", "CORPUS", "Check that workers have enough memory to train on CORPUS.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Check this machine, or a cluster, and print one line per finding.
 

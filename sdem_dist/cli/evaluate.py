@@ -25,7 +25,7 @@ from sdem_dist.storage.encoding import to_json
 @option("--report full", None, "Also show metrics by class and frequent confusions.")
 @option("--errors", Place(), "Write wrong predictions to .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
 @console.overwrite_option
-@option("--particles", click.IntRange(1, 10_000), "Number of particles of the left-to-right estimate.", metavar="N")
+@option("--particles", click.IntRange(1, 10_000), "Number of particles for the left-to-right estimate.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
 @cluster_options
@@ -92,12 +92,12 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         note = "per weighted word" if weighted else "per word"
         figures = by_metric_name({name: value for name, value in metrics.items() if name not in unshown})
         rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
-        title = f"{counted(documents.n_documents - hidden, 'document')} of {corpus}"
+        title = f"{counted(documents.n_documents - hidden, 'document')} from {corpus}"
         click.echo(console.table(title, rows, numbers=(1,)), nl=False)
         if full:
             console.say(f"\n{report.details()}")
     if errors is not None:
-        places = "; IDs are document numbers, from 0" if by_place else ""
+        places = "; IDs are document numbers, starting at 0" if by_place else ""
         click.echo(f"wrote errors to {errors}{places}", err=True)
 
 
@@ -149,7 +149,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     few, pooled = sum(size < FEW_OF_CLASS for size in sizes), sum(size for size in sizes if size < FEW_OF_CLASS)
     console.say(f"{target}: {counted(sum(sizes), 'document')}")
     if few:
-        share, they = ("has a threshold", "it is") if few == 1 else ("share one threshold, which is", "they are")
+        share, they = ("uses a threshold computed", "it is") if few == 1 else ("share a threshold computed", "they are")
         which = f"{counted(few, 'class', 'classes')} with fewer than {FEW_OF_CLASS} documents"
         limit = f"with --coverage above {pooled / (pooled + 1):.4g} {they} in every set"
         console.say(f"{which} {share} from {counted(pooled, 'document')}: {limit}")

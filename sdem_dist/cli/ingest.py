@@ -35,21 +35,21 @@ def is_source(path: str) -> bool:
     """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
     location = place(path)
     if not location.exists() and not is_url(path):
-        hint = "".join(f"; {old} was there before a process died: rename it" for old in set_aside(location)[-1:])
-        raise click.ClickException(f"{path}: there is no such file or folder{hint}")
+        hint = "".join(f"; rename {old}, which a process that died left behind" for old in set_aside(location)[-1:])
+        raise click.ClickException(f"{path}: no such file or folder{hint}")
     return location.exists() and not (location / "zarr.json").exists()
 
 
 def refuse_for_a_corpus(names: Sequence[str]) -> None:
     if typed := typed_flags(names):
-        raise click.UsageError(f"{typed}: applies to sources only, not to a corpus")
+        raise click.UsageError(f"{typed} applies to sources only, not to a corpus")
 
 
 def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None:
     """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
     for path in paths:
         if path is not None and is_source(path) and cluster is not None:
-            raise click.UsageError(f"{path} is not a corpus; remote workers need one: use sdem ingest")
+            raise click.UsageError(f"remote workers need a corpus, and {path} is not one: use sdem ingest")
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
@@ -111,7 +111,7 @@ def documents_of(
     if len(sources) < len(paths):
         command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
         advice = f"ingest it with their vocabulary ({command}), and pass that corpus"
-        raise click.UsageError(f"{sources[0]} is a source, but others are corpora: {advice}")
+        raise click.UsageError(f"{sources[0]} is a source, but other inputs are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
     if not reading.labelled and learns != "nothing":
@@ -126,7 +126,7 @@ def documents_of(
         and not hasattr(estimator, "components")
     ):
         raise click.UsageError(
-            f"{type(estimator).__name__} learns from tables, but {paths[0]} is read as texts or counts. Convert a table to a "
+            f"{type(estimator).__name__} needs a table, but {paths[0]} is read as texts or counts. Convert a table to a "
             'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array'
         )
     elif learns == "nothing" and not typed_flags(("label", "label_separator", "unlabelled")):
@@ -221,7 +221,7 @@ Examples:
 @word_options
 @option("--vocabulary-from", "CORPUS", "Use the settings, vocabulary and classes of this corpus (for test sets).")
 @option("--targets", None, "Labels are numeric targets, such as ratings.")
-@option("--held-out", float, "Write this share of the documents to CORPUS-held-out.", default=0.0, metavar="FRACTION")
+@option("--held-out", float, "Write this part of the documents to CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents per shard.")
 @option("--seed random_state", int, "Random seed for the order and the held-out documents.", default=0)
 @option("--jobs n_jobs", 1, "Number of threads.  [default: all cores]")
@@ -272,9 +272,9 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
         click.echo(f"{counted(report.n_empty, 'document')} without words")
     if report.first_column is not None:
         other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
-        click.echo(f"columns counted from {report.first_column}{other}")
+        click.echo(f"columns are numbered from {report.first_column}{other}")
     if report.n_skipped:
         examples = "".join(f"\n  {visible(example)}" for example in report.skipped_examples)
-        click.echo(f"{counted(report.n_skipped, 'bad line')} skipped, such as{examples}", err=True)
+        click.echo(f"{counted(report.n_skipped, 'bad line')} skipped, for example{examples}", err=True)
     if not follows:  # a test set may have one document of each class
         console.warn_of_many_classes(written, source.reading.label)

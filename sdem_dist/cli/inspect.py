@@ -77,7 +77,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
         title = counted(len(sizes), "class", "classes")
         if header.label_sets is not None:
-            title = f"{counted(len(sizes), 'label')}, in {counted(len(header.classes), 'set')}"
+            title = f"{counted(len(sizes), 'label')} in {counted(len(header.classes), 'set')}"
         more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
         click.echo(table(f"{title}{more}", rows))
     if no_check:
@@ -161,10 +161,10 @@ PARTS = ("read", "prepare", "map", "merge", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
 BEGINNING = '{"event": "'  # of a line of a log
 EVENTS = {
-    "TaskRetried": ("task tried again", "tasks tried again"),
+    "TaskRetried": ("task retried", "tasks retried"),
     "WorkerLost": ("worker lost", "workers lost"),
     "CheckpointWritten": ("checkpoint", "checkpoints"),
-    "Scored": ("pass that scored the documents", "passes that scored the documents"),
+    "Scored": ("scoring pass", "scoring passes"),
 }
 
 
@@ -180,7 +180,7 @@ def log(log: Path) -> None:
     events = read_events(log)
     rows, times = epochs(events), Counter(event["event"] for event in events)
     if not rows:
-        raise click.ClickException(f"{log} has no completed epoch yet")
+        raise click.ClickException(f"{log} contains no completed epoch yet")
     cells = []
     for row in rows:
         name = f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else "")
@@ -259,7 +259,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
     if form == ".onnx":
         save_onnx(estimator, file, from_counts=from_counts)
         why = "" if from_counts else why_from_counts(estimator)
-        takes = f"counts of {estimator.n_features_in_:,} words, double" if from_counts or why else "texts"
+        takes = f"counts of {estimator.n_features_in_:,} words (double)" if from_counts or why else "texts"
         say(f"{file}: ONNX; input: {takes}; output: label and probabilities{f' ({why})' if why else ''}")
     else:
         save_skops(estimator, file, from_counts=from_counts)

@@ -104,7 +104,7 @@ def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
 
 
 _hidden = partial(option, hidden=True)  # `sdem help reading` explains them
-_number = "is neither a whole number of documents nor a fraction such as .01"
+_number = "is neither an integer nor a fraction such as 0.01"
 _share = parsed(lambda text: float(text) if "." in text else int(text), _number)
 _pair = "is not a pair of lengths such as 1,2"
 _lengths = parsed(lambda text: tuple(map(int, text.split(",", 1))) if "," in text else (int(text),) * 2, _pair)
@@ -113,7 +113,7 @@ _stopped = parsed(lambda text: text if text == "english" else tuple(Path(text).r
 
 
 def format_option(*names: str) -> Option:
-    return _hidden("--format", list(names), "Format of the sources.  [default: by suffix]")
+    return _hidden("--format", list(names), "Format of the sources.  [default: from the suffix]")
 
 
 HOW_READ = (
@@ -138,7 +138,7 @@ _READING = (
 )
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
-    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (_wb: in words).", "word"),
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (_wb: within words).", "word"),
     _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
     _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; with characters 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),

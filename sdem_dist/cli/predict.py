@@ -156,8 +156,8 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
-_THRESHOLD = """Predict "unsure" if no class has probability P; with several labels per document, predict every label with at
-least P."""
+_THRESHOLD = """Predict "unsure" if no class has a probability of P or more; with several labels per document, predict all
+labels that have."""
 _COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
@@ -176,7 +176,7 @@ stream_options = with_options(
     option("--threshold", _SHARE, _THRESHOLD, metavar="P"),
     option("--jobs", 1, "Number of threads.  [default: all cores; one for -]"),
     option("--quiet", None, "Suppress messages."),
-    option("--verbose", None, "Report the share of words that the model knows."),
+    option("--verbose", None, "Report the share of words that are in the vocabulary."),
     cluster_options,
 )
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARAMS = ("loss", "alpha", "merge", "batch_size", "patience", "n_epochs", "n_lanes", "rounds_per_epoch", "random_state")
 """Options that are parameters of estimators."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
-_SET = "Set a parameter of the estimator.  [may be repeated]"
+_SET = "Set an estimator parameter.  [may be repeated]"
 set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
 
 
@@ -46,8 +46,8 @@ def parse_loss(text: str) -> object:
     except (TypeError, ValueError, KeyError) as error:
         problem = f" ({error})"
     raise click.BadParameter(
-        f"{text!r} is not a loss{problem}; losses are auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or "
-        "blend:SHARE:LOSS, and --costs FILE for misclassification costs"
+        f"Unknown loss {text!r}{problem}. Valid: auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or "
+        "blend:SHARE:LOSS; for misclassification costs, use --costs FILE"
     )
 
 
@@ -62,7 +62,7 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         costs: Any = pd.read_csv(path, encoding="utf-8-sig", **form)  # type: ignore[call-overload]
         costs = costs.set_index(costs.columns[0])
         if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
-            raise ValueError(f"its first row and first column must name each of the classes {', '.join(names)} once")
+            raise ValueError(f"its first row and first column must contain each of the classes {', '.join(names)} once")
         if short := costs.index[(costs == "").any(axis=1)].tolist():
             raise ValueError(f"its row {short[0]} must have {len(names)} costs, one for each class")
         return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))
@@ -77,12 +77,12 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
         raise click.UsageError(f"Unknown estimator {name!r}. {hint}Valid: {', '.join(catalogue.ESTIMATORS)}")
     estimator = getattr(sdem_dist, name)()
     if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
-        raise click.UsageError("--label-separator is for several labels per document: add --estimator MultiLabelNB")
+        raise click.UsageError("--label-separator needs a model with several labels: add --estimator MultiLabelNB")
     params = {name: options[name] for name in PARAMS if options.get(name) is not None}
     for setting in options["settings"]:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
+            raise click.UsageError(f"--set {setting}: expected NAME=VALUE")
         if key in params:
             raise click.UsageError(f"--set {setting}: {key} is set twice")
         params[key] = parse_setting(key, value)
@@ -111,10 +111,10 @@ def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mappi
     typed = {setting.partition("=")[0] for setting in options["settings"]}
     if documents.header.layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
         estimator.set_params(components="multinomial")
-        click.echo("The documents are counts of words, so components are multinomials", err=True)
+        click.echo("The documents contain word counts: using components=multinomial", err=True)
     lanes = estimator.get_params().get("n_lanes")
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
-        raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
+        raise click.UsageError(f"n_lanes is {lanes:,}, but there are only {documents.n_documents:,} documents")
     hidden = console.without_label(documents)
     if hidden and estimator.spec.unlabelled and estimator.unlabelled is None:
         estimator.set_params(unlabelled=NONE)
@@ -133,10 +133,10 @@ Examples:
 
 _LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
 blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
-_COSTS = """Minimize the hinge loss with misclassification costs from a table, which has a row for each true class and a
-column for each predicted class, with their names."""
-_EPOCHS = "Number of epochs.  [naive Bayes: chosen on held-out documents, or 6 below about 2,000 documents]"
-_alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neither laplace nor log nor a number")
+_COSTS = """Minimize the hinge loss with misclassification costs from a table, with a row for each true class and a
+column for each predicted class, both named."""
+_EPOCHS = "Number of epochs.  [naive Bayes: chosen on held-out documents, or 6 with fewer than about 2,000 documents]"
+_alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not laplace, log or a number")
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
@@ -166,7 +166,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is neithe
 @word_options
 @cluster_options
 @option("--dry-run", None, "With --cluster: print the job script and exit.")
-@option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime.")
+@option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job ends.")
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
@@ -202,7 +202,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs needs a classifier, but {options['estimator']} is not one")
     goes_on = f"run the same command with --resume to continue from the latest checkpoint in {folder}"
-    nothing = "the run was not saved: use --checkpoint FOLDER"
+    nothing = "no checkpoint was saved: to be able to resume, use --checkpoint FOLDER"
     click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
     how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": options["quiet"]}
     try:

@@ -53,8 +53,8 @@ estimator's own; may be repeated]"""
 @option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds, once there is a score.", metavar="S")
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
-@option("--sampler", ["random", "optuna"], "How settings are drawn; Optuna uses previous scores.", default="random")
-@option("--nested", None, "Repeat the search without each fold for an unbiased score: K times the work.")
+@option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")
+@option("--nested", None, "Nested cross-validation: search without each fold for an unbiased score (K times the work).")
 @option("--estimator", "NAME", "Estimator to tune.", default="MultinomialNB")
 @set_option
 @option("--curve", LocalPath(), "Plot the learning curve of the best setting.", metavar="FILE.png")
@@ -99,7 +99,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     how |= {} if quiet else {"callbacks": [lambda event: click.echo(line(event, folder), err=True)]}
     # The corpus to validate on is opened below.
     search = sdem_dist.CorpusSearchCV(estimator, space_of(options["spaces"]), cv=held_out or options["folds"], **how)
-    remains = f"run the same command with --resume to continue from {folder}" if folder else "nothing was saved"
+    remains = f"run the same command with --resume to continue from {folder}" if folder else "no checkpoint was saved"
     click.get_current_context().meta["remains"] = f"; {remains}"
     both = training_documents(corpora, held_out, source, estimator, words=options["words"], beside=model, quiet=quiet)
     search.check()  # before a source is read
@@ -153,7 +153,7 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
     of_text = words.get("kind") == "count" and "features" not in words and not typed_flags(WORDS)
     tried = dict.fromkeys(v for part in default_space(estimator, raw=of_text) for v in part.get("vectorizer", ()))
     if tried and not is_source(paths[0]):
-        click.echo(f"{visible(paths[0])} contains words only; to try words+characters, tune its source", err=True)
+        click.echo(f"{visible(paths[0])} contains words only; to try words+characters, pass its source", err=True)
     return list(tried) if is_source(paths[0]) else []
 
 
@@ -184,10 +184,10 @@ def space_of(spaces: tuple[str, ...]) -> Any:
             try:
                 read = json.loads(Path(text).read_text("utf-8"))
             except (OSError, ValueError) as error:
-                raise click.UsageError(f"--space {text}: neither NAME=A,B,C nor a JSON file: {error}") from error
+                raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({error})") from error
             read = read if isinstance(read, list) else [read]
             if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
-                raise click.UsageError(f"--space {text}: write {{name: [values]}}, or a list of these")
+                raise click.UsageError(f"--space {text}: expected {{name: [values]}}, or a list of these")
             # JSON has lists where parameters have tuples, such as n-grams.
             files += [{k: [tuple(v) if isinstance(v, list) else v for v in vs] for k, vs in s.items()} for s in read]
             continue
@@ -200,7 +200,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
             except (ValueError, SyntaxError):
                 problem = "if values contain brackets or quotes, use Python syntax, such as (1,1),(1,2)"
         if problem or not named[name]:
-            raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
+            raise click.UsageError(f"--space {text}: {problem or 'expected NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
 
 
@@ -211,7 +211,7 @@ LETTERS = 60  # of a text that are shown
 @click.argument("corpus")
 @option("-n --number", 1, "Number of documents to list.", default=20, metavar="INTEGER")
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
-@option("--estimator", "NAME", "Classifier; naive Bayes uses the NCLL.  [default: MultinomialNB or MultiLabelNB]")
+@option("--estimator", "NAME", "Classifier (naive Bayes: NCLL loss).  [default: MultinomialNB or MultiLabelNB]")
 @set_option
 @option("--seed", 0, "Random seed.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
@@ -260,7 +260,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
             click.echo(json.dumps(dict(zip(rows, row, strict=True))))
         return
     columns, n_documents = doubted.cells(n), f"{doubted.n_documents:,} documents"
-    title = f"{(doubted.doubt > 0.5).sum():,} labels of {n_documents} may be missing or wrong"
+    title = f"{(doubted.doubt > 0.5).sum():,} labels in {n_documents} may be missing or wrong"
     if doubted.other_proba is not None:
         title = f"{(doubted.other_proba > doubted.label_proba).sum():,} of {n_documents} may be mislabelled"
     if texts is not None:

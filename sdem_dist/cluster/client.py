@@ -36,7 +36,7 @@ CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v 
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
 STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
-_GUARD = "new processes run the script again: put its code under if __name__ == '__main__':"
+_GUARD = "each new process runs the script again: put its code under if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
 
 
@@ -68,9 +68,9 @@ def connected(
     is_gateway = scheduler is not None and scheduler.startswith(("http://", "https://"))
     if n_workers is not None and not is_gateway:
         if compat.reruns_parent_script():
-            raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
+            raise SystemExit(f"a worker process tried to run the script that started it: {_GUARD}")
         if scheduler is not None:
-            raise ValueError("pass the address of a scheduler or a number of local workers, not both")
+            raise ValueError("pass either a scheduler address or a number of local workers, not both")
     if scheduler is not None:
         connection = _gateway_client(scheduler, n_workers) if is_gateway else _remote_client(scheduler, timeout)
     elif n_workers is not None:
@@ -89,7 +89,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
-        hint = f"omit it for a running cluster ({CLUSTERS}NAME)"
+        hint = f"to use a running cluster, omit it and add {CLUSTERS}NAME to the address"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # comes with dask-gateway, which is an extra
@@ -118,12 +118,12 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
             address = str(json.loads(Path(scheduler).read_bytes())["address"])
         get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = "the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler file"
-        raise ClusterError(f"{scheduler} is not {what} ({type(error).__name__}: {error})") from error
+        what = "neither a scheduler address, such as tcp://10.0.0.1:8786, nor a scheduler file"
+        raise ClusterError(f"{scheduler} is {what} ({type(error).__name__}: {error})") from error
     security = Security().get_connection_args("client")
     if address.startswith("tls://") and security["ssl_context"] is None:
         hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
-        raise ClusterError(f"{address} is an encrypted address and no certificate is configured: {hint}")
+        raise ClusterError(f"{address} needs an encrypted connection, but no certificate is configured: {hint}")
 
     async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake
         async with asyncio.timeout(timeout):
@@ -153,7 +153,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
     how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
     how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
-    hint = f"see the system log; each may use {memory / 2**30:.1f} GiB: try fewer workers"
+    hint = f"see the system log; each can use {memory / 2**30:.1f} GiB: try fewer workers"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
@@ -182,7 +182,7 @@ def worker_memory(n_workers: int) -> int:
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
-        room = f"this process may use {memory / 2**30:.2f} GiB, or {share >> 20} MiB for each of {n_workers} workers"
+        room = f"this process can use {memory / 2**30:.2f} GiB, or {share >> 20} MiB for each of {n_workers} workers"
         raise ClusterError(f"{room}. A worker needs {LOADED >> 20} MiB to start: use fewer workers or more memory")
     return share
 

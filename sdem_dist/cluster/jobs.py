@@ -56,7 +56,7 @@ class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
             with suppress(KeyError, ValueError):
                 seconds = parse_timedelta(value, default="seconds")  # of None it is None
             if seconds is not None and not seconds > 0:
-                raise ValueError(f'{name.replace("_", "-")}: {value!r} is not a time such as 90, "55 m" or "2 h"')
+                raise ValueError(f'{name.replace("_", "-")}: {value!r} is not a duration, such as 90, "55 m" or "2 h"')
             setattr(self, name, seconds)
 
 
@@ -73,7 +73,8 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         file = msgspec.convert({name: section for name, section in content.items() if section}, ClusterFile)
         settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
     except (OSError, ValueError, msgspec.DecodeError) as error:  # no file, no YAML, other sections, or a wrong lifetime
-        raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
+        reason = re.sub(r"(.+) - at `\$\.?(.+)`", r"\2: \1", getattr(error, "strerror", None) or str(error))
+        raise ClusterError(f"the cluster file {path} cannot be read: {reason.replace('`', '')}") from error
     system = next(iter(file.jobqueue), "")
     if len(file.jobqueue) != 1 or system not in SYSTEMS:
         raise ClusterError(f"{path}: the section jobqueue must contain exactly one of {', '.join(SYSTEMS)}")
@@ -92,12 +93,12 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         # a line of a job's script could be an order to the batch system
         is_script = name in ("job-script-prologue", "job-script-epilogue")
         if not is_script and any(isinstance(text, str) and not text.isprintable() for text in values):
-            raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it in one line")
+            raise ClusterError(f"{path}: {name}: {value!r} has line breaks or control characters: use a single line")
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
             where = f"the folder of `sdem cluster certificates`, relative to {path.parent}"
-            raise ClusterError(f"{path}: certificates: {tls} does not exist: specify {where}")
+            raise ClusterError(f"{path}: certificates: {tls} does not exist: set it to {where}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
     # A worker that its nanny restarts must not cost the whole job.
@@ -174,7 +175,7 @@ def batch_jobs(
         cluster = cluster_class(job_cls=Job, **options)
         try:
             cluster.scale(jobs=settings.jobs)
-            say(f"{settings.jobs} jobs of {system} submitted; waiting up to {wait:g} s for a worker")
+            say(f"submitted {settings.jobs} {system} jobs; waiting up to {wait:g} s for a worker")
             # Results reach a client directly: the scheduler is in this process, and would receive and send them again.
             with Client(cluster, direct_to_workers=True) as client:
                 deadline, address = time.monotonic() + wait, cluster.scheduler_address
@@ -201,7 +202,7 @@ def batch_jobs(
                 if is_over and job.job_id is not None:
                     texts[log_of_job(job.job_id, config["log-directory"], config["name"])] = None
             statuses = "\n".join(filter(None, texts)) or "no job was submitted"
-            raise ClusterError(f"{error}\nMessage of {system}:\n{statuses}") from error
+            raise ClusterError(f"{error}\nOutput of {system}:\n{statuses}") from error
         finally:
             cluster.close()
 
@@ -243,7 +244,7 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
                 await cluster.scale_down(lost)
                 cluster.scale(jobs=n_jobs)
         except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
-            say(f"jobs could not be monitored ({type(error).__name__}: {error}); trying again")
+            say(f"cannot monitor the jobs ({type(error).__name__}: {error}); trying again")
 
 
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
@@ -252,7 +253,7 @@ def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{command[0]} did not answer: {error}", None
+        return f"{command[0]} failed: {error}", None
     text = _first_lines(run.stdout.strip() or run.stderr)
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):

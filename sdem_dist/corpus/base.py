@@ -136,7 +136,7 @@ class BaseCorpus(ABC):
         Raises IndexError: not ``0 <= start <= stop <= n_documents``.
         """
         if not 0 <= start <= stop <= self.n_documents:
-            raise IndexError(f"documents {start} to {stop} are not among the {self.n_documents} documents of {self!r}")
+            raise IndexError(f"documents {start} to {stop} are out of range: {self!r} has {self.n_documents} documents")
         if self.rows is None:
             documents = self._read(start, stop)
         else:
@@ -288,7 +288,7 @@ class BaseCorpus(ABC):
         ):
             raise ValueError(
                 f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
-                f"got {places.dtype} of shape {places.shape}"
+                f"got an array of {places.dtype}, shape {places.shape}"
             )
         mask = np.zeros(n, bool)
         mask[places] = True

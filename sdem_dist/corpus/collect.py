@@ -42,7 +42,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
         shape = cast(Any, X).shape
         if len(shape) != 2:
-            raise CorpusError(f"X has {len(shape)} dimensions, not two (documents and features)")
+            raise CorpusError(f"X must have two dimensions (documents and features), got {len(shape)}")
         # ids stay a list: of mixed kinds, NumPy would make texts
         arrays = [None if c is None else c if i == 1 else np.asarray(c) for i, c in enumerate(columns)]
         arrays[4] = None if arrays[4] is None else group_hashes(arrays[4])
@@ -56,24 +56,24 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
         return
     kind = type(X).__name__
     if not isinstance(X, Iterable):
-        raise CorpusError(f"X is a {kind}: pass a matrix or an iterable of batches (X, y)")
+        raise CorpusError(f"X must be a matrix or an iterable of batches (X, y), got a {kind}")
     first = X[0] if isinstance(X, list | tuple) and X else None
     if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
-        raise CorpusError(f"X is a {kind} of rows: pass a matrix, numpy.asarray(X)")
+        raise CorpusError(f"X must be a matrix, got a {kind} of rows: pass numpy.asarray(X)")
     if isinstance(first, str):
         raise CorpusError(
-            f"X is a {kind} of texts, but write_corpus needs numbers: use sdem ingest, or sdem_dist.text.ingest, for files "
-            "of texts; pass texts to fit; or make a matrix of them with a vectorizer of scikit-learn"
+            f"X is a {kind} of texts, but write_corpus needs numbers: for text files, use sdem ingest or "
+            "sdem_dist.text.ingest; for texts in memory, pass them to fit, or vectorize them with scikit-learn"
         )
     if any(column is not None for column in columns):
         raise CorpusError(
             f"X is a {kind}, not a matrix, and batches (X, y) contain their own labels, ids, targets, weights and groups: "
-            "pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
+            "pass a sparse matrix, an ndarray, a dask array or a DataFrame, or only the batches"
         )
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):
             raise CorpusError(
-                f"batch {number} of X is not a tuple (X, y), or (X, {', '.join(COLUMNS)}), or a part of it"
+                f"batch {number} of X must be a tuple (X, y), or more of (X, {', '.join(COLUMNS)}) in this order"
             )
         matrix, *of_batch = (*batch, *[None] * 5)[:6]
         if sp.issparse(matrix):
@@ -141,7 +141,7 @@ def collect(
         entries = rows["values" if dense else "data"]
         if entries.dtype.kind == "f":
             if weighted is False:
-                raise CorpusError(f"weighted=False, but {where} contains values that are not counts")
+                raise CorpusError(f"weighted=False needs counts, but {where} contains other values")
             all_integers = False
         if weights is not None:
             rows["weights"] = manifest.checked_weights(weights, n, where)
@@ -163,7 +163,7 @@ def _entries(X: Any, where: str, first: int, dense: bool) -> tuple[Rows, int, in
     """Return the entries of a matrix, counts if all are whole, or weights, or of a table; and its shape."""
     if dense:
         if sp.issparse(X):
-            raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
+            raise CorpusError("dense=True needs tables, not sparse matrices")
         table = manifest.checked_table(X, where, first).astype(np.float64)
         return {"values": narrowed(table)}, *table.shape
     matrix = X if sp.issparse(X) else np.asarray(X)
@@ -197,7 +197,7 @@ def canonical(rows: Csr) -> Csr:
 def check_same_kind(kind: Kind, first: Kind, where: str) -> None:
     for name, value, value_of_first in zip(Kind._fields, kind, first, strict=True):
         if value != value_of_first:
-            raise CorpusError(f"{where} differs from earlier documents in {name}: {value}, not {value_of_first}")
+            raise CorpusError(f"{where} does not match earlier documents: {name} is {value}, but was {value_of_first}")
 
 
 def is_frame(X: object) -> bool:
@@ -212,10 +212,10 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
-            raise CorpusError("the batches of a bag contain labels, IDs etc.: do not pass y etc.")
+            raise CorpusError("the batches of a bag contain their own labels, IDs and weights: do not pass these")
     else:
         raise CorpusError(
-            f"with a client, X must be a dask array, DataFrame or bag of batches, not a {type(X).__name__}: remove client"
+            f"with a client, X must be a dask array, DataFrame or bag of batches, got a {type(X).__name__}: omit client"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
     beside: list[Sequence[Any]] = []  # of each column its part for each part of X

@@ -34,7 +34,7 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
     for package, names in PACKAGES.items():
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
-            raise IngestError(f"there are no docstrings of the package {package}: install it with pip")
+            raise IngestError(f"the package {package} has no docstrings, or is not installed: install it with pip")
         # tests are two fifths of the source to parse, and say little about their package
         roots = list(map(Path, spec.submodule_search_locations))
         every = ((file, root) for root in roots for file in root.rglob("*.py"))

@@ -30,7 +30,7 @@ class Folds(Generic[CorpusT]):
         self, corpus: CorpusT, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
     ) -> None:
         if not is_count(k, 2):
-            raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
+            raise ValueError(f"the number of folds must be an integer of at least 2, got {k!r}")
         self.corpus: Any = corpus
         n_documents: int = cast(Any, corpus).n_documents
         if k > n_documents:
@@ -70,7 +70,7 @@ class Folds(Generic[CorpusT]):
 
     def _in_fold(self, number: int) -> np.ndarray:
         if not 0 <= number < self.k:
-            raise IndexError(f"there is no fold {number}: folds are numbered from 0 to {self.k - 1}")
+            raise IndexError(f"fold {number} is out of range: folds are numbered from 0 to {self.k - 1}")
         return np.asarray(self.numbers == number)
 
     @cached_property
@@ -95,7 +95,7 @@ class Folds(Generic[CorpusT]):
         codes = np.unique(groups, return_inverse=True)[1]
         n, n_classes = int(codes.max()) + 1, int(classes.max()) + 1
         if n < self.k:
-            raise ValueError(f"{counted(n, 'group')} cannot be split into {self.k} folds: a group is in one fold")
+            raise ValueError(f"{counted(n, 'group')} cannot be split into {self.k} folds: reduce the number of folds")
         pairs, counts = np.unique(codes * n_classes + classes, return_counts=True)
         sizes, least = np.bincount(codes, minlength=n), np.full(n, np.iinfo(np.uint64).max, np.uint64)
         np.minimum.at(least, codes, keys)

@@ -51,19 +51,19 @@ class LabelEncoder:
         if len(self._codes) < len(plain):
             raise CorpusError(f"classes contains {next(c for c in plain if plain.count(c) > 1)!r} twice")
         if self._fixed and not plain:
-            raise CorpusError("classes is empty; omit it to use the classes that occur")
+            raise CorpusError("classes is empty; omit it to use the labels that occur")
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels. CorpusError where one is no class."""
         if y is None:
             if self._fixed:
-                raise CorpusError("there are classes, but no labels")
+                raise CorpusError("classes needs labels, but y is None")
             return np.zeros(n_documents, np.int32)
         labels, where = np.asarray(y), f"the batch that starts at document {first}"
         if labels.dtype.kind in "Mm":
-            raise CorpusError(f"{where} has labels of {labels.dtype}: {_DATES}")
+            raise CorpusError(f"{where} has labels of type {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
-            raise CorpusError(f"{where} has {n_documents} documents, but labels of shape {labels.shape}")
+            raise CorpusError(f"{where} has {n_documents} documents, but the labels have shape {labels.shape}")
         of_documents = (self._code(label, first + i) for i, label in enumerate(labels.tolist()))
         codes = np.fromiter(of_documents, np.int32, n_documents)
         counts = np.bincount(codes[codes >= 0], minlength=len(self._codes))
@@ -82,7 +82,7 @@ class LabelEncoder:
         except CorpusError as error:
             raise CorpusError(f"document {document}: {error}") from error
         if plain not in self._codes and self._fixed:
-            raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
+            raise CorpusError(f"document {document} has the label {plain!r}, which is not in classes")
         code = self._cache[type(label), label] = self._codes.setdefault(plain, len(self._codes))
         return code
 
@@ -92,7 +92,7 @@ class LabelEncoder:
         try:
             order = list(range(len(labels)) if self._fixed else sorted(range(len(labels)), key=labels.__getitem__))
         except TypeError as error:
-            raise CorpusError(f"the labels have types that cannot be sorted: {error}") from error
+            raise CorpusError(f"the labels mix types that cannot be sorted: {error}") from error
         positions = np.zeros(max(1, len(labels)), np.int32)
         positions[order] = np.arange(len(labels))
         return tuple(labels[code] for code in order), positions, tuple(counts[code] for code in order)
@@ -114,7 +114,7 @@ def plain_label(label: object) -> ClassLabel:
         if plain.endswith("\0"):
             problem = "it ends with a NUL, which NumPy drops"
         elif any("\ud800" <= c <= "\udfff" for c in plain):
-            problem = "it contains half of a surrogate pair"
+            problem = "it contains an unpaired surrogate"
         else:
             return plain
     elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
@@ -132,7 +132,7 @@ def label_set(labels: Iterable[object]) -> LabelSet:
     try:
         return tuple(sorted({plain_label(label) for label in labels}))  # type: ignore[type-var]
     except TypeError as error:
-        raise CorpusError(f"the labels of a document have types that cannot be sorted: {error}") from error
+        raise CorpusError(f"the labels of a document mix types that cannot be sorted: {error}") from error
 
 
 def are_label_sets(y: object) -> bool:
@@ -167,7 +167,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     matrix = csr_matrix(y, copy=True)  # the caller's is not changed
     matrix.eliminate_zeros()
     if (matrix.data != 1).any():
-        raise ValueError("y has several columns, but is not an indicator matrix: its values must be 0 and 1")
+        raise ValueError("y has several columns, but is not an indicator matrix: its values must be 0 or 1")
     matrix.sort_indices()
     return matrix
 
@@ -196,7 +196,7 @@ def too_many_classes(n_classes: int, n_documents: int, example: object) -> str:
     """Return what is odd about labels with more than half as many classes as documents; else nothing."""
     if n_classes <= max(n_documents / 2, FEW_CLASSES):
         return ""
-    return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
+    return f"{counted(n_classes, 'distinct label')} in {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
 
 
 def column_of(sets: Sequence[object]) -> np.ndarray:

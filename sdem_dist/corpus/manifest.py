@@ -140,11 +140,11 @@ class Header:
     def from_json(cls, document: object, where: str) -> Header:
         """Read the manifest of the corpus at the path `where`; CorpusError unless it is sound and of this format."""
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise CorpusError(f"not a corpus: there is no {FORMAT} manifest", path=where)
+            raise CorpusError(f"not a corpus: no {FORMAT} manifest found", path=where)
         if document.get("format_version") != FORMAT_VERSION:
             raise CorpusError(
-                f"written by another version of the format ({document.get('format_version')!r}; this package "
-                f"reads {FORMAT_VERSION}): build it again from its sources, or install the version of sdem_dist that wrote it",
+                f"written in format version {document.get('format_version')!r}, but this package reads version "
+                f"{FORMAT_VERSION}: ingest its sources again, or install the version of sdem_dist that wrote it",
                 path=where,
             )
         try:
@@ -170,7 +170,7 @@ class Header:
             and sparse == (header.document_frequency_checksum is not None)
             and (sparse or all(s.n_nonzeros == s.n_documents * header.n_features for s in shards))
         ):
-            raise CorpusError("the manifest is inconsistent: it contradicts itself", path=where)
+            raise CorpusError("the manifest is inconsistent: its fields contradict each other", path=where)
         if document.get("uid") != uid:
             raise CorpusError("the manifest was altered: its uid does not match its content", path=where)
         return header
@@ -251,7 +251,7 @@ class StoredCorpus:
         header, within = self.header, frequency.min() >= 0 and frequency.max() <= self.header.n_documents
         n, all_count = int(frequency.sum()) if within else -1, not (header.weighted or header.has_weights)
         if not (n == header.n_nonzeros if all_count else 0 <= n <= header.n_nonzeros):  # others may weigh nothing
-            raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not fit the numbers of entries")
+            raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match the number of entries")
         return frequency
 
 
@@ -284,11 +284,11 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
     elif not folder.exists():
         for backup in set_aside(folder)[-1:]:
             advice = f"a process died while replacing it; the old corpus is now {backup}: rename it"
-        raise CorpusError(f"{path}: there is no such corpus; {advice}")
+        raise CorpusError(f"{path}: no such corpus; {advice}")
     elif not folder.is_dir():
         raise CorpusError(
-            f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; test documents with "
-            "--vocabulary-from and the corpus of the training)"
+            f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; for test documents, "
+            "with --vocabulary-from and the training corpus)"
         )
     elif not (folder / "zarr.json").exists():
         raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
@@ -330,7 +330,7 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
 
 def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"{what} is {X.dtype} with {X.ndim} dimensions, not a matrix of numbers")
+        raise CorpusError(f"{what} must be a numeric matrix, got {X.dtype} with {X.ndim} dimensions")
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
@@ -345,11 +345,11 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
         indptr, n_entries = X.indptr, min(len(X.indices), len(X.data))
         if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
-            refuse(f"indptr is not {n + 1} integers from 0 on")
+            refuse(f"indptr must have {n + 1} integers, the first 0")
         if (falls := indptr[1:] < indptr[:-1]).any():
             refuse(f"indptr decreases at {int(falls.argmax())} (from 0)")
         if indptr[-1] > n_entries:
-            refuse(f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few")
+            refuse(f"indptr ends with {indptr[-1]}, but there are only {n_entries} entries")
         places = [(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")]
     elif X.format == "coo":
         places = [(X.coords[i], len(X.data), X.shape[i], name) for i, name in enumerate(("row", "column")[: X.ndim])]
@@ -358,11 +358,13 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         places = [(np.asarray(row, np.int64), len(values), X.shape[1], "column") for row, values in rows]
     for numbers, n_entries, bound, name in places:
         if numbers.shape != (n_entries,) or numbers.dtype.kind not in "iu":
-            refuse(f"{n_entries} entries have {name} numbers that are {numbers.dtype} of shape {numbers.shape}")
+            refuse(
+                f"{n_entries} entries need as many integer {name} indices, got {numbers.dtype} of shape {numbers.shape}"
+            )
         # As an unsigned number, one below 0 is large.
         if len(numbers) and int(numbers.view(numbers.dtype.str.replace("i", "u")).max()) >= bound:
             entry = int(np.argmax((numbers < 0) | (numbers >= bound)))
-            refuse(f"entry {entry} has {name} {numbers[entry]}, but there are {bound} (from 0)")
+            refuse(f"entry {entry} has {name} index {numbers[entry]}, but {name}s are numbered from 0 to {bound - 1}")
 
 
 def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | None:
@@ -373,20 +375,18 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         place = int(unfit.reshape(len(unfit), -1).any(axis=1).argmax())
         if name in ("data", "indices"):
             place = int(np.searchsorted(cast(np.ndarray, indptr), place, side="right")) - 1
-        return f"array {name!r} {rule}, first in its document {place}"
+        return f"array {name!r} {rule}, first at its document {place}"
 
     if indices is not None and indptr is not None:
         if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
             unfit = (indptr[1:] < indptr[:-1]) | (indptr[1:] > len(indices))
             unfit[[0, -1]] |= indptr[[0, -1]] != (0, len(indices))
-            return first("indptr", unfit, "does not increase from 0 to the number of entries")
+            return first("indptr", unfit, "must increase from 0 to the number of entries")
         unfit, ends = np.zeros(len(indices), bool), indptr[indptr > 0] - 1
         np.less_equal(indices[1:], indices[:-1], out=unfit[:-1])
         unfit[ends] = indices[ends] >= header.n_features
         if unfit.any():
-            return first(
-                "indices", unfit, f"does not ascend within each document, up to at most {header.n_features - 1}"
-            )
+            return first("indices", unfit, f"must increase within each document and be at most {header.n_features - 1}")
     largest = float(np.finfo(np.float64).max)
     bounds = {"data": (0, LARGEST), "labels": (-1, len(header.classes) - 1), "weights": (0, LARGEST)}
     for name, (low, high) in (bounds | {"targets": (-largest, largest)}).items():
@@ -395,10 +395,10 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         if array is None or array.dtype.kind == "u" or (array.min(initial=0) >= low and array.max(initial=low) <= high):
             continue
         unfit = ~((array >= low) & (array <= high))
-        return first(name, unfit, f"contains values that are not from {low:g} to {high:g}")
+        return first(name, unfit, f"must be between {low:g} and {high:g}")
     values = columns.get("values")
     if values is not None and (unfit := np.isinf(values)).any():
-        return first("values", unfit, "contains an infinite value")
+        return first("values", unfit, "must be finite or NaN")
     return None
 
 
@@ -412,7 +412,7 @@ def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarr
                 float(np.nan if value is None else value)  # NumPy makes NaN of None
             except (TypeError, ValueError):
                 of = f"document {place[0] if place else 0} (from 0)" + (f", column {place[1]}" if place[1:] else "")
-                raise CorpusError(f"{where} has {name} that are not numbers, first {brief(value)} of {of}") from None
+                raise CorpusError(f"{where} has {name} that are not numbers, first {brief(value)} at {of}") from None
         raise CorpusError(f"{where} has {name} that are not numbers") from None
 
 
@@ -424,7 +424,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
-            f"{where} has the sample_weight {column[row]} for document {row}, but weights must be from 0 to {LARGEST:.3g}"
+            f"{where} has sample_weight {column[row]} for document {row}, but weights must be between 0 and {LARGEST:.3g}"
         )
     return column
 
@@ -434,7 +434,7 @@ def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndar
     table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n_documents or table.shape[1] == 0:
-        raise CorpusError(f"{where} has {n_documents} documents, but targets of shape {np.shape(targets)}")
+        raise CorpusError(f"{where} has {n_documents} documents, but the targets have shape {np.shape(targets)}")
     if not np.isfinite(table).all():
         row = int((~np.isfinite(table)).any(axis=1).argmax())
         raise CorpusError(f"{where} has targets that are not finite, the first in document {row}")

@@ -80,7 +80,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     4
     """
     if not corpora:
-        raise CorpusError("there are no corpora to join")
+        raise CorpusError("no corpora to join")
     for corpus in corpora:
         if not isinstance(corpus, Corpus) or corpus.name or corpus.shards is not None:
             raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, then take a subset")
@@ -224,7 +224,7 @@ class Corpus(BaseCorpus):
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
-            raise IndexError(f"shard {shard} is not among the {len(self._places)} shards of {self.path}")
+            raise IndexError(f"{self.path} has {len(self._places)} shards, so no shard {shard}")
         source, number = self._places[shard]
         return source.strings(number, name)
 
@@ -269,10 +269,10 @@ class Corpus(BaseCorpus):
             return range(self.n_documents)[operator.index(document)]
         except TypeError:
             raise TypeError(
-                f"the position of a document must be an integer, not {document!r}: read(start, stop) reads several"
+                f"the position of a document must be an integer, got {document!r}; use read(start, stop) for several"
             ) from None
         except IndexError:
-            raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
+            raise IndexError(f"{self.path} has {self.n_documents} documents, so no document {document}") from None
 
     def __getitem__(self, document: int | slice) -> Any:
         """Return the document at a position as a `StoredDocument`; of a slice a list of them."""
@@ -368,7 +368,7 @@ def undamaged_part(
         event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
-        what = f"{event.n_shards} of {n} shards are damaged, and training skips their {event.n_documents:,} documents"
+        what = f"{event.n_shards} of {n} shards are damaged; training skips their {event.n_documents:,} documents"
         warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
     return undamaged, problems
 

@@ -42,7 +42,7 @@ def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject |
     try:
         plain: JsonObject | None = json.loads(json.dumps(document and dict(document), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise CorpusError(f"{name} is not JSON: {error}") from error
+        raise CorpusError(f"{name} must be JSON serializable: {error}") from error
     return plain
 
 
@@ -129,9 +129,9 @@ def write_corpus(
         y = np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
         if number is not None and not is_count(number):
-            raise CorpusError(f"{name} is {number!r}, not a whole number of 1 or more")
+            raise CorpusError(f"{name} must be a positive integer, got {number!r}")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
-        raise CorpusError(f"random_state is {random_state!r}, not an integer")
+        raise CorpusError(f"random_state must be an integer, got {random_state!r}")
     if dense and targets is not None:
         raise CorpusError("targets apply to sparse corpora only; in a dense corpus the target is a column")
     columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
@@ -160,7 +160,7 @@ def write_corpus(
             raise CorpusError(f"columns of text, categories or booleans ({of_text}) need dense=True, for MixedNB")
         named = names if all(isinstance(name, str) for name in names) else None
         if vectorizer is not None and vectorizer["columns"] != named:
-            raise CorpusError(f"the table has the columns {names}, but vectorizer is for {vectorizer['columns']}")
+            raise CorpusError(f"the table has columns {names}, but vectorizer was made for {vectorizer['columns']}")
         vocabulary = cast("list[str] | None", named) if vocabulary is None else vocabulary
         codes = {str(i): of_column.tolist() for i, of_column in (categories or {}).items()}
         vectorizer = {"kind": labels.TABLE, "columns": named, "categories": codes} if dense else None

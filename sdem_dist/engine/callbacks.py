@@ -159,7 +159,7 @@ class JsonLines:
             self._ended = True  # only the last line may be cut short
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             room = "" if self._is_object else free_space(self._path.absolute().parent)
-            warnings.warn(f"the log {self._path} ends here, but the run continues: {reason}{room}", stacklevel=2)
+            warnings.warn(f"cannot write to the log {self._path}: {reason}{room}; the run continues", stacklevel=2)
 
     def failed(self) -> None:
         """Write what waits; `fit` calls it where it does not reach its end."""

@@ -25,7 +25,7 @@ from sdem_dist.storage.publish import check_writable
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
-SHARED_FOLDER_HINT = "use a checkpoint folder that every worker can see, or no checkpoints"
+SHARED_FOLDER_HINT = "use a checkpoint folder that all workers can read, or disable checkpoints"
 _KINDS = {  # of files: what their metadata tell beside the run, and what to do with a damaged one
     CHECKPOINT: ("progress", "remove the damaged checkpoint to resume from the previous one"),
     RESULT: ("result", "remove the damaged result to repeat this stage"),
@@ -143,7 +143,7 @@ class Checkpoints:
         best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         progress = Progress(**saved)
         if progress.epoch > n_epochs:
-            done = f"has run {counted(progress.epoch, 'epoch')}, more than the requested {n_epochs}: request at least as many"
+            done = f"has run {counted(progress.epoch, 'epoch')}, more than the requested {n_epochs}: increase n_epochs"
             raise ModelError(f"the newest checkpoint in {self.folder} {done}, or choose another checkpoint folder")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
@@ -214,7 +214,7 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
     values = [[brief(tree[name]) if name in tree else "not set" for tree in (a, b)] for name in differing[:3]]
     texts = [f"{name}: {now}, before {then}" for name, (now, then) in zip(differing, values, strict=False)]
     where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
-    what, hint = "other settings or another corpus", "resume with the same, or choose another checkpoint folder"
+    what, hint = "other settings or another corpus", "restore these, or choose another checkpoint folder"
     raise OtherRunError(f"{path} was written by a run with {what}{where}: {hint}")
 
 

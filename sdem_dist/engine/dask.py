@@ -133,12 +133,12 @@ class DaskExecutor(Executor):
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.allowed_failures + 1} workers died one after another while running the task {error.task!r}, "
-                f"the last was {error.last_worker.address}. The documents of this task, or of a neighbouring task, "
+                f"the last one at {error.last_worker.address}. The documents of this task, or of a neighbouring task, "
                 "may crash compiled code or need more memory than a worker has; see the workers' logs"
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
             during = f"while the task {cast(Any, handle).key!r} was running: {error}"
-            raise ClusterError(f"the scheduler at {self.address} was lost, or lost its data, {during}") from error
+            raise ClusterError(f"the scheduler at {self.address} lost its connection or data {during}") from error
 
     def put(self, value: Value) -> Handle[Value]:
         """Submit a value as a task: Dask restores it where a scattered copy would be lost, and warns from 10 MB on."""
@@ -179,22 +179,22 @@ class DaskExecutor(Executor):
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self.wait_for_workers:
-            what = f"has had no workers for {self.wait_for_workers:g} s; start workers, or ask its administrator"
+            what = f"has had no workers for {self.wait_for_workers:g} s; start workers, or contact its administrator"
             if present:
-                paused = f"all of its {len(present)} workers paused, since they are short of memory"
-                what = f"has had {paused}, for {self.wait_for_workers:g} s; increase their memory"
-            hint = "(This time limit is DASK_SDEM_DIST__WAIT_FOR_WORKERS.)"
+                paused = f"had all {len(present)} workers paused for {self.wait_for_workers:g} s"
+                what = f"has {paused}, because they are low on memory; increase their memory"
+            hint = "(To change this limit, set DASK_SDEM_DIST__WAIT_FOR_WORKERS.)"
             raise ClusterError(f"the scheduler at {self.address} {what}. {hint}")
 
     async def _reply(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
-            hint = "it hangs, or the network is down. (This time limit is DASK_SDEM_DIST__SILENCE.)"
+            hint = "it hangs, or the network is down. (To change this limit, set DASK_SDEM_DIST__SILENCE.)"
             what = f"the scheduler at {self.address} has not answered for {self.silence:g} s"
             raise ClusterError(f"{what}: {hint}") from error
         except OSError as error:  # Dask raises a plain one where it cannot connect again
-            raise ClusterError(f"the scheduler at {self.address} was lost: {error}") from error
+            raise ClusterError(f"the scheduler at {self.address} lost its connection: {error}") from error
         except (RuntimeError, ClosedClientError) as error:
             if self._client.status == "running":
                 raise

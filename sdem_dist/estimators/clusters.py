@@ -49,7 +49,7 @@ class Clustering(ClusterMixin, EngineEstimator):
         if source.n_documents < (n_clusters := getattr(self, self._number)):
             raise ValueError(f"n_samples={source.n_documents} should be >= {self._number}={n_clusters}")
         if self.init_documents < n_clusters:
-            raise ValueError(f"init_documents={self.init_documents} is below {self._number}: increase it")
+            raise ValueError(f"init_documents={self.init_documents} must be at least {self._number}")
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document, int64 of shape (n_samples,)."""
@@ -191,10 +191,6 @@ class MultinomialMixture(ClusterMixture):
 
     spec = replace(ClusterMixture.spec, layout="sparse")
     _kind = "multinomial"
-
-    def _check(self) -> None:
-        if self.weight_alpha == 0 and self.em == "variational":
-            raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
 
 class KMeans(Clustering, Transforming):

@@ -43,7 +43,7 @@ class Incremental(EngineEstimator):
             value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 problem = f"{name} is {value!r}, but was {before!r} when training began"
-                raise ValueError(f"{problem}: partial_fit cannot change it; restore it, or call fit")
+                raise ValueError(f"{problem}: it cannot change in partial_fit; restore it, or call fit")
         every = classes_of_batches(None if first else self.classes_, classes) if self.spec.target == "labels" else None
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=every)
         if first:
@@ -71,7 +71,7 @@ class Incremental(EngineEstimator):
             if tables and isinstance(learner.rule, ClosedForm):
                 rows: Any = source.corpus.read(0, source.n_documents)
                 if np.isnan(rows.values).any():
-                    raise ValueError("partial_fit needs complete rows for a closed form: impute them, or call fit")
+                    raise ValueError("loss='nll' does not support NaN in partial_fit: impute values, or call fit")
             elif tables and initial is not None:
                 counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)

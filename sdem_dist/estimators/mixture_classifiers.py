@@ -338,7 +338,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
 
     def _check(self) -> None:
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
-            raise ValueError(f"burn_in must be below the {self.n_sweeps} sweeps, got {self.burn_in!r}")
+            raise ValueError(f"burn_in must be less than n_sweeps={self.n_sweeps}, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
             raise ValueError("occurrences needs inference='gibbs', or n_particles above 0: set it to 'shared'")
 

@@ -55,16 +55,16 @@ class WordNB(EngineClassifier):
 
     def _weighed(self, source: Source) -> Source:
         if self.loss != "nll" and not np.ndim(self.alpha) and self.alpha == 0:
-            raise ValueError("alpha must be positive for a discriminative loss, since the prior keeps mu inside S")
+            raise ValueError("alpha must be positive with a discriminative loss; without a prior, mu can leave S")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
         if source.weighted and form != "counts":
-            raise ValueError(f"weighting={form!r} needs integer counts, but {source.name} has other numbers")
+            raise ValueError(f"weighting={form!r} needs integer counts, but {source.name} contains other numbers")
         if norm == "auto":
             norm = None if form == "counts" else defaults.NORM
         if orders is not None and source.vocabulary is None:
-            raise ValueError("ngram_range selects n-grams of a corpus, but these columns have no names")
+            raise ValueError("ngram_range needs a vocabulary, but these columns have no names")
         unchanged = (form, norm, self.min_df, orders) == ("counts", None, 1, None)
         if unchanged and (self.loss == "nll" or self.steps == "paper"):
             return source
@@ -152,7 +152,7 @@ class LaneNB(WordNB):
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
             if each is not None and (each.shape != (n,) or self.unlabelled is not None):
-                raise ValueError(f"alpha must have a number for each of {n} words, and no hidden labels")
+                raise ValueError(f"alpha must be a number, or, without unlabelled documents, {n} numbers")
             initial: Any = None if each is None else model.start_at(each)
             if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
                 share = float(weight)
@@ -207,7 +207,7 @@ class MultinomialNB(LaneNB):
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
         held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
         or more classes have about the same size (the largest at most 1.25 times the median). Also `Hinge`,
-        `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any object with the methods of `sdem_dist.losses.Loss`.
+        `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, a frozen dataclass like `sdem_dist.losses.Loss`.
     n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents,
         or 6.
     unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
@@ -249,14 +249,14 @@ class MultinomialNB(LaneNB):
         if self.loss == "nll":
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
-            problem = f"MultinomialNB stores a number for each of {n_classes:,} classes and {source.n_features:,} words"
-            warnings.warn(f"{problem}: ManyClassNB is as accurate, in a fraction of the time and memory", stacklevel=3)
+            problem = f"MultinomialNB needs memory for {n_classes:,} classes x {source.n_features:,} words"
+            warnings.warn(f"{problem}: ManyClassNB is as accurate, and much faster and smaller", stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not plans.is_unnormalised(source)
         if lanes_matter and of_a_lane < defaults.SHORT_LANE:
-            message = f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane or 1, 'document')} to a lane in a round. Fewer than "
-            message += f"{defaults.SHORT_LANE} may lose accuracy: set n_lanes=None, or use fewer"
+            message = f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane or 1, 'document')} per lane in a round. Fewer than "
+            message += f"{defaults.SHORT_LANE} may reduce accuracy: set n_lanes=None, or use fewer lanes"
         if source.n_labelled:
             end, source = holdout.train_with_unlabelled(self, trainer, source)
             self._describe(source)
@@ -359,7 +359,7 @@ class ManyClassNB(WordNB, JointClassifier):
         policy = holdout.HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose(iter([holdout.Candidate(replace(learner, temperature=guess), plan, initial)]))
         if not result.known:
-            message = "the temperature is a guess, %.3g: too few held-out documents belong to trained classes"
+            message = "using a default temperature of %.3g: too few held-out documents belong to trained classes"
             logging.getLogger(__name__).warning(message, guess)
         learner = replace(learner, temperature=result.temperature if result.known else guess)
         end = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), result.state)

@@ -3,7 +3,7 @@
 import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import cleandoc, get_annotations, isfunction, signature
 from numbers import Integral, Real
 from operator import attrgetter
@@ -37,7 +37,7 @@ def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
 TYPES: dict[str, Constraint | str] = {
     "None": Constraint("None", "None", lambda v: v is None),
     "bool": Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_)),
-    "Loss": Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")),
+    "Loss": Constraint("Loss", "a frozen dataclass", lambda v: is_dataclass(type(v)) and hasattr(v, "weights")),
     "mapping": Constraint("mapping", "a mapping", lambda v: isinstance(v, Mapping)),
     "p.Positives": Constraint("sequence of float", "a sequence of positive numbers", lambda v: _are(v, "p.Positive")),
     "orders": Constraint("(int, int)", "(shortest, longest)", lambda v: _are(v, "int", 2) and v[0] <= v[1]),
@@ -72,7 +72,7 @@ def of_type(text: str) -> Constraint:
         choices = tuple(literal_eval(literal[1]))
         kind = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
         is_choice = lambda v: any(type(v) is type(a) and v == a for a in choices)  # noqa: E731
-        return Constraint(f"{{{kind}}}", f"one of {choices}", is_choice)
+        return Constraint(f"{{{kind}}}", f"one of {choices}" if choices[1:] else repr(choices[0]), is_choice)
     if not (interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", constraint)):
         return Constraint(text, text, lambda v: True)
     kind, bracket, *ends = interval.groups()
@@ -83,7 +83,7 @@ def of_type(text: str) -> Constraint:
         inside = isinstance(v, number) and not isinstance(v, bool) and low <= v <= high and v < np.inf
         return bool(inside and (v > low or bracket == "["))
 
-    return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {constraint}", allows)
+    return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {constraint}".replace("3e38]", "inf)"), allows)
 
 
 ENTRY = re.compile(r"^(\w+(?:,? \w+)*)(?: : (.*?))? --(?: (.*)|$)((?:\n .*)*)", re.MULTILINE)

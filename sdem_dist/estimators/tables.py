@@ -106,10 +106,10 @@ class TableEstimator(EngineEstimator):
                 raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
             columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
             if isinstance(kind, Family) and kind.width != len(columns):
-                raise ValueError(f"kinds: {kind} needs {kind.width} columns, not {columns}")
+                raise ValueError(f"kinds: {kind} needs {kind.width} columns, got {columns}")
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
-                    raise ValueError(f"kinds: there is no column {c!r}")
+                    raise ValueError(f"kinds: no column {c!r} in X")
                 codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
@@ -118,7 +118,7 @@ class TableEstimator(EngineEstimator):
             kinds.setdefault(kind, []).extend(map(int, columns))
             all_named += columns
         if len(set(all_named)) < len(all_named):
-            raise ValueError("kinds: a column appears twice")
+            raise ValueError("kinds contains a column twice")
         for c in sorted(set(range(n_columns)).difference(all_named)):
             kinds.setdefault("categorical" if c in texts else "gaussian", []).append(c)
         return kinds
@@ -137,7 +137,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
-    loss -- Also any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    loss -- Also a frozen dataclass like `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
@@ -172,7 +172,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             hint = "use merge='mean' (n_lanes=1 for the paper's algorithm)"
-            raise ValueError(f"step='paper' makes one step per document: {hint}")
+            raise ValueError(f"step='paper' takes one step per document: {hint}")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 

@@ -251,7 +251,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
         "U, shape (n_classes, n_components); with `ordered`, of the score, shape (1, n_components).",
     )
     thresholds_ = p.fitted(
-        lambda model: np.array(model.learner_.head.thresholds or (0.5,) * len(model.classes_)),
+        lambda model: np.broadcast_to(model.learner_.head.thresholds or 0.5, len(model.classes_)),  # read-only
         "Minimum probability of each label, which maximizes F1 in training, shape (n_labels,).",
     )
 

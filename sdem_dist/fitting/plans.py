@@ -118,7 +118,7 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
         raise ValueError(f"class_weight contains unknown classes: {sorted(unknown, key=str)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     if not (weighed := float(weights @ counts)) > 0:
-        raise ValueError("class_weight leaves no document with a weight")
+        raise ValueError("class_weight gives all documents a weight of 0")
     # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
     if estimator._weights_are_relative:
         weights *= counts.sum() / weighed
@@ -157,9 +157,13 @@ def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
     """Return the form of an estimator's EM, the plan of one pass, and EM's: a round is such a pass, or a batch."""
     if estimator.annealing > 1 and estimator.em == "hard":
         raise ValueError("annealing has no effect with em='hard': set it to 1")
+    variational, full = estimator.em == "variational", getattr(estimator, "covariance_type", "") == "full"
+    if variational and getattr(estimator, "weight_alpha", 1) == 0:
+        raise ValueError("em='variational' needs a prior: weight_alpha must be positive")
+    if variational and (full or estimator._kind in ("poisson", "bernoulli")):
+        raise ValueError("em='variational' needs gaussian (diag), exponential or multinomial components")
     step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
-    once = one_pass(estimator, source)
-    plan = replace(once, n_epochs=estimator.n_epochs)
+    plan = replace(once := one_pass(estimator, source), n_epochs=estimator.n_epochs)
     if estimator.em == "online":
         batch = estimator.batch_size or defaults.ONLINE_EM_BATCH
         plan = replace(plan, n_rounds=max(1, -(-plan.n_documents // batch)), n_lanes=1)

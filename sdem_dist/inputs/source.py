@@ -30,7 +30,7 @@ from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
-SEVERAL = "has several labels per document, but the model was trained with one label per document"
+SEVERAL = "several labels per document, but the model was trained with one label per document"
 
 
 def source_of(
@@ -66,7 +66,7 @@ def source_of(
         else:
             X = count_texts(X, settings)[0]
         if X.shape[1] == 0:
-            raise ValueError("no text contains a word (see token_pattern and stop_words of the vectorizer)")
+            raise ValueError("no text contains a word (check token_pattern and stop_words of the vectorizer)")
     if isinstance(X, Source):
         source = X
     else:
@@ -74,7 +74,7 @@ def source_of(
         if isinstance(X, Corpus):
             source = _of_corpus(estimator, X, y, sample_weight, use)
         elif client is not None:
-            raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
+            raise ValueError("client needs a corpus that the workers can read: write one with write_corpus")
         else:
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
         if estimator.spec.target == "labels" and classes is None and source.members is None:
@@ -82,12 +82,12 @@ def source_of(
             if use == "score" and not len(present):
                 raise ValueError("none of the documents has a label: accuracy and losses need labels")
             if use == "train" and len(present) < 2:
-                problem = f"has only one class ({some(source.classes[present])}): a classifier needs at least two"
+                problem = f"only one class ({some(source.classes[present])}): a classifier needs at least two"
                 on_disk = isinstance(source.corpus, Corpus)
-                raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
+                raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
-                problem = f"{counted(len(empty), 'class', 'classes')} without documents of weight > 0 ({some(empty)})"
+                problem = f"{counted(len(empty), 'class', 'classes')} without weighted documents ({some(empty)})"
                 advice = "their probabilities and words are meaningless"
                 warnings.warn(f"{problem}: {advice}", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingest has warned of its labels
@@ -95,9 +95,9 @@ def source_of(
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
     n_targets, own = source.corpus.header.n_targets, estimator._n_targets
     if use == "score" and own and n_targets != own:
-        problem = f"has {counted(n_targets, 'target')} per document, but the model was trained on {own}"
+        problem = f"{counted(n_targets, 'target')} per document, but the model was trained with {own}"
         on_disk = isinstance(source.corpus, Corpus)
-        raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
+        raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
     source = replace(source, **of_texts)
     if use == "train" or estimator.weighting_ is None:
         return source
@@ -110,9 +110,9 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
-        raise CorpusError("no document has a weight above 0", path=path)
+        raise CorpusError("no document has a positive weight", path=path)
     if sample_weight is not None or (y is not None and spec.target != "nothing"):
-        raise ValueError("a corpus contains its labels and weights: do not pass y or sample_weight")
+        raise ValueError("a corpus contains its own labels and weights: do not pass y or sample_weight")
     check_layout(estimator, corpus)
     if problem := _label_problem(estimator, corpus, use):
         raise CorpusError(problem, path=path)
@@ -147,21 +147,21 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
     several, train = header.label_sets is not None, use == "train"
     if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
-        return f"has no targets, but {name} needs them: ingest with --targets, or use write_corpus(targets=)"
+        return f"no targets, but {name} needs them: ingest with --targets, or use write_corpus(targets=)"
     if spec.target != "labels":
         return ""
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
             needs = "for training; mixtures and topic models need no labels, SupervisedLDARegressor needs targets"
-        return f"has no labels, but {name} needs them {needs}"
+        return f"no labels, but {name} needs them {needs}"
     if several and not spec.label_sets:
-        return f"has several labels per document, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
+        return f"several labels per document, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
     if several and not train and not estimator.several_labels:
         return SEVERAL
     if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
         advice = f"pass it when writing the corpus: write_corpus(..., unlabelled={unlabelled!r})"
-        return f"has a class {unlabelled!r}, the value of unlabelled: {advice}"
+        return f"{unlabelled!r} is a class, and also the value of unlabelled: {advice}"
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     if not n_hidden or unlabelled is not None or estimator._takes_hidden:
@@ -171,7 +171,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
         takes = "supports only with several labels per document (--label-separator , or lists of labels)"
-    return f"has {n_hidden:,} documents without a label, which {name} {takes}"
+    return f"{n_hidden:,} documents without a label, which {name} {takes}"
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
@@ -185,12 +185,12 @@ def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Sourc
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     layout, needed, path = corpus.header.layout, estimator._layout, getattr(corpus, "path", str(corpus))
     if layout != needed:
-        how = ", dense=True)" if needed == DENSE else "), without dense=True,"
-        advice = f"write_corpus(path, X, y{how} writes a corpus for it in Python"
+        how = ", dense=True)" if needed == DENSE else "), without dense=True"
+        advice = f"in Python, write these with write_corpus(path, X, y{how}"
         if layout == "sparse" and hasattr(estimator, "components"):
-            advice = 'choose components="multinomial", for counts of words'
+            advice = 'for word counts, set components="multinomial"'
         name = type(estimator).__name__
-        raise CorpusError(f"contains {layout} documents, but {name} needs {needed} documents: {advice}", path=path)
+        raise CorpusError(f"{layout} documents, but {name} needs {needed} documents: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:
@@ -202,12 +202,12 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     how, several = dict[str, Any](), False
     if target == "labels":
         if isinstance(y, Iterator):
-            raise ValueError(f"y is a {type(y).__name__}, not a list or an array: pass list(...) of the labels")
+            raise ValueError(f"y must be a list or an array, got a {type(y).__name__}: pass list(y)")
         several = are_label_sets(y)
         if several and not spec.label_sets:
             raise ValueError(f"y has several labels per document, but {name} supports only one: use MultiLabelNB")
         if several and not reset and not estimator.several_labels:
-            raise ValueError(f"y {SEVERAL}")
+            raise ValueError(f"y has {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
     elif target == "numbers":
         if (values := np.asarray(y)).dtype.kind in "OUS":
@@ -261,7 +261,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif has_prior and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
-        advice = "Weights are numbers of documents, so priors outweigh these: divide them by their mean"
+        advice = "Weights count documents, so priors outweigh the data: divide weights by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)
     return weights, None if len(rows) == n else rows
 
@@ -282,7 +282,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
             check_classification_targets(given)
     distinct = np.unique(given)
     if first_fit and (odd := of_labels.too_many_classes(len(distinct), len(given), distinct[0])):
-        warnings.warn(f"{odd}: did you swap X and y? fit(X, y) expects documents first", stacklevel=5)
+        warnings.warn(f"{odd}: did you swap X and y?", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
         warnings.warn(f"{n} with the class '': if they have no label, set unlabelled=''", stacklevel=5)
@@ -293,7 +293,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
         both = (np.asarray(values, object) for values in (distinct, model_classes))
         y_kind, kind = ("texts" if all(isinstance(v, str) for v in values) else "numbers" for values in both)
         advice = f"; these are {y_kind}, but the classes are {kind}: use one type" if y_kind != kind else ""
-        raise ValueError(f"y has labels that are not in classes: {some(unknown)}{advice}")
+        raise ValueError(f"y contains labels that are not in classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(model_classes, labels[labelled])
     return positions, model_classes

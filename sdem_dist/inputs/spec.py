@@ -250,7 +250,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _weighed(self, source: Source) -> Source:
         if source.boundary:
-            problem = f"has character n-grams, which {type(self).__name__} does not support: use features='words'"
+            problem = f"{type(self).__name__} does not support character n-grams: use features='words'"
             raise CorpusError(problem, path=source.name)
         return source
 
@@ -282,15 +282,15 @@ class Estimator(BaseEstimator, ABC):
         """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
         problem, theirs, settings, trained = "", source.vocabulary, source.vectorizer, self.vectorizer_
         if source.n_features != self._n_columns:
-            problem = f"{source.name} has {source.n_features} words, but the model has {self._n_columns}"
+            problem = f"{source.name} has {source.n_features} words, but the model has {self._n_columns} words"
         elif theirs is not None and self.vocabulary_ is not None and theirs != self.vocabulary_:
-            problem = f"the vocabulary of {source.name} does not match the model's"
+            problem = f"the vocabulary of {source.name} does not match that of the model"
         elif settings is not None and trained is not None:
             compared = dict.fromkeys([*trained, "features"])
             odd = ", ".join(n for n in compared if n not in ONLY_CHOOSING and settings.get(n) != trained.get(n))
             # numbers that others made from text do not tell how
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
-                problem = f"the text of {source.name} was counted differently from the model's ({odd})"
+                problem = f"the text settings of {source.name} differ from those of the model ({odd})"
         if problem:
             raise CorpusError(f"{problem}; ingest it like the training corpus (sdem ingest --vocabulary-from)")
 
@@ -305,11 +305,11 @@ class Estimator(BaseEstimator, ABC):
         for name, of_each in self._saved.items():
             values = np.array(extra[name], np.float64)
             if values.shape != ((len(getattr(self, of_each)),) if of_each else ()) or np.isnan(values).any():
-                raise ValueError(f"{name} does not fit the model")
+                raise ValueError(f"{name} does not match the model")
             setattr(self, f"{name}_", values if of_each else float(values))
         if self.spec.either:
             if extra["layout"] not in ("sparse", "dense"):
-                raise ValueError(f"its layout is {extra['layout']!r}")
+                raise ValueError(f"unknown layout {extra['layout']!r}")
             self._trained_layout = extra["layout"]
 
 

@@ -92,16 +92,16 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
     word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        problem = f"X is the report of ingest: pass sdem_dist.open_corpus({X.path!r})"
+        problem = f"X is an ingest report: pass sdem_dist.open_corpus({X.path!r})"
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
-        problem = f"{X!s} is a path: open a corpus with sdem_dist.open_corpus; sdem_dist.ingest creates one"
+        problem = f"{X!s} is a path: pass sdem_dist.open_corpus(path); sdem_dist.ingest converts files to a corpus"
     elif isinstance(X, str):
         problem = f"X is a single text ({brief(X)}): put it in a list"
     elif X is None or (isinstance(X, list | tuple) and not X):
-        problem = f"X is {X} and contains no documents"
+        problem = f"X contains no documents, got {X}"
     elif (isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X)) or hasattr(X, "to_textfiles"):
         kind = type(X).__name__.replace("_", " ")  # some sparse matrices are dicts, and bags of Dask write text files
-        problem = f"X is a {kind}, not a list or an array: pass list(...) of the documents"
+        problem = f"X must be a list or an array, got a {kind}: pass list(X)"
     elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
         problem = "X contains bytes, not texts: decode them, for example [text.decode('utf-8') for text in X]"
     elif not counts or is_dask(X):
@@ -143,7 +143,7 @@ def validated(
             rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
             problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
-            raise ValueError(f"{problem}: drop such documents") from None
+            raise ValueError(f"{problem}: drop these documents") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
@@ -225,7 +225,7 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
     if known is not None and not np.array_equal(known, distinct):
         raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
     if len(distinct) < 2:
-        raise ValueError(f"classes has one class only ({some(distinct)}): a classifier needs at least two classes")
+        raise ValueError(f"classes contains only one class ({some(distinct)}): a classifier needs at least two")
     return distinct
 
 

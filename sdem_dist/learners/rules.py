@@ -102,8 +102,8 @@ class ClosedForm:
         rise = objective - state.best_objective
         if not np.isfinite(objective) or rise > ROUNDING * max(1.0, abs(objective)):
             raise TrainingError(
-                f"the objective of EM went from {state.best_objective:.17g} to {objective:.17g} per document after "
-                f"{state.t:g} documents, which only rounding explains: drop columns that follow from others, or raise alpha"
+                f"the EM objective got worse, from {state.best_objective:.17g} to {objective:.17g} per document, after "
+                f"{state.t:g} documents, because of rounding errors: drop collinear columns, or increase alpha"
             )
         return new._replace(best_counts=state.class_counts, best_mu=state.mu, best_objective=objective)
 
@@ -264,7 +264,7 @@ class MirrorSteps:
         if not (largest := float(np.abs(output).max(initial=0.0))) <= sdem.head.runaway:
             raise TrainingError(
                 f"training diverged: after {seen:,.0f} documents (by weight), U contains {largest:.3g}; reduce "
-                f"output_rate ({self.output_rate:g}) or gamma ({sdem.head.gamma:g}), whose product is the step"
+                f"output_rate ({self.output_rate:g}) or gamma ({sdem.head.gamma:g}), whose product is the step size"
             )
         return TopicState(topics, output, squares, t, seen, mean_topics, mean_output, n_averaged, alpha)
 
@@ -280,7 +280,7 @@ class Multiplicative:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.eta < np.inf:
-            raise ValueError(f"eta must be the sum of a row, got {self.eta!r}")
+            raise ValueError(f"eta must be positive and finite, got {self.eta!r}")
 
     def map(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> Any:
         return sdem.model.expected(state, batch)
@@ -291,8 +291,8 @@ class Multiplicative:
         rounding = sums.weight * max(LIKELIHOOD_ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
             raise TrainingError(
-                f"the conditional log-likelihood went from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
-                f"pass {number}, because of rounding or invalid values: check that features are finite and nonnegative, "
+                f"the conditional log-likelihood fell from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
+                f"pass {number}, because of rounding errors or invalid values: check that features are finite and nonnegative, "
                 f"and that no row has a sum above eta = {self.eta:.17g}"
             )
         if fall > 0 and not state.plain:

@@ -106,11 +106,11 @@ class SdEM(Generic[ModelT]):
     def check_state(self, state: Any) -> None:
         """Raise ValueError unless the settings match each other, and the model allows the state."""
         if not 0 <= self.seed < 1 << 64:
-            raise ValueError(f"seed must be from 0 to 2**64 - 1, got {self.seed}")
+            raise ValueError(f"seed must be between 0 and 2**64 - 1, got {self.seed}")
         if not self.temperature > 0.0:
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+            raise ValueError(f"temperature must be positive, got {self.temperature}")
         if isinstance(self.loss, str) and self.loss not in losses.LOSSES:
-            raise ValueError(f"it was trained with loss {self.loss!r}, which is unknown")
+            raise ValueError(f"unknown loss {self.loss!r}")
         if self.class_weight is not None and len(self.class_weight) != self.n_labels:
             raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_labels} classes")
         self.model.check_state(state)

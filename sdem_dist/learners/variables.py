@@ -23,7 +23,7 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
         name = "the target" if column == target else f"column {column} (from 0)"
         why = f"squares of more than {LARGEST:.0e} cannot be summed"
         hint = "divide it by a constant, or mark such values as missing (NaN)"
-        raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, and {why}: {hint}")
+        raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, but {why}: {hint}")
 
 
 def categorical_blocks(

@@ -47,7 +47,7 @@ class Classes:
         classes = sorted(set(self.component_class))  # a file may claim more classes than memory could count
         all_there = len(classes) == self.n_classes and classes == list(range(len(classes)))
         if self.component_class and not (is_ascending and all_there):
-            raise ValueError("component_class must be classes, ascending, and every class must have a component")
+            raise ValueError("component_class must be sorted, with at least one component per class")
 
     @property
     def n_columns(self) -> int:
@@ -139,8 +139,8 @@ class Labels:
 
     @property
     def decisions(self) -> evaluation.Decisions:
-        ones, halves = (1.0,) * self.n_classes, (0.5,) * self.n_classes
-        return evaluation.Decisions(np.array(self.temperatures or ones), np.array(self.thresholds or halves))
+        values = self.temperatures or 1.0, self.thresholds or 0.5
+        return evaluation.Decisions(*(np.broadcast_to(v, self.n_classes) for v in values))  # read-only
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Return minus the gradient of each label's own loss by the scores of its two columns."""

@@ -37,7 +37,7 @@ class Inference:
 
     def __post_init__(self) -> None:
         if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
-            raise ValueError(f"the inference is unknown: {self}")
+            raise ValueError(f"unknown inference: {self}")
         if not 0.0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be positive and finite, got {self.alpha}")
         most_burn_in = self.n_sweeps - 1 if self.method == "gibbs" else topics.MOST

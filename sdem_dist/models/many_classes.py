@@ -162,9 +162,9 @@ class SparseCounts(Model):
         pairs = state.pairs
         are_ascending = (pairs == np.floor(pairs)).all() and (np.diff(pairs) > 0).all()
         if len(pairs) != len(state.changes) or not are_ascending or (pairs >= self.n_features * self.n_classes).any():
-            raise ValueError("array 'pairs' does not hold ascending numbers of words and classes, one for each change")
+            raise ValueError("array 'pairs' must contain increasing indices of words and classes, one per change")
         if not (state.prior > 0).all() or not (state.prior[state.split()[0]] + state.changes > 0).all():
-            raise ValueError("array 'changes' makes a count that is not positive")
+            raise ValueError("array 'changes' leads to a count that is not positive")
         if not (state.totals > 0).all() or (state.t > 0 and not state.class_counts.any()):
             raise ValueError("a class has no word, or no class has a document: there are no probabilities")
 

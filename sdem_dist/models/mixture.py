@@ -248,9 +248,9 @@ class PosteriorMixture(Model):
 
     def __post_init__(self) -> None:
         if self.component_class and Classes(self.n_classes, self.component_class).n_columns != self.n_components:
-            raise ValueError(f"component_class has {len(self.component_class)} entries, not {self.n_components}")
+            raise ValueError(f"component_class must have {self.n_components} entries, got {len(self.component_class)}")
         if self.dtype not in ("float64", "float32"):
-            raise ValueError(f"the dtype {self.dtype!r} is not one that training allows")
+            raise ValueError(f"training does not support the dtype {self.dtype!r}")
 
     @property
     def n_features(self) -> int:

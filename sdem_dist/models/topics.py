@@ -39,7 +39,7 @@ class MirrorDescent:
         if not (np.all((alpha > 0.0) & (alpha < np.inf)) and 0.0 < self.step < np.inf):
             raise ValueError(f"alpha and the step must be positive and finite, got {self.alpha} and {self.step}")
         if self.method not in METHODS:
-            raise ValueError(f"topics are inferred by {self.method!r}, which is unknown")
+            raise ValueError(f"unknown inference method {self.method!r}")
         check_number("n_layers", self.n_layers, 1)
 
     @property

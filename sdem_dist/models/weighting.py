@@ -27,7 +27,7 @@ class Weighting:
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
-            raise ValueError(f"the weighting {self.form!r} is unknown")
+            raise ValueError(f"unknown weighting {self.form!r}")
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries become float32
             raise ValueError(f"the norm {self.norm} or the scale {self.scale} of the weighting is out of range")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):

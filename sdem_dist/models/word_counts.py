@@ -185,13 +185,13 @@ class WordCounts(Model):
         with np.errstate(over="ignore"):
             totals = state.totals + state.gamma * self.n_features
         if not (np.isfinite(totals) & (totals > 0)).all():
-            raise ValueError("array 'totals' has columns in which no word has a probability")
+            raise ValueError("array 'totals' contains columns without a word of positive probability")
         if not np.allclose(state.words.sum(axis=0), state.totals, rtol=1e-3, atol=1e-6):  # rounding adds up
-            raise ValueError("array 'totals' has columns whose total is not that of their words")
+            raise ValueError("array 'totals' does not match the sums of 'words'")
         if state.gamma == 0 and not state.words.any(axis=1).all():
-            raise ValueError("array 'words' has words without a probability in any class")
+            raise ValueError("array 'words' contains words without a positive probability")
         if state.t > 0 and not (state.class_counts + state.class_gamma).any():
-            raise ValueError("array 'class_counts' has no class with a probability above zero")
+            raise ValueError("array 'class_counts' contains no class with a positive probability")
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         """Renumber words compactly, in few bytes an entry; classes need labels, and `Labels` need targets."""

@@ -59,7 +59,7 @@ class ByClassReport(ErrorReport):
         some = others = ""
         if n_others := n_occurring - len(rows):
             documents = counted(int(present.sum() - present[rows].sum()), "document")
-            some = f", the {len(rows)} with most errors"
+            some = f", the {len(rows)} with the most errors"
             others = f"; {counted(n_others, 'other')} ({documents}) are in to_frame(), and in evaluate --report --json"
         if n_absent := len(occurs) - n_occurring:
             n = counted(n_occurring, self.kind, self.kinds)

@@ -43,7 +43,7 @@ def explanations(
         log_p = log_softmax(scores, axis=1)
         pairs = np.argsort(-log_p, axis=1, kind="stable")[:, :2]
         if len(classes) < 2:
-            raise ValueError("the model has only one class, so there is nothing to compare")
+            raise ValueError("the model has only one class, so there is nothing to explain")
         if against is not None:
             wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
             if len(wanted) != n:
@@ -78,7 +78,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
-        raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
+        raise ValueError(f"no target {target}: the model has {counted(n_targets, 'target')}, numbered from 0")
     predictions, mean, parts = parts_of_numbers(estimator, X, target)
     rows = zip(predictions.tolist(), _in_words(estimator, texts, parts, predictions - mean), strict=True)
     return Explanations(NumberExplanation(prediction=number, mean=mean, **fields) for number, fields in rows)

@@ -67,7 +67,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sure = report.confidence >= 0.9
         caption = "Accuracy of predictions by their probability; larger dots represent more documents. "
-        caption += f"For {sure.mean():.0%} of the documents, the probability of the prediction is .9 or more"
+        caption += f"For {sure.mean():.0%} of the documents, the probability of the prediction is at least 0.9"
         caption += f"; {report.right[sure].mean():.1%} of these are correct." if sure.any() else "."
         sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):

@@ -92,7 +92,7 @@ def learning_curve(
     if estimator.spec.target != "labels":
         raise ValueError(f"learning curves need a classifier, but {type(estimator).__name__} is not one")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
-        raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
+        raise ValueError(f"shares must be positive and at most 1, got {shares!r}")
     fits = FoldFits(clone(estimator), X, y, cv=cv, seed=random_state, client=client)
     n_folds = cv if n_folds is None else min(n_folds, cv)
     sizes, missing, scores = list[int](), list[str](), list[list[tuple[float, ...]]]()

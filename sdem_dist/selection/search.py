@@ -319,7 +319,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _best(self) -> Any:
         check_is_fitted(self, "best_index_")
         if not hasattr(self, "best_estimator_"):
-            raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
+            raise AttributeError("best_estimator_ is not available with refit=False: train a model with best_params_")
         return self.best_estimator_
 
     def predict(self, X: object) -> Any:

@@ -86,10 +86,10 @@ def read_archive(
             archive = stack.enter_context(safe_open(file, "numpy"))
             preamble = archive.metadata() or {}
             if preamble["format"] != kind:
-                raise ModelError(f"a {preamble['format']!r} file, but a {kind!r} file is needed", path=path)
+                raise ModelError(f"expected a {kind!r} file, got a {preamble['format']!r} file", path=path)
             if (version := preamble["format_version"]) != str(FORMAT_VERSION):
                 raise ModelError(
-                    f"written by another version of the format ({version!r}; this package reads {FORMAT_VERSION}): train "
+                    f"written in format version {version!r}, but this package reads version {FORMAT_VERSION}: train "
                     "it again, or install the version of sdem_dist that wrote it",
                     path=path,
                 )

@@ -50,7 +50,7 @@ def _failures_as_ours(folder: Path, what: str) -> Iterator[None]:
     except BucketError:
         raise
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise CorpusError(f"the {what} is missing, or one of its files is", path=folder) from error
+        raise CorpusError(f"the {what}, or one of its files, is missing", path=folder) from error
     except Exception as error:
         kind = UnreadableError if isinstance(error, OSError) else CorpusError
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -102,7 +102,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | st
 
     with _failures_as_ours(folder, "array"):
         if json.loads((folder / "zarr.json").read_bytes()) != metadata:
-            raise ValueError(f"it is not {np.dtype(dtype)} of shape {shape}")
+            raise ValueError(f"expected {np.dtype(dtype)} of shape {shape}")
         array = np.empty(shape, dtype)
         map_requests(read_chunk, range(0, len(array), rows) if array.size else (), folder)
     return array if sys.byteorder == "little" else array.byteswap()

@@ -42,7 +42,7 @@ _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
 _S3_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
 _HOW_TO_AUTHENTICATE = (
-    "there are no credentials: set them in the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+    "no credentials found: set them in the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
     "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
@@ -86,7 +86,7 @@ def named(error: Exception, url: str) -> Exception:
         if re.search(pattern, text):
             return BucketError(message.format(bucket=f"{scheme}://{rest.partition('/')[0]}", url=url, code=code))
     if not_found:
-        return FileNotFoundError(errno.ENOENT, "there is no such object", url)
+        return FileNotFoundError(errno.ENOENT, "no such object", url)
     # The first words of the message: no body of an answer, no credentials of an address.
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", str(error), maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
@@ -104,11 +104,11 @@ def split(url: str) -> tuple[str, str]:
             "the environment"
         )
     if _NO_NAME.search(key):
-        raise BucketError(f"{url!r}: the name of an object has no part '.' or '..', and no control characters")
+        raise BucketError(f"{url!r}: names of objects must not contain control characters, or '.' or '..' as a part")
     if in_memory:
         return "memory://", key.strip("/")
     if scheme not in SCHEMES or not bucket:
-        raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and a bucket name, or with memory://")
+        raise BucketError(f"{url}: a URL must start with s3://, gs:// or abfs:// and a bucket name, or with memory://")
     return f"{scheme}://{bucket}", key.strip("/")
 
 
@@ -377,4 +377,4 @@ def refuse_url(path: str | Path, what: str) -> None:
     if _URL.match(str(path)):
         url = re.sub(":/+", "://", str(path), count=1)
         url = re.sub(r"(?<=//).*@|\?.*", "", url)  # these may be credentials
-        raise SdemError(f"{url} is a URL, and {what}: use a path on this machine or on a mounted filesystem")
+        raise SdemError(f"{url} is a URL, but {what}: use a path on this machine or on a mounted filesystem")

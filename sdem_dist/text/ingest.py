@@ -113,7 +113,7 @@ def ingest(
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     if isinstance(held_out, bool) or not 0 <= held_out < 1:
-        raise ValueError(f"held_out must be a fraction from 0 to below 1, got {held_out!r}")
+        raise ValueError(f"held_out must be at least 0 and less than 1, got {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):
         raise ValueError("pass held_out above 0 together with held_out_path")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
@@ -121,9 +121,9 @@ def ingest(
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
     for name, value in counts.items():
         if value is not None and not is_count(value):
-            raise ValueError(f"{name} must be a whole number of 1 or more, not {value!r}")
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
     if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state must be an integer, not {random_state!r}")
+        raise ValueError(f"random_state must be an integer, got {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     files = _checked_paths([sources] if isinstance(sources, str | Path) else sources, destinations, overwrite)
     form = numeric_format(files, reading)

@@ -201,15 +201,15 @@ class IngestRun:
         names = ", ".join(map(str, self.sources[:3])) + f" and {n_more:,} more" * (n_more > 0)
         if not n:
             left_out = "".join(f"\n  {example}" for example in gate.examples)
-            left_out = f"; {counted(gate.skipped, 'bad line')} skipped, such as{left_out}" if left_out else ""
-            raise IngestError(f"{names}: no document{left_out}")
+            left_out = f"; {counted(gate.skipped, 'bad line')} skipped, for example{left_out}" if left_out else ""
+            raise IngestError(f"{names}: no documents{left_out}")
         if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
             raise IngestError(f"{names}: no document has a label; check the label column")
         if counting.held_out > 0 and not 0 < n_held_out < n:
             advice = "both parts need documents: choose another fraction or seed"
             raise IngestError(f"{n_held_out} of {n} documents are held out; {advice}")
         if counting.learns and n > n_held_out and not tally.n_training:
-            raise IngestError(f"{names}: no document has a weight above 0")
+            raise IngestError(f"{names}: no document has a positive weight")
         if not counting.targets:
             warn_of_lookalikes(tally.classes, stacklevel=5)
         return runs

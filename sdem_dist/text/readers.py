@@ -94,7 +94,7 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         roles = {role: int(column) for role, column in reading.roles.items()}
         texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
-        rule = f"without a header, columns are numbers from 0, not {str(error).partition(': ')[2]}"
+        rule = f"without a header, columns are numbers from 0, got {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
     if of_lines and roles:
         advice = "selects a column, so also select the text column (--text NUMBER)"
@@ -133,9 +133,9 @@ def _problem_of(
         if labelled and n == 1:
             return NoLabelError("no TAB between label and text")
         choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads entire lines)"
-        return f"{counted(n, 'column')} instead of {n_columns}; choose columns (from 0) with {choose}"
+        return f"expected {n_columns} columns, got {n}; choose columns (from 0) with {choose}"
     absent = [column for column in needed if not -n <= column < n]
-    return f"{counted(n, 'column')}, so there is no column {max(absent)} (from 0)" if absent else None
+    return f"no column {max(absent)} (from 0): the line has {counted(n, 'column')}" if absent else None
 
 
 def _warn_of_header(path: Path, label: str, text: str) -> None:
@@ -337,7 +337,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
     """Return the names of the columns, which are taken from the stream, and what stands between them."""
     delimiters = DELIMITERS if reading.delimiter is None else reading.delimiter
     if reading.delimiter is not None and (len(delimiters) != 1 or not delimiters.isascii()):
-        raise IngestError(f"{path}: the delimiter must be one ASCII character, such as ';', not {reading.delimiter!r}")
+        raise IngestError(f"{path}: the delimiter must be one ASCII character, such as ';', got {reading.delimiter!r}")
     stream.first = stream.next_block()
     text = stream.first.decode("utf-8", "surrogateescape")
     names, delimiter, end = list[str](), delimiters[0], 0
@@ -374,7 +374,7 @@ def read_parquet(split: SourcePart) -> Iterator[RecordBatch]:
                 row += batch.num_rows
                 yield RecordBatch(texts, {role: some[0] for role, some in of_role.items()}, numbers, "row", beside)
     except FileNotFoundError as error:
-        raise IngestError(f"{path}: there is no such file") from error
+        raise IngestError(f"{path}: no such file") from error
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise IngestError(f"{path} cannot be read as Parquet: {error}") from error
 

@@ -95,9 +95,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
-            raise ValueError(f"format must be one of {', '.join((*FORMATS, LINES))}, not {self.format!r}")
+            raise ValueError(f"format must be one of {', '.join((*FORMATS, LINES))}, got {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
-            raise ValueError(f"zero_based must be True, False or 'auto', not {self.zero_based!r}")
+            raise ValueError(f"zero_based must be True, False or 'auto', got {self.zero_based!r}")
         if self.label_separator == "":
             raise ValueError("label_separator must be a separator such as ',', got an empty string")
         if self.label_separator is not None and self.unlabelled is not None:
@@ -160,13 +160,13 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         elif predicted:
             form = LINES
     if not predicted and not source.exists():
-        problem = ": there is no such file or folder"
+        problem = ": no such file or folder"
     elif not predicted and (source / "zarr.json").exists():
-        problem = " is a corpus already, or another zarr group; sources are text, tables or matrices"
+        problem = " is already a corpus, or another zarr group; sources are text, tables or matrices"
     elif suffix in _NO_SOURCES:
         problem = f" is {_NO_SOURCES[suffix]}"
     elif source.is_file() and is_archive(source, "sdem-model"):
-        problem = " is a model; a corpus or a source is expected here"
+        problem = " is a model; expected a corpus or a source"
     elif form is None:
         known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
         problem = f": unknown suffix ({known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
@@ -216,7 +216,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
         with stream:
             yield stream
     except FileNotFoundError as error:
-        raise IngestError(f"{path}: there is no such file") from error
+        raise IngestError(f"{path}: no such file") from error
     except _DAMAGE as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise IngestError(f"cannot be read completely: {reason}", path=path) from error
@@ -237,7 +237,7 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
             yield decoder.decode(chunk)
         yield decoder.decode(b"", True)
     except UnicodeDecodeError as error:
-        raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); specify its encoding") from error
+        raise IngestError(f"{path}: not valid {encoding} text ({error.reason}); specify its encoding") from error
 
 
 def foreign(start: bytes) -> str | None:

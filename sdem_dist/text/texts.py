@@ -221,7 +221,7 @@ class RowValidator:
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error must be 'raise' or 'skip', not {self.on_error!r}")
+            raise ValueError(f"on_error must be 'raise' or 'skip', got {self.on_error!r}")
 
     def reject(self, path: Path, line: int, problem: str | IngestError, unit: str = "line") -> None:
         """Record the bad line `line` (counted from 1) of `path`, or raise what is wrong with it as IngestError."""
@@ -346,9 +346,9 @@ class RowValidator:
                 classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
                 hint = f"; the label separator is {self.separator!r} (--label-separator)" * (self.separator is not None)
                 if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
-                    hint = f"; it differs from {min(alike)!r} only by Unicode normalization: write both in one form"
+                    hint = f"; it differs from {min(alike)!r} only by Unicode normalization: use one form for both"
                 shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
-                raise IngestError(f"label {shown!r} is not among the classes ({classes}){hint}")
+                raise IngestError(f"unknown label {shown!r}; the classes are {classes}{hint}")
             if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
                 raise IngestError(f"the label {label!r} {MIXED}")
         return name_of(tuple(sorted(names))) if self.separator is not None else min(names)
@@ -381,8 +381,8 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return f"the byte 0x{code - 0xDC00:02x}, which is invalid in this encoding; specify the right encoding (--encoding)"
-        return f"half of a surrogate pair, U+{code:04X}"
+            return f"the byte 0x{code - 0xDC00:02x}, which is invalid in this encoding; specify another encoding (--encoding)"
+        return f"an unpaired surrogate, U+{code:04X}"
     return None
 
 

@@ -21,8 +21,8 @@ Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
-_MEANINGS = {"Pattern": "a regular expression of 1000 characters at most", "Count": "a whole number of 1 or more"}
-_MEANINGS |= {"Fraction": "a fraction from 0.0 to 1.0", "tuple[Length, Length]": "two lengths from 1 to 1000"}
+_MEANINGS = {"Pattern": "a regular expression of at most 1000 characters", "Count": "a positive integer"}
+_MEANINGS |= {"Fraction": "a fraction between 0.0 and 1.0", "tuple[Length, Length]": "two integers between 1 and 1000"}
 _MEANINGS |= {
     "tuple[str, ...]": "words",
     "Literal[": "one of [",
@@ -99,9 +99,9 @@ class VectorizerSettings:
                 rule = type(self).__annotations__[name]
                 for word, meaning in _MEANINGS.items():
                     rule = rule.replace(word, meaning)
-                raise ValueError(f"{name} must be {rule}, not {value!r}") from None
+                raise ValueError(f"{name} must be {rule}, got {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
-            raise ValueError(f"ngram_range must be two lengths, the shorter first, not {self.ngram_range}")
+            raise ValueError(f"ngram_range must be (min_n, max_n) with min_n <= max_n, got {self.ngram_range}")
         if self.token_pattern == WORDS:  # one form, for settings that are compared
             object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
@@ -128,7 +128,7 @@ class VectorizerSettings:
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
         if both and not is_of_kernels(pattern):
-            raise ValueError(f"features='words+characters' needs words+signs, words, or a run of \\w, not {pattern!r}")
+            raise ValueError(f"features='words+characters' needs words+signs, words, or a run of \\w, got {pattern!r}")
         if both and self.n_features == 1:
             raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
 
@@ -202,7 +202,7 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
     except ImportError as error:
         raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
     except KeyError as error:
-        raise ValueError(f"stem must be one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
+        raise ValueError(f"stem must be one of {', '.join(Stemmer.algorithms())}, got {language!r}") from error
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:

@@ -98,7 +98,7 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     other = f"{scheme}://nowhere"
     wrong = {
         source: "would replace",
-        f"{bucket}/c/t.tsv": "within the corpus",
+        f"{bucket}/c/t.tsv": "inside the corpus",
         f"{other}/t.tsv": f"{other} does not exist",
     }
     for out, words in wrong.items():

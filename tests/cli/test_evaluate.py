@@ -71,7 +71,7 @@ def test_topics_are_measured_by_particles(shelf):
 def test_errors_are_written_in_every_format(desk, suffix):
     model, test = sd.load_model("posts.model"), [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
     predicted = model.predict([text for _, text in test])
-    assert "IDs are document numbers, from 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
+    assert "IDs are document numbers, starting at 0" in run(f"evaluate posts.model test.tsv --errors e.{suffix}").stderr
     rows = rows_of(f"e.{suffix}")
     assert {int(row["id"]) for row in rows} == {i for i in range(len(test)) if test[i][0] != predicted[i]} != set()
     for row in rows:
@@ -98,7 +98,7 @@ def test_errors_are_found_again_in_their_source(desk, suffix):
     columns = "--label 0 --text 1" if suffix == "tsv" else ""
     for more, expected in (("", 1), ("--id 2" if suffix == "tsv" else "--id key", "Db")):
         said = run(f"evaluate posts.model {source} --on-error skip --errors e.jsonl --overwrite {columns} {more}")
-        assert [row["id"] for row in rows_of("e.jsonl")] == [expected] and ("from 0" in said.stderr) == (more == "")
+        assert [row["id"] for row in rows_of("e.jsonl")] == [expected] and ("at 0" in said.stderr) == (more == "")
 
 
 def test_blocks_of_errors_are_those_of_one(desk, monkeypatch):
@@ -144,7 +144,7 @@ def test_reports_of_several_labels(desk):
     words = ["Examples of errors", ", not sport ", "sport is wrongly predicted", "sport is missing", "money is missing"]
     assert all(one in page and one not in right for one in words)
     said = ok("evaluate several.model several.tsv --report")
-    assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
+    assert said.count("micro-F1") == said.count("60 documents from") == said.count("threshold") == 1
     assert "By label" in said and "60 documents, 2 labels" not in said
 
 

@@ -175,7 +175,7 @@ def test_bad_lines_of_later_pieces_have_their_numbers(desk, small_pieces, schedu
         command = f"{PREDICT} s.tsv --text 1 -o o.csv {where}"
         assert "s.tsv, line 10: the line has the byte 0xe9" in refused(command)
         found = run(f"{command} --on-error skip")
-        assert "8 lines skipped, such as" in found.stderr and "line 10: " in found.stderr
+        assert "8 lines skipped, for example" in found.stderr and "line 10: " in found.stderr
         assert [next(iter(row.values())) for row in rows_of("o.csv")] == ["a"] * 9
         Path("o.csv").unlink()
         assert sorted(os.listdir()) == before
@@ -359,7 +359,7 @@ def test_sets_of_classes(desk):
     assert "sdem calibrate MODEL CORPUS" in refused("predict m t.jsonl --text body --coverage 0.9")
     said = ok("calibrate m held-out.tsv")
     assert "36 documents" in said
-    shared = "3 classes with fewer than 50 documents share one threshold, which is from 36 documents: with --coverage above 0.973"
+    shared = "3 classes with fewer than 50 documents share a threshold computed from 36 documents: with --coverage above 0.973"
     assert f"{shared} they are in every set" in said
     assert "from 24 documents" in ok("calibrate m few.tsv -o few")
     ok("predict m t.jsonl --text body --coverage 0.9 -o o.jsonl")

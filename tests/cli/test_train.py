@@ -167,7 +167,7 @@ def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
 
 def test_a_column_of_texts_as_labels_is_warned_of(desk):
     Path("p.tsv").write_text("".join(f"{('sport', 'money')[i % 2]}\tgoal {i}\n" for i in range(180)))
-    swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels of 180 documents, such as 'goal 0"
+    swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels in 180 documents, such as 'goal 0"
     said = run(f"ingest p.tsv wrong.zarr {swapped}").stderr
     assert warning in said and "is column '1' the right column? Use --label COLUMN to choose another" in said
     for arguments in ("wrong.zarr a", f"p.tsv b {swapped}"):
@@ -179,7 +179,7 @@ def test_a_column_of_texts_as_labels_is_warned_of(desk):
 @pytest.mark.parametrize("name", ["SdemMixtureClassifier", "EMMixtureClassifier"])
 def test_text_makes_components_of_mixtures_multinomials(desk, name):
     said = run(f"train plain.tsv m --estimator {name} --set n_components=1 --quiet")
-    assert said.exit_code == 0 and "counts of words, so components are multinomials" in said.stderr, said.output
+    assert said.exit_code == 0 and "word counts: using components=multinomial" in said.stderr, said.output
     assert ("perplexity" in said.stdout and "NLL " in said.stdout) == (name == "EMMixtureClassifier")
     assert load_model("m").components == "multinomial"
     assert ok("predict m plain.tsv --no-proba").splitlines()[:3] == ["sport", "money", "sport"]
@@ -234,7 +234,7 @@ def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_
     assert "\n200 documents had no label: " in ok("train c m")
     for place, options in (("c", ""), ("half.tsv", "--unlabelled ''")):
         said = run(f"evaluate m {place} {options}").output
-        assert "200 documents without a label skipped" in said and f"200 documents of {place}" in said
+        assert "200 documents without a label skipped" in said and f"200 documents from {place}" in said
         said = run(f"suspects {place} {options} --set n_epochs=1").output
         assert "200 documents without a label\n" in said and "of 200 documents" in said
     assert len(ok("predict m c").splitlines()) == 400
@@ -266,7 +266,7 @@ def test_corpora_tell_their_models_what_stands_between_labels(desk, estimator):
 
 
 def test_a_separator_that_never_occurs_is_named(desk):
-    warning = "Warning: no document has more than one label, such as 'sport': is ';' the label separator?"
+    warning = "Warning: no document has more than one label (example: 'sport'): is ';' the label separator?"
     train, ingest = "train several.tsv m --estimator MultiLabelNB --epochs 1 --quiet", "ingest several.tsv c"
     for command in (train, ingest):
         assert warning in run(f"{command} --label-separator ;").stderr

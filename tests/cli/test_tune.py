@@ -58,7 +58,7 @@ def test_a_model_and_a_report(folder):
 
 def test_a_source_is_held_out(folder):
     run("ingest posts.tsv p.zarr")
-    assert run("tune p.zarr w.model --trials 2 --quiet").stderr.count("to try words+characters, tune") == 1
+    assert run("tune p.zarr w.model --trials 2 --quiet").stderr.count("to try words+characters, pass") == 1
     options = "--space step=0.1,0.5 --overwrite --quiet"
     said = [run(f"tune p.zarr v.model --validation {path} {options}").stdout for path in ("posts.tsv", "p.zarr")]
     assert said[0] == said[1] and "each on the held-out documents" in said[0]

@@ -63,25 +63,25 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     assert all(part in script for part in present) and not any(part in script for part in absent)
     with configured(path, None) as (settings, *_):
         assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
-    with pytest.raises(ClusterError, match="yaml.*'foo' is not a time"):
+    with pytest.raises(ClusterError, match="yaml.*'foo' is not a duration"):
         job_script(path, "foo")
 
 
 @pytest.mark.parametrize(("text", "said"), [
     (None, "cluster.yaml cannot be read"),
     ("[1, 2", "cluster.yaml cannot be read"),
-    ("just words", "cannot be read: Expected `object`"),
+    ("just words", "cannot be read: Expected object"),
     ("sdem-dist: {jobs: 2}", "must contain exactly one of slurm, pbs, sge, lsf"),
     ("jobqueue: {slurm: {}, pbs: {}}", "must contain exactly one of slurm, pbs, sge, lsf"),
-    ("jobqueue: [slurm]", "Expected `object`, got `array`"),
+    ("jobqueue: [slurm]", "jobqueue: Expected object, got array"),
     ("jobqueue: {slurm: {wall-time: 1}}", "unknown option wall-time"),
-    ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
-    ("sdem-dist: {jobs: many}\n" + SLURM, "Expected `int`, got `str`"),
-    ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
-    ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
+    ("sdem-dist: {job: 2}\n" + SLURM, "unknown field job"),
+    ("sdem-dist: {jobs: many}\n" + SLURM, "sdem-dist.jobs: Expected int, got str"),
+    ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a duration"),
+    ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a duration"),
     ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
-    (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* in one line"),
-    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* in one line"),
+    (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* use a single line"),
+    (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* use a single line"),
     (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):
@@ -155,7 +155,7 @@ def test_dask_loads_them(folder, role):
     ("slurm", "squeue", 0, "", True),  # it is forgotten
     ("slurm", "squeue", 1, "slurm_load_jobs error: Invalid job id specified", True),
     ("slurm", "squeue", 1, "slurm_load_jobs error: Unable to contact slurm controller", None),
-    ("slurm", None, 1, "squeue did not answer", None),
+    ("slurm", None, 1, "squeue failed", None),
     ("pbs", "qstat", 0, "Job Id: 7\n    job_state = Q\n    comment = Not Running: no node", False),
     ("pbs", "qstat", 0, "Job Id: 7\n    job_state = F", True),
     ("sge", "qstat", 0, "job_number:   7\nscheduling info:   cannot run", False),

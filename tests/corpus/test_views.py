@@ -267,10 +267,10 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
         ("ingest bad.csv e --weight w", 1, "weights must be nonnegative numbers"),
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),
         ("evaluate m s.jsonl --weight w", 2, "--weight applies to ingest"),
-        ("train c s.jsonl m5", 2, "is a source, but others are corpora"),
+        ("train c s.jsonl m5", 2, "is a source, but other inputs are corpora"),
         ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
         ("ingest bad.tsv x --group who", 1, "without a header, columns are numbers"),
-        ("ingest bad.tsv x --group 7", 1, "2 columns, so there is no column 7 (from 0)"),
+        ("ingest bad.tsv x --group 7", 1, "no column 7 (from 0): the line has 2 columns"),
     ):
         message = refused(command, code=code)
         assert said in message and "column_" not in message

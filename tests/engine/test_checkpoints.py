@@ -77,7 +77,7 @@ def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
 ])  # fmt: skip
 def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
-    with pytest.raises(OtherRunError, match=rf"other settings or another corpus \({named}\): resume"):
+    with pytest.raises(OtherRunError, match=rf"other settings or another corpus \({named}\): restore"):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
 
 

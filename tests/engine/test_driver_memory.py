@@ -98,9 +98,9 @@ def test_a_worker_that_does_not_see_the_file_says_so(state, tmp_path):
     assert found[0].is_visible() and found[1].is_visible()
     Path(found[1].path).rename(found[0].path)
     assert not found[0].is_visible(), "another file has its name"
-    np.testing.assert_raises_regex(ModelError, "every worker can see", found[0].block, 0, 1)
+    np.testing.assert_raises_regex(ModelError, "all workers can read", found[0].block, 0, 1)
     assert not found[1].is_visible()
-    np.testing.assert_raises_regex(FileNotFoundError, "every worker can see", found[1].block, 0, 1)
+    np.testing.assert_raises_regex(FileNotFoundError, "all workers can read", found[1].block, 0, 1)
 
 
 def test_storage_that_hiccups_is_not_taken_for_another_file(state, tmp_path):
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, state, tm
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
     handle = executor.submit(rounds.start_block, None, saved.block, 0, 1)
-    np.testing.assert_raises_regex(FileNotFoundError, "every worker can see", executor.result, handle)
+    np.testing.assert_raises_regex(FileNotFoundError, "all workers can read", executor.result, handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     found = executor.result(executor.submit(rounds.start_block, None, saved.block, 0, 1))

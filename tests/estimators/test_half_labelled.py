@@ -96,7 +96,7 @@ def test_minus_one_is_a_class_unless_said_otherwise(tmp_path):
         assert sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [0, 1]
     texts = HIDDEN.astype(str)  # as a file has them
     assert sd.MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(ROWS, texts).classes_.tolist() == ["0", "1"]
-    with pytest.raises(CorpusError, match="a class -1, the value of unlabelled"):
+    with pytest.raises(CorpusError, match="-1 is a class, and also the value of unlabelled"):
         sd.MultinomialNB(unlabelled=-1).fit(sd.write_corpus(tmp_path / "c", ROWS, texts))
 
 

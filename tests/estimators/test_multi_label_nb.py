@@ -132,7 +132,7 @@ def test_mistakes():
     model = sd.MultiLabelNB(n_epochs=1).fit(X, LISTS)
     np.testing.assert_raises_regex(ValueError, "'fox', which is not in the model", model.evaluate, X[:1], [["fox"]])
     np.testing.assert_raises_regex(ValueError, "y contains no labels", sd.MultiLabelNB().fit, X, [[]] * N)
-    np.testing.assert_raises_regex(ValueError, "values must be 0 and 1", sd.MultiLabelNB().fit, X, Y * 2)
+    np.testing.assert_raises_regex(ValueError, "values must be 0 or 1", sd.MultiLabelNB().fit, X, Y * 2)
     np.testing.assert_raises_regex(sd.ModelError, "documents with one label each", model.calibrate_sets, X, LISTS)
 
 

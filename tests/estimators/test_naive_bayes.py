@@ -108,10 +108,10 @@ def test_nothing_is_kept_of_documents_in_memory():
 REFUSED = [  # what scikit-learn's checks feed is not here
     *((lambda m, w=w: m.fit(X, Y, sample_weight=np.full(240, w)), "(?i)sample.?weight") for w in (-1.0, np.nan)),
     (lambda m: m.fit(X, Y, sample_weight=(Y == 1).astype(float)), "only one class"),
-    (lambda m: m.fit(X, Y, client=object()), "corpus that its workers can read"),
-    (lambda m: m.evaluate(X, Y, client=object()), "corpus that its workers can read"),
+    (lambda m: m.fit(X, Y, client=object()), "corpus that the workers can read"),
+    (lambda m: m.evaluate(X, Y, client=object()), "corpus that the workers can read"),
     (lambda _: MultinomialNB().partial_fit(X, Y), "classes must be passed on the first call"),
-    (lambda _: MultinomialNB().partial_fit(X, np.zeros(240), classes=[0]), "one class only"),
+    (lambda _: MultinomialNB().partial_fit(X, np.zeros(240), classes=[0]), "only one class"),
     (lambda m: m.partial_fit(X, Y, classes=[0, 1]), "not the same as on last call"),
     (lambda m: m.partial_fit(X, np.where(Y == 0, 7, Y)), "not in classes: 7"),
 ]

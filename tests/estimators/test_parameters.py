@@ -67,13 +67,13 @@ TOGETHER = [
     ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing has no effect"),
     ("MultinomialMixture", {"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive"),
     ("MultinomialMixture", {"batch_size": 10}, "batch_size needs em='online'"),
-    ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must be below"),
+    ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must be less than"),
     ("LDAClassifier", {"burn_in": 2}, "burn_in needs"),
     ("LDAClassifier", {"occurrences": "each"}, "'shared'"),
     ("LDAClassifier", {"batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"loss": "nll", "batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
-    ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "leaves no document with a weight"),
+    ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives all documents a weight of 0"),
     ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
 ]  # fmt: skip
 REFUSED = [

@@ -55,7 +55,7 @@ def test_several_targets_are_learned(merge):
     one = sd.SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
     assert one.predict(X[TEST]).shape == (200,) and one.score(X[TEST], R[TEST, 0]) > 0.8
     for fitted, said, *given in (
-        (one, "y has 2 targets", R), (model, "trained on 2", R[:, 0]), (one, "above zero", R[:, 0], np.zeros(N)),
+        (one, "y has 2 targets", R), (model, "trained with 2", R[:, 0]), (one, "above zero", R[:, 0], np.zeros(N)),
     ):  # fmt: skip
         np.testing.assert_raises_regex(ValueError, said, fitted.score, X, *given)
 
@@ -100,7 +100,7 @@ def test_a_word_without_training_documents_keeps_a_probability():
     wide = sp.csr_matrix(sp.hstack([X, np.zeros((N, 1), int)]))
     models = (sd.LatentDirichletAllocation(K, topic_word_prior=prior).fit(wide) for prior in (0.03, 0.0))
     assert [model.components_[:, -1].min() > 1e-6 for model in models] == [True, False]
-    with pytest.warns(UserWarning, match="priors outweigh these"):
+    with pytest.warns(UserWarning, match="priors outweigh the data"):
         sd.LatentDirichletAllocation(K).fit(wide, sample_weight=np.full(N, 1e-3))
 
 
@@ -186,13 +186,13 @@ def test_what_cannot_be_learned_from(tmp_path):
     dense, kept = sd.write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True), {"checkpoint": tmp_path / "kept"}
     classes, numbers, words = sd.SupervisedLDAClassifier(), sd.SupervisedLDARegressor(), sd.LatentDirichletAllocation()
     for error, fit, said in (
-        (sd.CorpusError, lambda: numbers.fit(plain, **kept), "has no targets, but SupervisedLDARegressor needs"),
+        (sd.CorpusError, lambda: numbers.fit(plain, **kept), "no targets, but SupervisedLDARegressor needs"),
         (ValueError, lambda: numbers.fit(X, R, validation=(X, R[:, 0]), **kept), "y has 1 target per document"),
-        (sd.CorpusError, lambda: classes.fit(plain), "has no labels"),
+        (sd.CorpusError, lambda: classes.fit(plain), "no labels"),
         (
             sd.CorpusError,
             lambda: words.fit(dense),
-            "contains dense documents, but LatentDirichletAllocation needs sparse",
+            "dense documents, but LatentDirichletAllocation needs sparse",
         ),
         (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
         (ValueError, lambda: words.fit(str(tmp_path / "a.zarr")), "is a path"),

@@ -60,7 +60,7 @@ def test_partial_fit_in_any_pieces_is_the_generative_fit(estimator):
     for name in ("theta_", "var_", "class_prior_", "class_count_", "feature_count_", "coef_", "intercept_"):
         if hasattr(fit, name):
             np.testing.assert_allclose(getattr(model, name), getattr(fit, name), rtol=1e-9, atol=1e-9)
-    with pytest.raises(ValueError, match="impute them"):
+    with pytest.raises(ValueError, match="impute values"):
         model.partial_fit(np.full((1, 3), np.nan), [0])
 
 
@@ -124,7 +124,7 @@ def test_values_that_a_family_does_not_take_are_named():
         sd.BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
     np.testing.assert_raises_regex(ValueError, "Non-integer", sd.CategoricalNB().fit, IRIS, SPECIES)
     model = sd.CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
-    said = r"Categorical column 1 \(from 0\), .* known are 0 to 2: use NaN .* CategoricalNB\(min_categories=\)"
+    said = r"Categorical column 1 \(from 0\), .* categories are 0 to 2: use NaN .* CategoricalNB\(min_categories=\)"
     np.testing.assert_raises_regex(ValueError, said, model.predict, [[0, 5]])
     assert model.predict([[0, np.nan]]) == [0]
 

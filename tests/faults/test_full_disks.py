@@ -141,7 +141,7 @@ def test_a_log_on_a_disk_that_fills_up_does_not_end_the_run(corpus, disk, undist
         if is_end_of(event, 0, 0):
             ballast.enter_context(filled(disk, 0))
 
-    with ballast, pytest.warns(UserWarning, match="run.jsonl ends here, but the run continues: No space"):
+    with ballast, pytest.warns(UserWarning, match="run.jsonl: No space left .*; the run continues"):
         fitted = model(n_jobs=1).fit(corpus, callbacks=[fill, JsonLines(disk / "run.jsonl")])
     assert bits(fitted) == undisturbed
     model(n_jobs=1).fit(corpus, callbacks=[JsonLines(disk / "run.jsonl")])

@@ -155,10 +155,10 @@ def test_lanes_change_little():
 def test_short_lanes_warn_and_others_do_not():
     X, y = np.eye(2, dtype=int)[np.arange(2 * SHORT_LANE) % 2], np.arange(2 * SHORT_LANE) % 2
     settings = {"rounds_per_epoch": 1, "n_epochs": 1, "calibrate": False}
-    with pytest.warns(UserWarning, match="n_lanes=3 leaves 200 documents to a lane in a round") as found:
+    with pytest.warns(UserWarning, match="n_lanes=3 leaves 200 documents per lane in a round") as found:
         sd.MultinomialNB(n_lanes=3, **settings).fit(X, y)
     assert [warning.filename for warning in found] == [__file__]  # the line of who called
-    with pytest.warns(UserWarning, match="n_lanes=1,000 leaves 1 document to a lane"):
+    with pytest.warns(UserWarning, match="n_lanes=1,000 leaves 1 document per lane"):
         sd.MultinomialNB(n_lanes=1_000, **settings).fit(X[:40], y[:40])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

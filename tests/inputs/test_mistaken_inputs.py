@@ -37,14 +37,14 @@ def of_texts():
 
 @pytest.mark.parametrize(("documents", "labels", "message"), [
     ("film", ["p"], "X is a single text ('film'): put it in a list"),
-    ("film.tsv", ["p"], "film.tsv is a path: open a corpus with sdem_dist.open_corpus"),
-    ([], [], "X is [] and contains no documents"),
-    (None, MARKS, "X is None"),
-    (set(TEXTS), MARKS, "X is a set"),
-    (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
+    ("film.tsv", ["p"], "film.tsv is a path: pass sdem_dist.open_corpus"),
+    ([], [], "X contains no documents, got []"),
+    (None, MARKS, "got None"),
+    (set(TEXTS), MARKS, "got a set"),
+    (([1.0] for _ in TEXTS), MARKS, "got a generator"),
     ([text.encode() for text in TEXTS], MARKS, "X contains bytes, not texts"),
     ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
-    (TEXTS, (mark for mark in MARKS), "y is a generator"),
+    (TEXTS, (mark for mark in MARKS), "got a generator"),
     (TEXTS, [["p"], ["n", "p"]] * 20, SEVERAL),
     (TEXTS, [["p"], ["n"]] * 20, SEVERAL),
     (TEXTS, np.eye(2, dtype=int)[[0, 1] * 20], SEVERAL),
@@ -81,9 +81,9 @@ CALLS = [
     (lambda m: m.predict("some/folder"), OPENED),
     (lambda m: m.score("some/folder"), OPENED),
     (lambda m: m.evaluate("some/folder"), OPENED),
-    (lambda m: m.evaluate(m.corpus, Y), "a corpus contains its labels"),
-    (lambda m: m.score(m.corpus, Y), "a corpus contains its labels"),
-    (lambda m: m.score(m.corpus, None, np.ones(4)), "a corpus contains its labels and weights"),
+    (lambda m: m.evaluate(m.corpus, Y), "a corpus contains its own labels"),
+    (lambda m: m.score(m.corpus, Y), "a corpus contains its own labels"),
+    (lambda m: m.score(m.corpus, None, np.ones(4)), "a corpus contains its own labels and weights"),
     (lambda m: m.predict(FOUR), NUMBERS),
     (lambda m: m.predict_proba(FOUR), NUMBERS),
     (lambda m: m.evaluate(FOUR, Y), NUMBERS),
@@ -91,7 +91,7 @@ CALLS = [
     *((lambda m, e=e: e.fit(SPARSE, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
     *((lambda m, e=e: e.fit(SPARSE * 1.0, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
     *((lambda m, e=e, k=k: e.fit(X, k(["1", "2.5", "five", "six"])),
-       r"y has targets that are not numbers, first 'five' of document 2 \(from 0\)$")
+       r"y has targets that are not numbers, first 'five' at document 2 \(from 0\)$")
       for e in REGRESSORS for k in (list, np.array, pd.Series)),
     *((lambda m, e=e: e.fit(X, "five"), "^y has targets that are not numbers, first 'five'") for e in REGRESSORS),
     (lambda m: sd.MultinomialNB().fit(np.eye(4), np.array(DATES)), "label"),
@@ -103,8 +103,8 @@ CALLS = [
     (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "no text contains a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
     (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
-    (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "X is a Bag.*list"),
-    (lambda m: sd.MultinomialNB(n_epochs=1).fit(FOUR, Y).predict(db.from_sequence(FOUR)), "X is a Bag.*list"),
+    (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "got a Bag.*list"),
+    (lambda m: sd.MultinomialNB(n_epochs=1).fit(FOUR, Y).predict(db.from_sequence(FOUR)), "got a Bag.*list"),
 ]  # fmt: skip
 
 

@@ -254,7 +254,7 @@ def test_a_rise_is_an_error():
     learner, state = of_table(Gaussian(alpha=1.0), documents)
     statistics = learner.map(state, learner.prepare(documents), lane())
     state = learner.update(state, statistics)
-    with pytest.raises(TrainingError, match="objective of EM went from"):
+    with pytest.raises(TrainingError, match="EM objective got worse, from"):
         learner.update(state, statistics._replace(loss=statistics.loss + 1e3))
 
 

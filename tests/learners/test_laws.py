@@ -243,9 +243,9 @@ def checked(learner, state=None, **changed):
     (lambda: checked(TOPICS, topics=np.ones((WIDTH, 4))), "simplex"),
     (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
     (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
-    (lambda: Classes(K, (0, 2, 1)), "ascending"),
-    (lambda: Classes(10**12, (0, 1, 2)), "every class"),
-    (lambda: Classes(K, (0, 0, 1)), "every class"),
+    (lambda: Classes(K, (0, 2, 1)), "sorted"),
+    (lambda: Classes(10**12, (0, 1, 2)), "per class"),
+    (lambda: Classes(K, (0, 0, 1)), "per class"),
     (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
     (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
 ])  # fmt: skip

@@ -126,7 +126,7 @@ def test_of_very_many_classes_those_with_errors_are_shown_and_the_others_counted
     axes = sd.plots.confusion(report, Figure().subplots())
     shares, names = axes.images[0].get_array(), [t.get_text() for t in axes.get_yticklabels()]
     assert shares.shape == (MAX_ROWS, MAX_ROWS) and shares[names.index("c17"), names.index("c18")] == 0.5
-    assert "60 classes with most errors, out of 2,000" in axes.get_title()
+    assert "60 of 2,000 classes with the most errors" in axes.get_title()
     assert "others" not in report_of(MAX_ROWS, {3: 5}).details()
 
 
@@ -136,5 +136,5 @@ def test_labels_too():
     scores[:, 123] *= -1.0
     report = LabelReport(np.array([f"l{k}" for k in range(200)]), members, scores, np.full(200, 0.5), np.arange(300))
     shown = report.details()
-    assert "the 60 with most errors" in shown and "140 others" in shown and len(report.to_frame()) == 200
+    assert "the 60 with the most errors" in shown and "140 others" in shown and len(report.to_frame()) == 200
     assert shown.splitlines()[3].split()[0] == "l123"

@@ -265,7 +265,7 @@ def test_what_k_means_has_is_said():
     ({"space": {"loss": []}}, "no value"),
     ({"n_trials": 0}, "n_trials"),
     ({"sampler": "optuna", "n_trials": None}, "a search with Optuna needs a limit"),
-    ({"cv": 1}, "2 or more"),
+    ({"cv": 1}, "at least 2"),
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),
     ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "need folds"),

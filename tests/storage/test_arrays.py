@@ -142,7 +142,7 @@ def test_urls_are_refused_also_as_paths(where):
 @pytest.mark.parametrize("bucket", ["s3://b/", "gs://b/", "memory://"])
 def test_names_that_objects_cannot_have_are_refused(bucket, name, tmp_path):
     for use in (open_corpus, load_model, lambda url: ingest(url, tmp_path / "c"), lambda url: ingest(tmp_path, url)):
-        np.testing.assert_raises_regex(BucketError, "the name of an object", use, f"{bucket}{name}")
+        np.testing.assert_raises_regex(BucketError, "names of objects", use, f"{bucket}{name}")
 
 
 @pytest.mark.parametrize("where", ["m", "a/b", "/tmp/m", "C:/m", "s3:x", "", "-", Path("a:b/c").name])
@@ -155,7 +155,7 @@ def test_urls_that_lead_nowhere_are_named(tmp_path):
     model = MultinomialNB(n_epochs=1).fit(np.eye(4), [0, 1] * 2)
     for use in (model.save, load_model, lambda url: ingest([url], tmp_path / "c"),
                 lambda url: MultinomialNB().fit(np.eye(4), [0, 1] * 2, checkpoint=url)):  # fmt: skip
-        np.testing.assert_raises_regex(BucketError, "URLs begin with s3://", use, "https://b/m")
+        np.testing.assert_raises_regex(BucketError, "a URL must start with s3://", use, "https://b/m")
     assert not list(tmp_path.iterdir())
 
 
