@@ -367,7 +367,8 @@ def best_by_value(search: Any) -> list[str]:
                 row.setdefault(value, float(trial.scores[metric][:n_common].mean()))
     rows = {title: values for title, values in best.items() if len(values) > 1}
     width = max([14, *map(len, rows)])
-    lines = ["", f"The best {metric} for each value, on the folds that all settings share:"] if rows else []
+    shared = "fold 1" if n_common == 1 else f"folds 1 to {n_common}"
+    lines = ["", f"The best {metric} for each value, on {shared}, where every setting has a score:"] if rows else []
     for title, values in rows.items():
         lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
     return lines
