@@ -32,7 +32,7 @@ class SdemError(Exception):
 
 
 class CorpusError(SdemError, ValueError):
-    """A corpus is missing, incomplete, damaged, of a newer format, or does not fit the model."""
+    """A corpus is missing, incomplete, damaged, of a newer format, or does not match the model."""
 
 
 class UnreadableError(CorpusError):
@@ -52,7 +52,7 @@ class IngestError(SdemError, ValueError):
 
 
 class ModelError(SdemError, ValueError):
-    """A model or checkpoint file is missing, truncated, altered, or does not fit."""
+    """A model or checkpoint file is missing, truncated, altered, or does not match."""
 
 
 class OtherRunError(ModelError):

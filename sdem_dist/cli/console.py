@@ -45,7 +45,7 @@ def check_output(
     elif output.is_dir():
         raise click.UsageError(f"{output} is a folder; pass a file name")
     elif output.is_file() and is_archive(output, KIND):
-        raise click.UsageError(f"{output} is a model, which is not overwritten; choose another name, or remove it")
+        raise click.UsageError(f"{output} is a model, which --overwrite does not replace; choose another name")
     elif corpora := [folder for folder in output.absolute().parents if (folder / "zarr.json").exists()]:
         raise click.UsageError(f"{output} is inside the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:

@@ -49,7 +49,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
     process. With --workers, they omit the texts of sources.
 
-    Workers write the counts of a source to a hidden folder next to MODEL, which they must see. A corpus must have the
+    Workers write the counts of a source to a hidden folder next to MODEL and need access to it. A corpus must have the
     vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.reporting import mistakes, was_trained_on
@@ -133,7 +133,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     """Calibrate prediction sets (sdem predict --coverage) with labelled documents: rewrites MODEL, or writes -o FILE.
 
     CORPUS, which may be a source, must not have been used for training or for choosing the number of epochs
-    (--validation). Documents held out by sdem ingest --held-out suit, but not those that training held out itself.
+    (--validation). Use documents held out by sdem ingest --held-out, not those that training holds out.
     """
     from sdem_dist.estimators.predictions import FEW_OF_CLASS, EngineClassifier
 

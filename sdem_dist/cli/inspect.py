@@ -144,7 +144,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
         "documents": f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}",
         "features": f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}",
         "targets": f"{header.n_targets or ''}",
-        "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
+        "weights of documents": f"{corpus.weight:,.6g} in total" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(dtypes)})",
         "missing": _missing(corpus) if is_table and values else "",
         "on disk": f"{decimal(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes per {entry}",

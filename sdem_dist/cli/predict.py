@@ -156,8 +156,8 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
-_THRESHOLD = """Predict "unsure" if no class has a probability of P or more; with several labels per document, predict all
-labels that have."""
+_THRESHOLD = """Predict "unsure" if all classes have a probability below P; with several labels per document, replace the
+thresholds of all labels by P."""
 _COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
@@ -200,7 +200,7 @@ def predict(**options: Any) -> None:
 
     -o FILE writes a table, which appears complete or not at all, with the columns of the source first. Columns of .csv
     and .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
-    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers must see the sources.
+    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
     """
     run(**options)
 

@@ -67,7 +67,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no corpus, vocabularies or classes differ, or one corpus is a subset.
+        No corpora are passed, vocabularies or classes differ, or one corpus is a subset.
 
     Examples
     --------

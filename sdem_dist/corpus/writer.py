@@ -91,21 +91,21 @@ def write_corpus(
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Finite numbers to predict, for regression on sparse documents.
     sample_weight : array-like of shape (n_documents,), optional
-        Nonnegative weights of documents, for training and evaluation. Document frequencies exclude weight 0.
+        Nonnegative weights of documents, for training and evaluation. Weight 0 excludes a document.
     groups : array-like of shape (n_documents,), optional
         The group of each document, such as its author: folds keep groups together. Only a hash of the name is stored.
     vectorizer, made_by : dict, optional
         JSON values to store: tokenization, and origin of the corpus. For a DataFrame, pass ``corpus.header.vectorizer``
         of another corpus to encode categories in the same way.
     weighted : bool, optional
-        Whether entries are weights (float32) instead of counts. Default: True if one is not an integer.
+        Whether entries are weights (float32) instead of counts. Default: True if any entry is not an integer.
     dense : bool, default False
         Store a table of real numbers, NaN for missing values, for models of dense features.
     unlabelled : label, optional
         Value that marks a missing label, such as -1. None and NaN then also mean no label.
     shuffle : bool, default True
         Store documents in random order. Use False for test sets.
-    random_state : int, default 0 Seed of this order.
+    random_state : int, default 0 Seed of the random order.
     shard_documents : int, optional
         Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
@@ -113,8 +113,8 @@ def write_corpus(
     n_jobs : int, optional
         Number of threads. Default: one per core.
     client : distributed.Client, optional
-        Dask client whose workers compute and write the partitions of a dask array, DataFrame or bag of batches. All
-        must see the folder of `path`. `y` and other columns may be partitioned like `X`.
+        Dask client whose workers compute and write the partitions of a dask array, DataFrame or bag of batches. They
+        need access to the folder of `path`. `y` and other columns may be partitioned like `X`.
 
     Raises
     ------

@@ -138,7 +138,7 @@ class DaskExecutor(Executor):
             ) from error
         except (CancelledError, CommClosedError, ClosedClientError) as error:
             during = f"while the task {cast(Any, handle).key!r} was running: {error}"
-            raise ClusterError(f"the scheduler at {self.address} lost its connection or data {during}") from error
+            raise ClusterError(f"lost the scheduler at {self.address}, or its data, {during}") from error
 
     def put(self, value: Value) -> Handle[Value]:
         """Submit a value as a task: Dask restores it where a scattered copy would be lost, and warns from 10 MB on."""
@@ -194,7 +194,7 @@ class DaskExecutor(Executor):
             what = f"the scheduler at {self.address} has not answered for {self.silence:g} s"
             raise ClusterError(f"{what}: {hint}") from error
         except OSError as error:  # Dask raises a plain one where it cannot connect again
-            raise ClusterError(f"the scheduler at {self.address} lost its connection: {error}") from error
+            raise ClusterError(f"lost the connection to the scheduler at {self.address}: {error}") from error
         except (RuntimeError, ClosedClientError) as error:
             if self._client.status == "running":
                 raise

@@ -65,7 +65,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
     n_init -- Number of starts with k-means (on tf-idf for counts), each with `n_init_epochs`; the start with the best
         objective continues.
     n_init_epochs -- Epochs of each start.
-    n_epochs -- Epochs after that.
+    n_epochs -- Epochs from the best start.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
     lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
 
@@ -200,7 +200,7 @@ class KMeans(Clustering, Transforming):
     metric -- "cosine": rows and centres have length 1.
     weighting -- Weighting of counts, as in `MultinomialNB`; except for "counts", documents are then scaled to length 1.
         "auto": tf-idf for integers, no weighting for other numbers.
-    n_init -- Number of starts on these documents; the best start continues with all documents.
+    n_init -- Number of starts on `init_documents`; the best start continues with all documents.
     inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.

@@ -36,7 +36,7 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
     validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out in a first training run, at most
-        20,000, to choose the temperature and for the curves of reports. 0, or under 20 documents: no temperature.
+        20,000, to choose the temperature and for the curves of reports. 0, or under 20 documents: not calibrated.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -59,7 +59,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
         or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
-    offset : float in [0, inf) with components=exponential -- Share of their mean to add to values, for zeros.
+    offset : float in [0, inf) with components=exponential -- Fraction of its mean added to each column, for zeros.
     """
 
     components: str = "gaussian"
@@ -217,7 +217,7 @@ class MultiplicativeMixtureClassifier(Components):
     Multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They need tables or
     sparse matrices without missing or negative values. The model does not define p(x).
 
-    n_epochs -- Updates, each a pass over the documents.
+    n_epochs -- Number of updates; each is a pass over the documents.
     shared -- All classes use all `n_components` components, each with its own weights.
     scaling -- "rows": each row is divided by its sum, then all rows are scaled to a mean product of 2, so eta is small.
     expand -- Expand a table quadratically.

@@ -266,8 +266,8 @@ class MultinomialNB(LaneNB):
 
     feature_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
-    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Words by class ('nll').")
-    class_count_ = p.fitted("_counted.class_counts", "Documents by class ('nll'), unlabelled ones by probability.")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Word counts by class ('nll').")
+    class_count_ = p.fitted("_counted.class_counts", "Documents per class ('nll'); unlabelled ones count partially.")
 
     _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
 
@@ -307,16 +307,16 @@ class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes for thousands of classes, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
-    are stored. Everything is exact except training with "hinge": if many classes know the words of a document, the
+    are stored. Everything is exact except training with "hinge": if many classes contain the words of a document, the
     strongest rival is chosen among the classes that share its rarer words.
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, in one pass over the counts.
     n_epochs -- Number of passes over the documents; "nll" needs one.
-    step -- Half of the change in the margin of an average document by the first step. None: 0.2, or 3 for counts that
-        are not normalized.
+    step -- Half of the change that the first step makes to the margin of an average document. None: 0.2, or 3 for
+        counts that are not normalized.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, at most 500, to choose the temperature
         of probabilities; the final pass, the only one that is evaluated, includes them. If fewer than 20 of them belong
-        to trained classes, the temperature is a guess, with a warning.
+        to trained classes, a default temperature is used, with a warning.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import ManyClassNB

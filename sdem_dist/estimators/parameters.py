@@ -105,14 +105,14 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Record metrics every so many epochs and at the end; 0: on `validation` only.
+evaluate_every : int in [0, inf) -- Epochs between evaluations; the last is always evaluated. 0: only `validation`.
 n_jobs -- Number of threads, without a client; None: all cores. The result does not depend on it.
-verbose : bool | int in [0, inf) -- Show progress on standard error; numbers as in scikit-learn.
+verbose : bool | int in [0, inf) -- Show progress on standard error; integers as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
 random_state : int, RandomState instance or None -- Seed for all random choices, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False uses a uniform one.
-class_weight : dict, "balanced" or None -- Weights of the classes; relative weights, except with loss='nll'.
+class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
 vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN then also mean no label.
 unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
@@ -128,15 +128,15 @@ steps : Literal["margin", "paper"] -- "margin": rho_0 is chosen so that the firs
 step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word: 1 (the paper's P1), ln
     of the vocabulary size (P2), a number, or with ``loss="nll"`` one per word. With ``steps="margin"`` it is
-    multiplied by the document frequency to the power of 1/8, or 3/8 for "log" and "binary"; its size hardly matters.
+    multiplied by the document frequency to the power of 1/8, or 3/8 for "log" and "binary"; its size has little effect.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1, or
     sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for integers; no weighting for other numbers, and
     with ``loss="nll"``.
 norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None: not normalized. "auto": 10 for
     "tfidf", "log" and "binary". Without normalization, all documents are scaled to a mean length of 10, except with
     ``steps="paper"`` and "nll".
-var_smoothing -- Share of the largest variance that the generative fit adds to all variances.
-prior -- Observations with the mean and variance of the column that the prior adds to each class, except for "nll".
+var_smoothing -- Fraction of the largest variance that the generative fit adds to all variances.
+prior -- Number of observations, with the mean and variance of the column, added to each class; not with "nll".
 min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, at most 20,000, to choose the number

@@ -144,7 +144,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
         and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe steps with batches.
-    class_count_ : ndarray of shape (n_classes,) -- Labelled training documents, by weight.
+    class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled training documents.
 
     >>> from sdem_dist import FeatureNB
     >>> clf = FeatureNB(loss="nll").fit([[0, 3], [0, 2], [1, 0], [2, 0]], ["low", "low", "high", "high"])
@@ -241,7 +241,7 @@ class GaussianNB(FeatureNB):
 
     class_prior_ = p.fitted(lambda model: np.exp(model.class_log_prior_), "Probability of each class.")
     theta_ = p.fitted("_means", "Mean of each class and column, shape (n_classes, n_features).")
-    var_ = p.fitted(lambda m: m.learner_.model.variables.covariances(m.state_.best[1]), "Variances, as `theta_`.")
+    var_ = p.fitted(lambda m: m.learner_.model.variables.covariances(m.state_.best[1]), "Variances, like `theta_`.")
 
 
 class BernoulliNB(FeatureNB):
@@ -266,7 +266,7 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Documents of each class with the value 1 (loss 'nll'); missing values count with their probability."""
+        """Number of documents per class with the value 1 (loss 'nll'); missing values count partially."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
@@ -276,7 +276,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum categories per column; None: as in training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: as in training.
     """
 
     alpha: float = 1.0
@@ -286,7 +286,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def n_categories_(self) -> np.ndarray:
-        """Categories of each column, shape (n_features,), int64."""
+        """Number of categories of each column, shape (n_features,), int64."""
         sizes = np.zeros(self.n_features_in_, np.int64)
         for block in self.learner_.model.variables.blocks:
             sizes[list(block.columns)] = block.family.n_categories
@@ -301,7 +301,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Documents of each class and category (loss 'nll'), like `feature_log_prob_`; missing ones by probability."""
+        """Number of documents per class and category ('nll'), like `feature_log_prob_`; NaN count partially."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
@@ -406,8 +406,8 @@ class GaussianRegressor(RegressorMixin, Incremental):
 
     _moments = p.fitted(lambda model: model.learner_.model.moments(model.state_), "Mean of features and target.")
     coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "Coefficients, shape (n_features,).")
-    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction at features of 0.", "float")
-    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Variance given features.", "float")
+    intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction if features are 0.", "float")
+    variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Residual variance.", "float")
     alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:

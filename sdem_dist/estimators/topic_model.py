@@ -33,16 +33,16 @@ class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
     n_components -- K, the number of topics.
-    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions: convex from 1 on,
-        sparser below. One number, or one per topic. "learned": common topics get larger pseudo-counts (alpha - 1), with
-        mean 0.1; see `alpha_`.
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions; sparser, but not
+        convex, below 1. One number, or one per topic. "learned": common topics get larger pseudo-counts (alpha - 1),
+        with mean 0.1; see `alpha_`.
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
     inference_step -- Size T of these steps, times the number of words and pseudo-counts in a document.
     inference -- Fixed steps; with momentum (Tseng 2008); or line search, whose bound uses the divergence (Algorithm 1)
         or the 1-norm (equation 29) of Chen et al.
     topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it falls to 0. None: 0.05, or 0.15 without labels, and
-        less from 25,000 documents on.
+        less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates fall to 0. "paper":
         Algorithm 2 as printed, without either.
     average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
@@ -146,8 +146,8 @@ class LatentDirichletAllocation(TopicModel):
     `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
     fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
-    alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned from fewer than 15,000 documents. For
-        more it is 1.001: learning alpha would take twice the time and improve nothing.
+    alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned if there are fewer than 15,000
+        documents, otherwise 1.001, since learning alpha takes twice as long and would not improve the model.
     n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
     topic_word_prior : float in [0, inf) -- Pseudo-count of each word in an average topic, added after training.
     batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.
@@ -297,7 +297,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
             raise ValueError("family='poisson' needs counts with a positive mean")
         return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()), single)
 
-    single_ = p.fitted("learner_.head.single", "Whether `y` had one target per document, rather than columns.", "bool")
+    single_ = p.fitted("learner_.head.single", "Whether `y` was one-dimensional.", "bool")
 
     @property
     def coef_(self) -> np.ndarray:
@@ -307,7 +307,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) if they were columns."""
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) if `y` was two-dimensional."""
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.

@@ -177,7 +177,7 @@ class SparseCounts(Model):
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> Documents:
         if documents.labels is None:
-            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+            raise ValueError("training and evaluation need documents with labels")
         data = documents.data
         dtype = np.float32 if data.dtype.kind == "u" else np.promote_types(data.dtype, np.float32)
         weights = np.where(documents.labels < 0, 0.0, 1.0 if documents.weights is None else documents.weights)

@@ -289,7 +289,7 @@ class PosteriorMixture(Model):
     def prepare(self, documents: DenseDocuments | Documents, *, frequent_first: bool = False) -> SortedDocuments:
         """Sort labelled documents by class and transform them; no value may be negative or missing."""
         if documents.labels is None:
-            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+            raise ValueError("training and evaluation need documents with labels")
         if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
             raise ValueError("a value is negative or missing, and training='multiplicative' supports neither")
         order = np.argsort(documents.labels, kind="stable")

@@ -166,7 +166,7 @@ class TopicModel(Model):
         elif learns == "targets" and documents.targets is not None:
             targets = self.head.prepared(documents.targets)
         elif learns != "nothing":
-            raise ValueError(f"documents without {learns} cannot be prepared for training or evaluation")
+            raise ValueError(f"training and evaluation need documents with {learns}")
         local = localised(self.transformed(documents), labels, weights, targets)
         indices, words = local.documents.indices, local.words
         if self.beta != 1.0:  # the prior moves all words in every batch

@@ -199,7 +199,7 @@ class WordCounts(Model):
         if self.head.clusters:
             labels = np.zeros(documents.n_documents, np.int32)
         elif labels is None:
-            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+            raise ValueError("training and evaluation need documents with labels")
         if isinstance(self.head, Labels):
             members = labels[:, None] == np.arange(self.n_classes) if self.head.exclusive else documents.targets
             if members is None:

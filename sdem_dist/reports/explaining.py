@@ -69,11 +69,11 @@ def explanations(
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
     """Explain predicted numbers: the training mean plus contributions of words or known features.
 
-    Contributions sum to prediction minus mean. That of a feature is its deviation from its mean, times its coefficient
-    in the regression on the known features of the row. Words contribute through topics.
+    Contributions add up to the prediction minus the mean. The contribution of a feature is its deviation from its mean,
+    times its coefficient in a regression on the known features of the row. Words contribute through topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
-    target : int, default=0 -- Position of the target to explain, from 0.
+    target : int, default=0 -- Index of the target to explain, from 0.
     """
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))

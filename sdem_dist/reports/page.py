@@ -205,7 +205,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     if not table:
         facts["input"] = "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"
     if w is not None:
-        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        length = f"documents scaled to length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"

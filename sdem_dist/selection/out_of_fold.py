@@ -81,13 +81,13 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Shares of the documents outside the fold, above 0 and at most 1. Small shares may not
-        contain rare classes.
+    shares : sequence of float -- Fractions of the documents outside the fold to train on. Small ones may lack
+        rare classes.
     cv, n_folds : int -- Number of folds, and how many of them to use; None: all.
     random_state -- As in `CorpusSearchCV`.
     Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` plots it.
-    Raises ValueError -- A share is not above 0 and at most 1, the estimator is not a classifier, or the documents do
-        not fit it.
+    Raises ValueError -- A share is out of range, the estimator is not a classifier, or it does not support the
+        documents.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"learning curves need a classifier, but {type(estimator).__name__} is not one")
@@ -154,8 +154,8 @@ def cross_validate(
 ) -> CrossValidated:
     """Return cross-validated scores of an estimator.
 
-    estimator : estimator of this package -- Unfitted. It is trained without each fold, as by `fit`.
-    metric : str or callable, default=None -- In addition to log-loss and accuracy, and micro-F1 for several labels;
+    estimator : estimator of this package -- Unfitted. For each fold, it is trained on the others.
+    metric : str or callable, default=None -- A metric besides log-loss and accuracy (and micro-F1 for several labels);
         see `CorpusSearchCV`. None: only these, or the default metric of estimators that are not classifiers.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """

@@ -78,7 +78,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         ``classes_``, and probabilities; with several labels, both have shape (n_documents, n_labels). Higher is better.
     n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
-    sampler -- How settings are drawn. Optuna proposes eight at a time, based on previous scores: ``pip install
+    sampler -- How to sample settings. Optuna proposes eight at a time, based on previous scores: ``pip install
         "sdem_dist[optuna]"``.
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
     halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
@@ -86,7 +86,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     nested -- Repeat the search without each fold in turn, and score the winner on that fold: `cv` times the work, for
         an unbiased score of the search.
     refit -- Train the best setting on all documents.
-    random_state : int, RandomState instance or None -- Seed of folds and draws.
+    random_state : int, RandomState instance or None -- Seed for folds and sampling.
     n_jobs -- Concurrent fits, without a client; None: one per core. The result does not depend on it.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
         search resumes, and before the final model is trained.
@@ -148,7 +148,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
         Raises TypeError -- The estimator is not from this package.
-        Raises ValueError -- Settings, metric or space do not fit the estimator, or no setting can be trained.
+        Raises ValueError -- The estimator does not support the metric or space, or no setting can be trained.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, or a checkpoint of
             another search.
         """

@@ -66,7 +66,7 @@ def ingest(
         For test sets: use the settings, vocabulary and classes of this corpus, and keep the order of the source. Words
         outside the vocabulary are ignored; unknown labels are bad lines.
     targets : bool
-        Labels are numeric targets, see `write_corpus`; also if the corpus `vocabulary_from` has targets.
+        Labels are numeric targets, see `write_corpus`. Implied if the corpus `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Stop at a bad line, or skip and count it.
     n_jobs : int, optional
@@ -82,8 +82,8 @@ def ingest(
     progress : callable, optional
         Called with (stage, number of processed documents, total or None).
     client : distributed.Client, optional
-        Dask client whose workers read, count and write; all must see the sources and the folder of `path`. After an
-        interruption, the same call continues.
+        Dask client whose workers read, count and write. They need access to the sources and the folder of `path`. To
+        continue after an interruption, repeat the call.
 
     Returns
     -------

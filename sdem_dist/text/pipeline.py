@@ -119,7 +119,7 @@ class IngestRun:
                 self._words = self._merge_terms(runs)
                 n_features = len(self._words[1]) - 1
             if n_features < 1:
-                raise IngestError("no document has a value")
+                raise IngestError("no document contains a nonzero value")
             # the classes of the reference, or of the documents; where labels are sets, always the latter
             classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
             if counting.reading.label_separator is not None:

@@ -341,7 +341,7 @@ class RowValidator:
                 with suppress(ValueError):
                     if math.isfinite(float(name)):
                         continue
-                raise IngestError(f"the label {name!r} is not a finite number, but targets must be")
+                raise IngestError(f"targets must be finite numbers, got the label {name!r}")
             if self.known_classes is not None and name not in self.known_classes:
                 classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
                 hint = f"; the label separator is {self.separator!r} (--label-separator)" * (self.separator is not None)

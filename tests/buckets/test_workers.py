@@ -97,7 +97,7 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
         assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
     other = f"{scheme}://nowhere"
     wrong = {
-        source: "would replace",
+        source: "would overwrite",
         f"{bucket}/c/t.tsv": "inside the corpus",
         f"{other}/t.tsv": f"{other} does not exist",
     }

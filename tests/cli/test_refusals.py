@@ -83,7 +83,7 @@ INGEST = [
     (1, "ingest posts.tsv posts.zarr --overwrite", "posts.zarr-held-out was held out from an earlier posts.zarr"),
     (1, "ingest posts.tsv posts.zarr --held-out 0.5", "posts.zarr and posts.zarr-held-out already exist"),
     (1, "ingest no-labels.tsv c.zarr --unlabelled ''", "no-labels.tsv: no document has a label"),
-    (1, "ingest stars.tsv c --targets", "line 2: the label 'many' is not a finite number"),
+    (1, "ingest stars.tsv c --targets", "line 2: targets must be finite numbers, got the label 'many'"),
     (1, "ingest numbers.svm c --keep-text", "keep_text applies to text sources"),
     (2, "ingest plain.tsv c --workers 1 --keep-text --jobs 2", "--keep-text, --jobs applies to threads of this process"),
     (1, "ingest files c --id key", "has no id column"),
