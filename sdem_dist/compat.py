@@ -88,3 +88,8 @@ def compile_target() -> str:
     numpy = import_module("numpy._core._multiarray_umath").__cpu_features__  # logarithms of AVX-512 differ from others
     wide = ["+numpy-avx512"] if numpy.get("AVX512_SKX") or numpy.get("X86_V4") else []
     return " ".join([name, *sorted(features.split(",")), *wide]).strip()
+
+
+def empty_array(context: Any, builder: Any, array_type: Any, shape: Any) -> Any:
+    """Write the code that makes an array, which has no public form: numba, ``np.arrayobj._empty_nd_impl``."""
+    return import_module("numba.np.arrayobj")._empty_nd_impl(context, builder, array_type, shape)

@@ -67,13 +67,6 @@ class ClusterError(SdemError, RuntimeError):
     """A Dask scheduler or its workers cannot be reached in time, or a task fails repeatedly."""
 
 
-def check_stop_event() -> None:
-    """Raise KeyboardInterrupt if this thread's `stop` is set; to be called between compiled calls."""
-    stop: threading.Event | None = getattr(of_thread, "stop", None)
-    if stop is not None and stop.is_set():
-        raise KeyboardInterrupt
-
-
 @contextmanager
 def reraise_interrupt() -> Iterator[None]:
     """Raise the interrupt that came while a compiled call returned; MemoryError where the system refuses a thread."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from sdem_dist import kernels
 from sdem_dist.compat import import_scikit_learn
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place, refuse_url
@@ -169,10 +168,11 @@ def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
 
 
 def _words(**fields: Any) -> VectorizerSettings:
-    kernels.beside = kernels.TRAINING.format("MultinomialNB")
     import_scikit_learn()
+    from sdem_dist.kernels.jit import compile_beside
     from sdem_dist.text import VectorizerSettings
 
+    compile_beside("MultinomialNB")
     fields = {name: value for name, value in fields.items() if value is not None}
     return VectorizerSettings(kind="hashing" if "n_features" in fields else "count", **fields)
 

@@ -18,8 +18,6 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import ByteCache, DenseDocuments, Documents, concatenate
 from sdem_dist.errors import CorpusError
-from sdem_dist.kernels.csr import unsigned
-from sdem_dist.kernels.rows import count_words
 from sdem_dist.storage.encoding import crc32c
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
@@ -207,16 +205,15 @@ class BaseCorpus(ABC):
         stored = self._document_frequency() if all_are_in else None
 
         def count_documents() -> np.ndarray:
-            dtype = np.uint32 if self.n_documents < 1 << 32 else np.int64  # the former is compiled anyway
-            counts = np.zeros(self.stored_header.n_features, dtype)
+            counts = np.zeros(self.stored_header.n_features, np.int64)
             for start in range(0, self.n_documents, BLOCK):
                 stop = min(start + BLOCK, self.n_documents)
                 block = cast(Documents, self._read(start, stop) if all_are_in else self.read(start, stop))
                 if self.packed_mask is not None:
                     block = block[np.flatnonzero(cast(np.ndarray, block.weights))]
                 indices = block.indices if block.data.all() else block.indices[block.data != 0]
-                count_words(unsigned(indices), counts)
-            return counts.astype(np.int64)
+                counts += np.bincount(indices, minlength=len(counts))
+            return counts
 
         return _frequencies.get((self.cache_key,), count_documents) if stored is None else stored
 

@@ -12,13 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import manifest
+from sdem_dist.corpus.counts import CsrCounts, arranged
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of, encoded_table
 from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.shuffle import Kind, Rows, SortedDocuments, SortedRows, narrowed, rows_of, stored_keys
 from sdem_dist.errors import CorpusError
-from sdem_dist.kernels.csr import CsrCounts
-from sdem_dist.kernels.spelling import arranged
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.jobs import SUMMARY, once
 

@@ -115,10 +115,10 @@ def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
         state = inputs.state(blocks)
         with naming_bad_document(inputs, state, [lane]):
             documents = learner.prepare(inputs.corpus.read(0, 1))
+            learner.evaluate(state, [documents])  # first: a process beside this one begins with what maps
             part = TaskResult([learner.map(state, documents, lane)] * 2)
             needed = part if n_blocks == 1 else block_of(learner, part, 0, n_blocks)
             combine(learner, 1, needed, state=blocks[0])
-            learner.evaluate(state, [documents])
         _compiled.add(kind)
     return compile_target()
 

@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from sdem_dist import kernels
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus import labels as of_labels
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, numbering, plain_label
@@ -25,6 +24,7 @@ from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import are_texts, seed_of, some, text_column
 from sdem_dist.kernels.csr import unsigned
+from sdem_dist.kernels.jit import compile_beside
 from sdem_dist.text.texts import warn_of_lookalikes
 from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -61,7 +61,7 @@ def source_of(
             X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
         if settings.kind == "count":
             n = np.count_nonzero(sample_weight) if fits else len(X)
-            kernels.beside = kernels.TRAINING.format(type(estimator).__name__)
+            compile_beside(type(estimator).__name__)
             X, of_texts["vocabulary"], of_texts["transformer"] = learned_texts(X, settings, n_documents=int(n))
         else:
             X = count_texts(X, settings)[0]

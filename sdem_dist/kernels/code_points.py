@@ -7,6 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
+from sdem_dist.kernels.parts import larger
 
 PADDING = 16  # bytes that may be read past the end of a text
 _HIGH = np.uint64(0x8080808080808080)
@@ -239,4 +240,4 @@ def separators(data, out):
             out[n] = i
             n += 1
         are_valid &= width > 0
-        i += max(width, 1)
+        i += larger(width, 1)

@@ -1,14 +1,15 @@
 """Documents in CSR: runs of them, products with word-major tables, copies of rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of
-from sdem_dist.errors import check_stop_event
+from sdem_dist.errors import of_thread
 from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.parts import empty, larger, zeros
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SECOND = 5e8  # what a run of documents may cost
@@ -24,7 +25,7 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
 @jit
 def row_sums(data, indptr):
     """Return the sum of each document's entries, float64."""
-    sums = np.empty(indptr.size - 1)
+    sums = empty(indptr.size - 1)
     for d in range(sums.size):
         sums[d] = 0.0
         for j in range(indptr[d], indptr[d + 1]):
@@ -35,7 +36,7 @@ def row_sums(data, indptr):
 @jit
 def column_sums(data, indices, indptr, weights, n_columns):
     """Return the sum of each word's entries, documents counting by their weights: shape (n_columns,), float64."""
-    sums = np.zeros(n_columns)
+    sums = zeros(n_columns)
     for d in range(weights.size):
         for j in range(indptr[d], indptr[d + 1]):
             sums[indices[j]] += data[j] * weights[d]
@@ -45,7 +46,7 @@ def column_sums(data, indices, indptr, weights, n_columns):
 @jit
 def weighed_squares(data, indices, indptr, factors):
     """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors` has one a word."""
-    squares, shares = np.empty(indptr.size - 1), np.empty(indptr.size - 1)
+    squares, shares = empty(indptr.size - 1), empty(indptr.size - 1)
     for d in range(squares.size):
         squares[d], shares[d] = 0.0, 0.0
         for j in range(indptr[d], indptr[d + 1]):
@@ -88,9 +89,14 @@ class Visited(NamedTuple):
     labels: np.ndarray  # shape (n_documents,), int32; -1 where it is hidden
     weights: np.ndarray  # shape (n_documents,), float64
     order: np.ndarray  # Documents, int64
-    targets: np.ndarray = (
-        NO_TARGETS  # shape (n_documents, n_targets): float64, or uint8, 1 where a document has a label
-    )
+    targets: np.ndarray = NO_TARGETS  # shape (n_documents, n_targets): float64; or uint8, 1 where it has a label
+
+
+def check_stop_event() -> None:
+    """Raise KeyboardInterrupt if this thread's `stop` is set; to be called between compiled calls."""
+    stop: Event | None = getattr(of_thread, "stop", None)
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt
 
 
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -112,10 +118,10 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
 def measured(documents, n_words):
     """Return each document's sum of entries, and the most distinct words of one; check that the table has all words."""
     data, indices, indptr = documents.data, documents.indices, documents.indptr
-    lengths = np.zeros(indptr.size - 1)
+    lengths = zeros(indptr.size - 1)
     longest, beyond = 0, 0
     for d in range(lengths.size):
-        longest = max(longest, indptr[d + 1] - indptr[d])
+        longest = larger(longest, indptr[d + 1] - indptr[d])
         for j in range(indptr[d], indptr[d + 1]):
             lengths[d] += data[j]
             beyond |= indices[j] >= n_words
@@ -141,8 +147,8 @@ def deal_groups(order, starts, classes, counts, totals, k):
     `classes`, `counts`: of the entries ``starts[g]:starts[g + 1]`` of group ``g``, a class and how many documents have
     it. `totals`: documents of each class. `k`: folds, of whose squared shares the sum is to grow least.
     """
-    folds = np.empty(order.size, np.int16)
-    held, sizes = np.zeros((k, totals.size)), np.zeros(k)
+    folds = empty(order.size, np.int16)
+    held, sizes = zeros((k, totals.size)), zeros(k)
     total = float(totals.sum())
     for group in order:
         size = 0.0
@@ -161,27 +167,3 @@ def deal_groups(order, starts, classes, counts, totals, k):
         for e in range(starts[group], starts[group + 1]):
             held[best, classes[e]] += counts[e]
     return folds
-
-
-class CsrCounts(NamedTuple):
-    """Counts in CSR: int64, int32, int32; of columns, or of nodes of a trie as documents have them."""
-
-    indptr: np.ndarray
-    nodes: np.ndarray
-    counts: np.ndarray
-
-
-def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
-    if len(parts) == 1:
-        return parts[0]
-    ends = offsets_of([len(part.nodes) for part in parts])
-    indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
-    nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
-    return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
-
-
-def narrowed(counts: CsrCounts) -> CsrCounts:
-    """Return whole-number counts in few bytes: that halves files and memory, or better."""
-    if counts.counts.dtype.kind == "f":
-        return counts
-    return counts._replace(counts=counts.counts.astype(np.min_scalar_type(int(counts.counts.max(initial=0)))))

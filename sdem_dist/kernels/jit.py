@@ -20,8 +20,10 @@ import numpy as np
 from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import event
+from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import TypingError
+from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import typeof_impl
@@ -69,7 +71,7 @@ class Compilations(event.Listener):
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
             self._started = time.perf_counter()
-            _compile_beside()
+            _start_beside()
             self._collects = gc.isenabled()
             gc.disable()  # it takes a tenth of the time, and finds little
         self._depth += 1
@@ -90,10 +92,18 @@ class Compilations(event.Listener):
         return seconds
 
 
-def _compile_beside() -> None:
+def compile_beside(estimator: str) -> None:
+    """Have another process compile what an estimator trains with, once this one compiles; now if it surely will."""
+    kernels.beside = kernels.TRAINING_OF_WORDS if estimator == "MultinomialNB" else kernels.TRAINING.format(estimator)
+    with suppress(OSError):
+        if _folders and not any(name.endswith(".nbi") for folder in _folders for name in os.listdir(folder)):
+            _start_beside()
+
+
+def _start_beside() -> None:
     """Run `kernels.beside` in another process, once, if there is a core for it."""
     code, kernels.beside = kernels.beside, ""
-    if code and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
+    if code and not _DISABLED and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
         # Its standard input ends with this process, however that ends.
         code = f"import os, _thread\n_thread.start_new_thread(lambda: os._exit(len(os.read(0, 1))), ())\n{code}"
         where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -102,6 +112,7 @@ def _compile_beside() -> None:
             Thread(target=other.wait, daemon=True).start()  # no process is left that has ended
 
 
+_folders = set[str]()  # of compiled kernels
 compilations = Compilations()
 event.register("numba:compile", compilations)
 
@@ -113,6 +124,7 @@ def jit(function: Callable[..., Any]) -> Any:
     """
     kernel = numba.njit(**_OPTIONS, cache=True)(_wrapping(function))
     if compile_kernel := getattr(kernel, "compile", None):
+        _folders.add(kernel.stats.cache_path)
         place = crc32(f"{function.__module__}.{function.__qualname__}".encode())
 
         def compile_once(signature: Any) -> Any:
@@ -125,14 +137,15 @@ def jit(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _compiling(folder: str, place: int) -> Iterator[None]:
-    """Hold a byte of a file in the folder of compiled kernels, if it can be locked; types of calls are found once."""
+    """Hold a byte of a file in the folder of compiled kernels, if it can be locked; meanwhile numba does less."""
     with suppress(OSError):
         fcntl.lockf(_lock_file(folder), fcntl.LOCK_EX, 1, place)
-    before, _function.get_call_type = _function.get_call_type, _resolved
+    before = _function.get_call_type, _library.add_ir_module
+    _function.get_call_type, _library.add_ir_module = _resolved, _add_as_it_is
     try:
         yield
     finally:
-        _function.get_call_type = before
+        _function.get_call_type, _library.add_ir_module = before
         with suppress(OSError):
             fcntl.lockf(_lock_file(folder), fcntl.LOCK_UN, 1, place)
 
@@ -147,8 +160,18 @@ def _resolved(function: Any, context: Any, args: Any, keywords: Any) -> Any:
     return signature
 
 
+def _add_as_it_is(library: Any, module: Any) -> None:
+    """Add a module to a library; that through which Python calls a kernel is not optimised."""
+    for function in module.functions if module.name == "wrapper" else ():
+        if not function.is_declaration:
+            function.attributes.add("noinline")
+            function.attributes.add("optnone")
+    _add(library, module)
+
+
 _function: Any = types.BaseFunction
-_resolve, _signatures = _function.get_call_type, dict[Any, Any]()
+_library: Any = CPUCodeLibrary
+_resolve, _signatures, _add = _function.get_call_type, dict[Any, Any](), _library.add_ir_module
 
 
 @cache  # open as long as the process runs: closing a file would free all locks in it
@@ -156,19 +179,24 @@ def _lock_file(folder: str) -> int:
     return os.open(os.path.join(folder, "sdem_dist.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 
 
-class jit_inline:
-    """Compile a function to be inlined where kernels call it: it has no file, and Python calls the plain version."""
+class Part:
+    """What becomes part of the kernels that call it, and has no file; Python calls the plain version."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.py_func, self.compiled = _wrapping(function), numba.njit(**_INLINED)(function)
+    def __init__(self, plain: Callable[..., Any], compiled: Any) -> None:
+        self.py_func, self.compiled = plain, compiled
 
     def __call__(self, *args: Any) -> Any:
         return self.py_func(*args)
 
 
-@typeof_impl.register(jit_inline)
-def _type_in_kernels(inlined: jit_inline, context: Any) -> types.Type:
-    return types.Dispatcher(inlined.compiled)
+@typeof_impl.register(Part)
+def _type_in_kernels(part: Part, context: Any) -> types.Type:
+    return cpu_target.typing_context.resolve_value_type(part.compiled)
+
+
+def jit_inline(function: Callable[..., Any]) -> Part:
+    """Compile `function` to be inlined where kernels call it."""
+    return Part(_wrapping(function), numba.njit(**_INLINED)(function))
 
 
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,9 +209,9 @@ def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     return np.errstate(over="ignore")(function) if _DISABLED else function
 
 
-def intrinsic(plain: Callable[..., Any] | None) -> Callable[[Callable[..., Any]], Any]:
-    """Make an intrinsic of what writes its code; `plain` is the same in Python, for NUMBA_DISABLE_JIT=1."""
-    return lambda function: plain if plain and _DISABLED else numba_intrinsic(function)
+def intrinsic(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of what writes its code; Python calls `plain`, which does the same."""
+    return lambda function: plain if _DISABLED else Part(plain, numba_intrinsic(function))
 
 
 def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, ndim: int = 1) -> None:

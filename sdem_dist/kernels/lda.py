@@ -7,6 +7,7 @@ import numpy as np
 from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.losses import NLL, advanced, loss_weights, renew_prior
+from sdem_dist.kernels.parts import empty, larger, smaller
 from sdem_dist.kernels.randomness import advanced as next_counter
 from sdem_dist.kernels.randomness import content_key, derived, uniform
 from sdem_dist.kernels.topics import EACH, GIBBS, MAP, gibbs, left_to_right, maximum_a_posteriori
@@ -36,13 +37,13 @@ def infer(beta, counts, how, key, first, theta, scores):
     n_words, n_topics, n_chosen = beta.shape
     each = how.occurrences == EACH
     n = np.int64(counts.sum()) if each else n_words
-    positions, repeats, n = np.empty(n, np.int64), np.empty(n), 0
+    positions, repeats, n = empty(n, np.int64), empty(n), 0
     for j in range(n_words):
         for _ in range(np.int64(counts[j]) if each else 1):
             positions[n], repeats[n] = j, 1.0 if each else counts[j]
             n += 1
-    sampled = np.empty(n_chosen)
-    block, q, theta_k = np.empty((n_words, n_topics)), np.empty((n_words, n_topics)), np.empty(n_topics)
+    sampled = empty(n_chosen)
+    block, q, theta_k = empty((n_words, n_topics)), empty((n_words, n_topics)), empty(n_topics)
     for k in range(n_chosen if how.method == GIBBS or how.n_particles > 0 else 0):
         block[:] = beta[:, :, k]
         key_k = derived(key, first + k)
@@ -82,9 +83,9 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
     n_classes = class_counts.size
     n_topics = totals.size // n_classes
     n_chosen = 1 if loss.kind == NLL else n_classes
-    room = np.empty((measured(documents, words.shape[0])[1], n_topics, n_chosen))
-    theta, inverse = np.empty((n_topics, n_chosen)), np.empty(totals.size)
-    scores, step, stale = np.empty(n_classes), np.empty(n_classes), True
+    room = empty((measured(documents, words.shape[0])[1], n_topics, n_chosen))
+    theta, inverse = empty((n_topics, n_chosen)), empty(totals.size)
+    scores, step, stale = empty(n_classes), empty(n_classes), True
     for d in documents.order:
         rho, moment = advanced(schedule, moment, weights[d])
         if stale:
@@ -106,19 +107,19 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
             square = 0.0
             for j in range(counts.size):
                 square += counts[j] * counts[j]
-            weight = min(weight, schedule.mean_square / max(square, 1e-300))
+            weight = smaller(weight, schedule.mean_square / larger(square, 1e-300))
         for k in range(first, first + n_chosen):
             if weights[d] * abs(step[k]) <= tolerance:
                 continue
             factor = rho * weight * step[k]
             if learn_prior or not stepping:
                 change = factor * schedule.class_start / schedule.start
-                class_counts[k] = max(class_counts[k] + change, schedule.class_floor)
+                class_counts[k] = larger(class_counts[k] + change, schedule.class_floor)
             for j in range(counts.size):
                 row = rows[indices[indptr[d] + j]]
                 for z in range(n_topics):
                     column = z * n_classes + k
-                    new = max(row[column] + factor * counts[j] * beta[j, z, k - first], schedule.floor)
+                    new = larger(row[column] + factor * counts[j] * beta[j, z, k - first], schedule.floor)
                     totals[column] += new - row[column]
                     row[column] = new
     return moment.gamma, moment.class_gamma, moment.t
@@ -128,7 +129,7 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill class scores ln p(d | class) and proportions; `ids`: words of the corpus, which key random numbers."""
     (n_topics, n_classes), first = thetas.shape[1:], np.int64(0)  # a literal would be a type of its own
-    room = np.empty((measured(documents, table.words.shape[0])[1], n_topics, n_classes))
+    room = empty((measured(documents, table.words.shape[0])[1], n_topics, n_classes))
     inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
     for d in range(documents.indptr.size - 1):
         counts, beta = read_document(documents, d, table.words, shift, inverse, first, room)
@@ -142,20 +143,20 @@ def estimate_documents(documents, topics, alpha, n_particles, seed, out):
     data, indices, indptr = documents
     for d in range(out.size):
         start, stop = indptr[d], indptr[d + 1]
-        beta = np.empty((stop - start, topics.shape[1]))
+        beta = empty((stop - start, topics.shape[1]))
         length = 0
         for j in range(start, stop):
             beta[j - start] = topics[indices[j]]
             length += int(np.ceil(data[j]))
         key = seed ^ content_key(indices[start:stop], data[start:stop])
-        positions, counts, at = np.empty(length, np.int64), np.empty(length), 0
+        positions, counts, at = empty(length, np.int64), empty(length), 0
         for j in range(start, stop):
             rest = float(data[j])
             while rest > 0.0:
                 key = next_counter(key)
                 other = int(uniform(key) * (at + 1))  # a shuffle that goes along with the filling
                 positions[at], counts[at] = positions[other], counts[other]
-                positions[other], counts[other] = j - start, min(rest, 1.0)
+                positions[other], counts[other] = j - start, smaller(rest, 1.0)
                 rest -= 1.0
                 at += 1
         out[d] = left_to_right(beta, positions, counts, alpha, n_particles, next_counter(key))
@@ -183,7 +184,7 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
     `beta`: float64 of shape (n_words, n_topics). `gamma`: float64 of shape (n_topics,), changed in place.
     """
     n_topics = gamma.size
-    means, sums = np.empty(n_topics), np.empty(n_topics)
+    means, sums = empty(n_topics), empty(n_topics)
     bound = 0.0
     for sweep in range(n_sweeps + 1):
         of_all = digamma(gamma.sum())
@@ -213,7 +214,7 @@ def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
     """Fill lower bounds of ln p(d | class); sweeps begin at `thetas`, about the posterior means of the proportions."""
     n_topics, n_classes = thetas.shape[1:]
     lengths, longest = measured(documents, table.words.shape[0])
-    room, gamma = np.empty((longest, n_topics, 1)), np.empty(n_topics)
+    room, gamma = empty((longest, n_topics, 1)), empty(n_topics)
     inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
     for d in range(lengths.size):
         for k in range(n_classes):

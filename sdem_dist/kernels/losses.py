@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline, jit_once
+from sdem_dist.kernels.parts import larger
 
 NLL, NCLL, HINGE = 0, 1, 2
 
@@ -34,7 +35,7 @@ def loss_weights(loss, scores, label, out):
     if loss.kind == NCLL:
         top, total, rest = scores[0], 0.0, 0.0
         for k in range(1, n_classes):
-            top = max(top, scores[k])
+            top = larger(top, scores[k])
         for k in range(n_classes):
             # Below exp(-690) a posterior changes no count, and would make later sums denormal, which is slow.
             out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
@@ -91,7 +92,7 @@ def component_weights(loss, scores, label, component_class, out):
     while first < n:
         last, top = first, scores[first]
         while last < n and component_class[last] == component_class[first]:
-            top = max(top, scores[last])
+            top = larger(top, scores[last])
             last += 1
         total = 0.0
         for j in range(first, last):
@@ -108,7 +109,7 @@ def component_weights(loss, scores, label, component_class, out):
             best, rival = score, component_class[first]
         first = last
     if loss.kind == NCLL:
-        top, total, rest = max(own, best), 0.0, 0.0
+        top, total, rest = larger(own, best), 0.0, 0.0
         for j in range(n):
             posterior = np.exp(scores[j] - top) if scores[j] - top > -690.0 else 0.0
             total += posterior

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import log, log_single
 
 ENTRIES = 2_048  # entries of lists that are looked at for rivals, about, those of rare words first
@@ -81,14 +82,14 @@ def run_documents(documents, lists, counts, schedule, t, margin):
     for w in range(lists.prior.size):
         start += lists.prior[w]
     # Logarithms of C and of M, these relative to the start, where single precision is finest.
-    logs = np.empty((n_classes, 2), np.float32)
-    bounds = np.empty(((n_classes + BLOCK - 1) // BLOCK, 2), np.float32)
+    logs = empty((n_classes, 2), np.float32)
+    bounds = empty(((n_classes + BLOCK - 1) // BLOCK, 2), np.float32)
     for k in range(n_classes):
         logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
     for block in range(bounds.shape[0]):
         _bound(block, logs, bounds)
-    sums, touched = np.zeros(n_classes, np.float32), np.empty(ENTRIES + n_classes, np.int64)
-    best, candidates = np.empty(CANDIDATES, np.float32), np.empty(CANDIDATES, np.int64)
+    sums, touched = zeros(n_classes, np.float32), empty(ENTRIES + n_classes, np.int64)
+    best, candidates = empty(CANDIDATES, np.float32), empty(CANDIDATES, np.int64)
     for i in range(documents.order.size):
         d = documents.order[i]
         weight, label = documents.weights[d], documents.labels[d]
@@ -117,7 +118,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         if own - best[strongest] > margin:
             continue
         # However heavy or long a document is, its step goes no further than that of a mean one.
-        scale = min(weight, schedule.mean_square / square) if square > 0.0 else min(weight, 1.0)
+        scale = smaller(weight, schedule.mean_square / square) if square > 0.0 else smaller(weight, 1.0)
         scale /= 1.0 + schedule.decay * t
         for side in range(2):
             k, signed = (label, scale) if side == 0 else (candidates[strongest], -scale)
@@ -126,11 +127,11 @@ def run_documents(documents, lists, counts, schedule, t, margin):
                 if values[j] > 0:
                     place = _place(words[j], k, n_classes, lists)
                     old = lists.counts[place]
-                    new = max(old + rho * np.float32(values[j]), floor)
+                    new = larger(old + rho * np.float32(values[j]), floor)
                     gain += new - old
                     lists.counts[place], lists.rises[place] = new, log_single(new / lists.prior[words[j]])
             counts.totals[k] += gain
-            counts.documents[k] = max(counts.documents[k] + signed * schedule.class_start, schedule.class_floor)
+            counts.documents[k] = larger(counts.documents[k] + signed * schedule.class_start, schedule.class_floor)
             logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
             _bound(k // BLOCK, logs, bounds)
     return t
@@ -159,8 +160,8 @@ def _add_lists(values, words, order, lists, sums, touched):
 def _bound(block, logs, bounds):
     """Set the largest ln C and the least ln M of the classes of a block."""
     bounds[block, 0], bounds[block, 1] = -np.inf, np.inf
-    for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
-        bounds[block, 0], bounds[block, 1] = max(bounds[block, 0], logs[k, 0]), min(bounds[block, 1], logs[k, 1])
+    for k in range(block * BLOCK, smaller((block + 1) * BLOCK, logs.shape[0])):
+        bounds[block, 0], bounds[block, 1] = larger(bounds[block, 0], logs[k, 0]), smaller(bounds[block, 1], logs[k, 1])
 
 
 @jit_inline
@@ -177,7 +178,7 @@ def _find_best(length, label, logs, bounds, sums, touched, best, candidates):
             _insert(score, k, best, candidates)
     for block in range(bounds.shape[0]):
         if bounds[block, 0] - length * bounds[block, 1] > best[best.size - 1]:
-            for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
+            for k in range(block * BLOCK, smaller((block + 1) * BLOCK, logs.shape[0])):
                 score = logs[k, 0] - length * logs[k, 1]
                 if score > best[best.size - 1] and k != label and sums[k] == 0.0:
                     _insert(score, k, best, candidates)
@@ -211,7 +212,7 @@ def _rest(values, words, order, k, n_classes, lists):
 def moved(lists, firsts, changes, n_classes):
     """Return the pairs whose counts differ from a state's, ascending, and by how much; `firsts` of words' changes."""
     size, n = lists.used.sum(), 0
-    pairs, differences = np.empty(size), np.empty(size)
+    pairs, differences = empty(size), empty(size)
     for word in range(lists.used.size):
         start, before = lists.starts[word], firsts[word + 1] - firsts[word]
         for i in np.argsort(lists.classes[start : start + lists.used[word]]):

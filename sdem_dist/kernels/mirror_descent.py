@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_rows_at, copy_row
 
 FLOOR = 1e-12  # neither a topic's share nor a word's probability falls below it
@@ -48,12 +49,12 @@ def _descend(theta, pull, step, new):
     """Take one step of mirror descent from `theta` (equation 12); `pull` is minus the gradient."""
     top, total = pull[0], 0.0
     for k in range(pull.size):
-        top = max(top, pull[k])
+        top = larger(top, pull[k])
     for k in range(pull.size):
         new[k] = theta[k] * np.exp(step * (pull[k] - top))
         total += new[k]
     for k in range(pull.size):
-        new[k] = max(new[k] / total, FLOOR)
+        new[k] = larger(new[k] / total, FLOOR)
 
 
 @jit_inline
@@ -94,7 +95,7 @@ def infer(document, alpha, step, method, layers):
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
     n_topics = thetas.shape[1]
-    ratios, pull, proportions = np.empty(counts.size), np.empty(n_topics), np.full(n_topics, 1.0 / n_topics)
+    ratios, pull, proportions = empty(counts.size), empty(n_topics), np.full(n_topics, 1.0 / n_topics)
     search = step > 0.0 and method in (LINE_SEARCH, LINE_SEARCH_L1)
     copy_row(proportions, thetas[0])
     copy_row(proportions, points[0])
@@ -113,7 +114,7 @@ def infer(document, alpha, step, method, layers):
         share = _momentum(method, layer)
         top, mean = pull[0], 0.0
         for k in range(n_topics):
-            top = max(top, pull[k])
+            top = larger(top, pull[k])
             mean += point[k] * pull[k]
         # At most what makes the share of the topic that gains most grow by e before shares are normalised.
         steps[layer] = STEEPEST / (top - mean) if step / share * (top - mean) > STEEPEST else step / share
@@ -143,7 +144,7 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
             else:  # Algorithm 1
                 divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
         # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
-        if reached <= value + min(slope + (divergence + 0.5 * moved * moved) / step, 0.0):
+        if reached <= value + smaller(slope + (divergence + 0.5 * moved * moved) / step, 0.0):
             layers.steps[layer] = step
             return step, reached
         step *= SHRINKAGE
@@ -166,7 +167,7 @@ def propagate(document, alpha, method, layers, slope, table, factors):
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
     n_layers, n_topics = steps.size, slope.size
-    push, back, extrapolation = np.empty(counts.size), np.empty(n_topics), np.zeros(n_topics)
+    push, back, extrapolation = empty(counts.size), empty(n_topics), zeros(n_topics)
     for layer in range(n_layers - 1, -1, -1):
         theta, point, new, mass, step = thetas[layer], points[layer], points[layer + 1], masses[layer], steps[layer]
         error, share = table[layer], _momentum(method, layer)
@@ -195,7 +196,7 @@ def propagate(document, alpha, method, layers, slope, table, factors):
 def inferred(words, counts, topics, totals, how):
     """Return a document, with rows ``topics[words] / totals``, and the layers of its inference."""
     n, n_topics, n_layers = words.size, totals.size, how.n_layers
-    rows, columns = np.empty((n, n_topics)), np.empty((n_topics, n))
+    rows, columns = empty((n, n_topics)), empty((n_topics, n))
     for v in range(n):
         source, target = topics[words[v]], rows[v]
         for k in range(n_topics):
@@ -205,17 +206,17 @@ def inferred(words, counts, topics, totals, how):
         for v in range(n):
             column[v] = rows[v, k]
     ascending = np.arange(max(n, n_topics, 2 * n_layers)).astype(np.uint32)
-    thetas = np.empty((n_layers + 1, n_topics))
+    thetas = empty((n_layers + 1, n_topics))
     points = np.empty_like(thetas) if how.method == ACCELERATED else thetas
     document = Words(rows, columns, counts, ascending)
-    layers = Layers(thetas, points, np.empty(n_layers), np.empty((n_layers + 1, n)))
+    layers = Layers(thetas, points, empty(n_layers), empty((n_layers + 1, n)))
     # The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
     # over both passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
     length = 0.0
     for v in range(n):
         length += counts[v]
     for k in range(n_topics if length > 0.0 else 0):
-        length += max(how.alpha[k] - 1.0, 0.0)
+        length += larger(how.alpha[k] - 1.0, 0.0)
     infer(document, how.alpha, how.step / length if length > 0.0 else 0.0, how.method, layers)
     return document, layers
 

@@ -5,6 +5,7 @@ import numpy as np
 from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit, jit_once
 from sdem_dist.kernels.losses import HINGE, advanced, column_weights, renew_prior
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
@@ -26,11 +27,11 @@ def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
 @jit
 def write_rows(table, words, rows):
     n_columns = table.shape[1]
-    at_once = max(1, AT_ONCE // n_columns)
-    counts = np.empty(at_once * n_columns, np.float32)
-    logs = np.empty(at_once * n_columns, np.float32)
+    at_once = larger(1, AT_ONCE // n_columns)
+    counts = empty(at_once * n_columns, np.float32)
+    logs = empty(at_once * n_columns, np.float32)
     for first in range(0, words.size, at_once):
-        last = min(first + at_once, words.size)
+        last = smaller(first + at_once, words.size)
         for i in range(first, last):
             fetch_row(table, words, i)
             copy_row(table[words[i]], counts[(i - first) * n_columns : (i - first + 1) * n_columns])
@@ -45,7 +46,7 @@ def write_rows(table, words, rows):
 @jit
 def changes_of(rows, table, words):
     """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
-    changes = np.empty((words.size, table.shape[1]), np.float32)
+    changes = empty((words.size, table.shape[1]), np.float32)
     for i in range(words.size):
         fetch_row(table, words, i)
         before = table[words[i]]
@@ -69,13 +70,13 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
     data, indices, indptr, labels, weights, order, members = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
     loss, tolerance, component_class = objective
-    n_columns, n_groups = totals.size, max(1, members.shape[1])
+    n_columns, n_groups = totals.size, larger(1, members.shape[1])
     width = n_columns // n_groups
-    sums = np.empty(n_columns + WIDTH, np.float32)
-    scores, step, log_totals = np.empty(width), np.empty(n_columns), np.empty(n_columns)
-    active = np.empty(width, np.int64)
-    share, many = min(NEGLIGIBLE, 0.5 / width), False
-    new, logs = np.empty(max(AT_ONCE, n_columns), np.float32), np.empty(max(AT_ONCE, n_columns), np.float32)
+    sums = empty(n_columns + WIDTH, np.float32)
+    scores, step, log_totals = empty(width), empty(n_columns), empty(n_columns)
+    active = empty(width, np.int64)
+    share, many = smaller(NEGLIGIBLE, 0.5 / width), False
+    new, logs = empty(larger(AT_ONCE, n_columns), np.float32), empty(larger(AT_ONCE, n_columns), np.float32)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
@@ -84,7 +85,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
     # sums over all words, to which a step adds a millionth.
     last, far = order.size - 1, rows.nbytes > NEAR
     for i in range(order.size):
-        d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
+        d, following, after = order[i], order[smaller(i + 1, last)], order[smaller(i + 2, last)]
         fetch(data, indptr[after], indptr[after + 1])
         fetch(indices, indptr[after], indptr[after + 1])
         if far:
@@ -95,7 +96,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
         length, square = add_scores(values, words, rows, sums)
         # However heavy or long a document is, its step goes no further than that of a mean one.
-        scale = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
+        scale = smaller(weights[d], schedule.mean_square / square) if square > 0.0 else smaller(weights[d], 1.0)
         scale /= 1.0 + schedule.decay * t
         for group in range(n_groups):
             first = group * width
@@ -128,7 +129,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
                 log_totals[k] = log(totals[k])
                 if learn_prior:
                     count = class_counts[k] + schedule.class_start * scale * step[k]
-                    class_counts[k] = max(count, schedule.class_floor)
+                    class_counts[k] = larger(count, schedule.class_floor)
                     log_prior[k] = np.log(class_counts[k])
     return t
 
@@ -170,12 +171,12 @@ def add_scores(values, words, rows, sums):
 def move(values, words, rows, rho, step, columns, least, totals):
     """Add a document's weighted entries to a few columns."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
-    new, logs = np.empty(values.size, np.float32), np.empty(values.size, np.float32)
+    new, logs = empty(values.size, np.float32), empty(values.size, np.float32)
     for k in columns:
         rho_k, gain = np.float32(rho * step[k]), 0.0
         for j in range(values.size):
             old = rows[words[j]][k]
-            new[j] = max(old + rho_k * np.float32(values[j]), floor)
+            new[j] = larger(old + rho_k * np.float32(values[j]), floor)
             gain += new[j] - old
         for j in range(values.size):  # a function of its own, so that it vectorises
             logs[j] = log_single(new[j])
@@ -190,17 +191,17 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
     """Add a document's weighted entries to all columns; `room`: two flat arrays of float32, each of a row or more."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
     new, logs = room
-    rhos, gains = np.empty(n_columns, np.float32), np.empty(n_columns)
+    rhos, gains = empty(n_columns, np.float32), empty(n_columns)
     for k in range(n_columns):
         rhos[k], gains[k] = rho * step[k], 0.0
     at_once = new.size // n_columns
     for first in range(0, values.size, at_once):
-        last = min(first + at_once, values.size)
+        last = smaller(first + at_once, values.size)
         for j in range(first, last):
             x, old, start = np.float32(values[j]), rows[words[j]][:n_columns], (j - first) * n_columns
             target = new[start : start + n_columns]
             for k in range(n_columns):
-                target[k] = max(old[k] + rhos[k] * x, floor)
+                target[k] = larger(old[k] + rhos[k] * x, floor)
                 gains[k] += target[k] - old[k]
         for j in range((last - first) * n_columns):
             logs[j] = log_single(new[j])
@@ -225,7 +226,7 @@ def run_paper_steps(documents, table, schedule, moment, objective):
     loss, tolerance, component_class = objective
     n_columns = totals.size
     lengths, _ = measured(documents, words.shape[0])
-    scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
+    scores, step, log_totals = empty(n_columns), empty(n_columns), empty(n_columns)
     for d in order:
         rho, moment = advanced(schedule, moment, weights[d])
         for k in range(n_columns):
@@ -246,11 +247,11 @@ def run_paper_steps(documents, table, schedule, moment, objective):
         for k in range(n_columns):
             totals[k] += factor * lengths[d] * step[k]
             if learn_prior:
-                class_counts[k] = max(class_counts[k] + factor * step[k], 0.0)
+                class_counts[k] = larger(class_counts[k] + factor * step[k], 0.0)
         for j in range(start, stop):  # the check: no count below zero, and the totals stay the sums of the rows
             row = words[indices[j]]
             for k in range(n_columns):
-                below = min(row[k], 0.0)
+                below = smaller(row[k], 0.0)
                 totals[k] -= below
                 row[k] -= below
     return moment.gamma, moment.class_gamma, moment.t
@@ -268,7 +269,7 @@ def damped_changes(changes, met, before, damping):
         if met[i] > 1.0:
             largest, total = 0.0, 0.0
             for k in range(n_columns):
-                largest = max(largest, abs(changes[i, k]))
+                largest = larger(largest, abs(changes[i, k]))
                 total += before[i, k]
             share = 1.0 / met[i]
             factor = share + (1.0 - share) / (1.0 + damping * largest * n_columns / total)
@@ -280,13 +281,13 @@ def damped_changes(changes, met, before, damping):
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes, and `of_mean` times the mean document, times `factor`, move its score, and the slope."""
     n_words, n_columns = before.shape
-    moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
+    moved, slopes, gains = zeros(n_columns), zeros(n_columns), zeros(n_columns)
     mean_length = 0.0
     for i in range(n_words):
         mean_length += entries[i]
         for k in range(n_columns):
             old = before[i, k]
-            new = max(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)
+            new = larger(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)
             gains[k] += new - old
             moved[k] += entries[i] * log(new / old)
             slopes[k] += entries[i] * entries[i] / new
@@ -304,4 +305,4 @@ def add_changes(changes, entries, of_mean, floor, words, table):
         fetch_row(table, words, i)
         row = table[words[i]]
         for k in range(row.size):
-            row[k] = max(row[k] + changes[i, k] + entries[i] * of_mean[k], floor)
+            row[k] = larger(row[k] + changes[i, k] + entries[i] * of_mean[k], floor)

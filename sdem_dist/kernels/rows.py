@@ -3,6 +3,7 @@
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import log
 
 OFTEN = 65_535  # occurrences from which on words count as equally frequent
@@ -33,8 +34,8 @@ def add_rows_at(factors, positions, table, out):
 
 
 @jit
-def add_rows_to(rows, places, out):
-    """``out[places[i]] += rows[i]``; `out` is float64."""
+def add_rows_to(out, places, rows):
+    """``out[places[i]] += rows[i]``, float64."""
     for i in range(places.size):
         add_row(1.0, rows[i], out[places[i]])
 
@@ -48,57 +49,45 @@ def copy_row(row, out):
 @jit
 def column_sums(table):
     """Return the sum of each column of a table, float64."""
-    sums = np.empty(table.shape[1])  # NumPy's zeros take longer to compile
-    for k in range(sums.size):
-        sums[k] = 0.0
+    sums = zeros(table.shape[1])
     for i in range(table.shape[0]):
         add_row(1.0, table[i], sums)
     return sums
 
 
 @jit
-def count_words(indices, number):
-    """Add to ``number[w]``, integers of shape (n_features,), how often each word occurs."""
+def number_words(indices, number, often, out):
+    """Return the words that occur by falling frequency, up to `often`; write each entry's position among them to `out`.
+
+    `number`: zeros of shape (n_features,), overwritten. All are uint32.
+    """
     for i in range(indices.size):
         number[indices[i]] += 1
-
-
-@jit
-def number_words(number, often):
-    """Turn the counts of `count_words` into positions by falling frequency, up to `often`; return the words, uint32."""
-    starts = np.empty(often + 2, np.int64)
-    for c in range(starts.size):
-        starts[c] = 0
+    starts = zeros(often + 2, np.int64)
     for w in range(number.size):
         if number[w]:
-            starts[often - min(np.int64(number[w]), often) + 1] += 1
+            starts[often - smaller(np.int64(number[w]), often) + 1] += 1
     for c in range(often + 1):
         starts[c + 1] += starts[c]
-    words = np.empty(starts[often + 1], np.uint32)
+    words = empty(starts[often + 1], np.uint32)
     for w in range(number.size):
         if number[w]:
-            c = often - min(np.int64(number[w]), often)
+            c = often - smaller(np.int64(number[w]), often)
             words[starts[c]], number[w] = w, starts[c]
             starts[c] += 1
-    return words
-
-
-@jit
-def renumber(indices, number, out):
-    """Write the position of each entry's word into `out`, unsigned integers."""
     for i in range(indices.size):
         out[i] = number[indices[i]]
+    return words
 
 
 @jit_inline
 def _weight(count, form):
-    if form == TFIDF:
-        return max(1.0 + log(count), 0.0) if count > 0.0 else 0.0
-    if form == LOG:
-        return log(1.0 + count)
-    if form == BINARY:
+    if form == COUNTS:
+        return count
+    if form == BINARY or (form == TFIDF and count <= 0.0):
         return 1.0 if count > 0.0 else 0.0
-    return count
+    logarithm = log(count if form == TFIDF else 1.0 + count)
+    return logarithm if form == LOG else larger(1.0 + logarithm, 0.0)
 
 
 @jit
@@ -111,7 +100,7 @@ def weigh(data, indices, indptr, factors, form, norm, scale, boundary, out):
     `boundary`: columns before it, and the others, have that length each. 0: all columns together.
     `out`: ndarray of float32, overwritten, as long as `data`.
     """
-    small = np.empty(SMALL)
+    small = empty(SMALL)
     for whole in range(SMALL):
         small[whole] = _weight(float(whole), form)
     d, j = 0, indptr[0]
@@ -152,10 +141,10 @@ def row_products(X, table, out):
     n, d = X.shape
     fours = d - d % 4
     out[:] = 0
-    spare = np.zeros(out.shape[1], out.dtype)
+    spare = zeros(out.shape[1], out.dtype)
     for i in range(0, n, 2):
         # The last of an odd number is done as if it had a neighbour: no row's bits depend on its place.
-        last = min(i + 1, n - 1)
+        last = smaller(i + 1, n - 1)
         x, z, out_x, out_z = X[i], X[last], out[i], out[last] if last > i else spare
         for f in range(0, fours, 4):
             _add_to_two(x[f : f + 4], z[f : f + 4], table[f : f + 4], out_x, out_z)
@@ -168,9 +157,9 @@ def row_products(X, table, out):
 def add_transposed_products(X, R, out):
     """Add ``X.T @ R`` to `out`, float64, in blocks of 512 rows, which are added up in the dtype of X and R."""
     n, d = X.shape
-    block = np.empty((d, R.shape[1]), X.dtype)
+    block = empty((d, R.shape[1]), X.dtype)
     for first in range(0, n, 512):
-        stop = min(first + 512, n)
+        stop = smaller(first + 512, n)
         fours = first + (stop - first) // 4 * 4
         block[:] = 0
         for i in range(first, fours, 4):
@@ -195,7 +184,7 @@ def normalise_rows(logits, added, factors, logs):
         row, top, total = logits[i], -np.inf, 0.0
         for j in range(row.size):
             row[j] += added[j]
-            top = max(top, row[j])
+            top = larger(top, row[j])
         for j in range(row.size):
             row[j] = np.exp(row[j] - top)
             total += row[j]

@@ -1,13 +1,12 @@
 """N-grams counted by document, as a tree of nodes; their texts and hashes; rows of counts in the order of columns."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, low_zeros, store64
-from sdem_dist.kernels.csr import CsrCounts
 from sdem_dist.kernels.jit import jit, jit_once
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
@@ -33,12 +32,12 @@ def spell(nodes, tree, words, separator, bounds, out):
     """
     parents, lasts = tree
     spelled, offsets = words
-    chain = np.empty(64, np.int32)
+    chain = empty(64, np.int32)
     for i in range(nodes.size):
         node, depth, place = nodes[i], 0, bounds[i]
         while node >= 0:
             if depth == chain.size:
-                longer = np.empty(2 * depth, np.int32)
+                longer = empty(2 * depth, np.int32)
                 for k in range(depth):
                     longer[k] = chain[k]
                 chain = longer
@@ -63,7 +62,7 @@ def murmur(data, bounds, hashes):
         start, size = bounds[i], bounds[i + 1] - bounds[i]
         h = np.uint64(0)
         for position in range(0, size, 4):
-            block, held = np.uint64(0), min(4, size - position)
+            block, held = np.uint64(0), smaller(4, size - position)
             for j in range(held):
                 block |= np.uint64(data[start + position + j]) << np.uint64(8 * j)
             block = (block * c1) & ones
@@ -87,12 +86,8 @@ def arrange(kinds, width, rows):
     """
     # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
     new_indptr, new_indices, new_counts = rows
-    sums, one, low_bits = np.empty(width, np.int32), np.uint64(1), np.int64(63)
-    bits, groups = np.empty((width >> 6) + 1, np.uint64), np.empty((width >> 12) + 1, np.uint64)
-    for i in range(bits.size):
-        bits[i] = 0
-    for i in range(groups.size):
-        groups[i] = 0
+    sums, one, low_bits = empty(width, np.int32), np.uint64(1), np.int64(63)
+    bits, groups = zeros((width >> 6) + 1, np.uint64), zeros((width >> 12) + 1, np.uint64)
     n = 0
     new_indptr[0] = 0
     for d in range(new_indptr.size - 1):
@@ -101,7 +96,7 @@ def arrange(kinds, width, rows):
             far, last = columns.size > MANY, nodes.size - 1
             for entry in range(indptr[d], indptr[d + 1]):
                 if far:
-                    prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
+                    prefetch(columns, np.int64(nodes[smaller(entry + AHEAD, last)]), 0)
                 column = np.int64(columns[nodes[entry]])
                 if column < 0:
                     continue
@@ -112,7 +107,7 @@ def arrange(kinds, width, rows):
                 sums[column] = np.int32(counts[entry])
                 bits[place] |= bit
                 groups[group] |= one << np.uint64(place & low_bits)
-                first_group, last_group = min(first_group, group), max(last_group, group)
+                first_group, last_group = smaller(first_group, group), larger(last_group, group)
         for some in range(first_group, last_group + 1):
             places, groups[some] = groups[some], 0
             while places:
@@ -157,14 +152,6 @@ class Tree(NamedTuple):
     tally: np.ndarray  # Shape (n, 3), int64
 
 
-class Entries(NamedTuple):
-    """Counts in CSR, overwritten; columns are nodes in the order in which the document has them."""
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    counts: np.ndarray
-
-
 @jit_once
 def _new_node(n_nodes, parent, last, tree):
     tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
@@ -194,15 +181,15 @@ def _first_level(words, level, grow, tree, n_nodes):
 @jit_once
 def _next_level(words, level, first, grow, tree, n_nodes):
     """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
-    slots, zero = tree.slots, np.uint64(0)
+    slots, zero, none = tree.slots, np.uint64(0), np.int64(0)
     for t in range(words.size - 1, first - 1, -1):
         if t - WORDS_AHEAD >= 1:
             ahead = ((np.int64(level[t - WORDS_AHEAD - 1]) << 32) | np.int64(words[t - WORDS_AHEAD])) + 1
-            prefetch(slots, first_slot(np.uint64(ahead), zero, 0, slots.shape[0]), 0)
+            prefetch(slots, first_slot(np.uint64(ahead), zero, none, slots.shape[0]), 0)
         parent, word, node = np.int64(level[t - 1]), np.int64(words[t]), NONE
         if parent >= 0 and word >= 0:
             key = ((parent << 32) | word) + 1
-            j = first_slot(np.uint64(key), zero, 0, slots.shape[0])
+            j = first_slot(np.uint64(key), zero, none, slots.shape[0])
             while slots[j, 0] != key and slots[j, 0] != 0:
                 j = (j + 1) & (slots.shape[0] - 1)
             if slots[j, 0] == key:
@@ -229,10 +216,10 @@ def count(segments, tallied, form, tree, done, level, entries):
     n_nodes, n = done[0], done[1]
     for d in range(done[2], documents.size - 1):
         first_entry = indptr[d]
-        for s in range(max(documents[d], done[3]), documents[d + 1]):
+        for s in range(larger(documents[d], done[3]), documents[d + 1]):
             words = ids[bounds[s] : bounds[s + 1]]
             here = level[: words.size]
-            low, high = form.shortest, min(form.longest, words.size)
+            low, high = form.shortest, smaller(form.longest, words.size)
             if form.whole_if_short and words.size < low:
                 low = words.size
             if low > high:
@@ -268,14 +255,6 @@ def count(segments, tallied, form, tree, done, level, entries):
     return 0
 
 
-class KnownWords(NamedTuple):
-    """N-grams of characters of every word, in CSR."""
-
-    indptr: np.ndarray
-    nodes: np.ndarray
-    counts: np.ndarray
-
-
 @jit
 def count_by_words(words, known, tallied, tally, scratch, entries):
     """Count the n-grams of characters of documents by those of their words; return how many entries there are.
@@ -286,7 +265,7 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
     ids, documents = words
     times, sums = scratch
     indptr, indices, counts = entries
-    n, distinct = 0, np.empty(ids.size, np.int32)
+    n, distinct = 0, empty(ids.size, np.int32)
     for d in range(documents.size - 1):
         first_entry, n_distinct = n, 0
         for t in range(documents[d], documents[d + 1]):
@@ -296,9 +275,9 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
                 n_distinct += 1
             times[word] += 1
         for i in range(n_distinct):
-            ahead = np.int64(distinct[min(i + WORDS_FAR, n_distinct - 1)])
+            ahead = np.int64(distinct[smaller(i + WORDS_FAR, n_distinct - 1)])
             prefetch(known.indptr, ahead, 0)
-            ahead = known.indptr[distinct[min(i + WORDS_NEAR, n_distinct - 1)]]
+            ahead = known.indptr[distinct[smaller(i + WORDS_NEAR, n_distinct - 1)]]
             prefetch(known.nodes, ahead, 0)
             prefetch(known.counts, ahead, 0)
             word, factor = distinct[i], times[distinct[i]]  # a scalar: the loop may write to what it reads
@@ -313,35 +292,9 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
             node = indices[entry]
             counts[entry] = sums[node]
             if counted:
-                prefetch(tally, np.int64(indices[min(entry + WORDS_AHEAD, n - 1)]), 0)
+                prefetch(tally, np.int64(indices[smaller(entry + WORDS_AHEAD, n - 1)]), 0)
                 tally[node, 1] += 1
                 tally[node, 2] += sums[node]
             sums[node] = 0
         indptr[d + 1] = n
     return n
-
-
-def arranged(kinds: Sequence[tuple[Sequence[CsrCounts], np.ndarray]], width: int, dtype: type | np.dtype) -> CsrCounts:
-    """Return documents with nodes in columns below `width`, ascending, without negative ones.
-
-    `kinds`: for one or two kinds of columns, consecutive parts of the same documents, and the column of every node.
-    """
-    parts = [(part, *others) for part, *others in zip(*(of_kind for of_kind, _ in kinds), strict=True)]
-    n = sum(len(counts.nodes) for some in parts for counts in some)
-    n_documents = sum(len(counts.indptr) - 1 for counts, *_ in parts)
-    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
-    row = entry = 0
-    for some in parts:
-        rows = slice(row, row + len(some[0].indptr))
-        first, *second = (
-            (part.indptr, part.nodes, part.counts.astype(np.int32, copy=False), columns)
-            for part, (_, columns) in zip(some, kinds, strict=True)
-        )
-        # there are always two, of the same types, so that the kernel is compiled once
-        both = first, *(second or [(np.zeros_like(first[0]), first[1][:0], first[2][:0], first[3])])
-        sums = np.empty(sum(len(part.nodes) for part in some), np.int32)
-        n_entries = arrange(both, width, (indptr[rows], indices[entry:], sums))
-        counts[entry : entry + n_entries] = sums[:n_entries]
-        indptr[rows] += entry
-        row, entry = rows.stop - 1, entry + n_entries
-    return CsrCounts(indptr, indices[:entry], counts[:entry])

@@ -9,6 +9,7 @@ from sdem_dist.kernels.csr import runs
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.lda import digamma
 from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5  # what is predicted
@@ -46,7 +47,7 @@ def output_error(response, output, theta, label, target, error):
     if kind == SOFTMAX:  # gamma (p(c | d) - [c = y])
         top, total = error[0], 0.0
         for c in range(error.size):
-            top = max(top, error[c])
+            top = larger(top, error[c])
         for c in range(error.size):
             error[c] = np.exp(gamma * (error[c] - top))
             total += error[c]
@@ -59,7 +60,7 @@ def output_error(response, output, theta, label, target, error):
             error[c] = gamma * (error[c] - target[c])
     elif kind == POISSON:
         for c in range(error.size):
-            error[c] = gamma * (math.exp(min(error[c], MOST)) - target[c])
+            error[c] = gamma * (math.exp(smaller(error[c], MOST)) - target[c])
     else:
         for c in range(error.size):
             error[c] = gamma * (_sigmoid(gamma * error[c]) - target[c])
@@ -67,7 +68,7 @@ def output_error(response, output, theta, label, target, error):
 
 @jit_inline
 def gap(logarithm):
-    return math.exp(min(max(logarithm, -WIDEST), WIDEST))
+    return math.exp(smaller(larger(logarithm, -WIDEST), WIDEST))
 
 
 @jit_inline
@@ -78,7 +79,7 @@ def ordered_error(gamma, cuts, label, error):
     ``cuts[1]``, and each further one the exponential of its cut above the last: so they stay in order.
     """
     score, low, high, n = gamma * error[0], 0.0, 0.0, error.size
-    for c in range(1, min(label + 2, n)):
+    for c in range(1, smaller(label + 2, n)):
         low, high = high, (cuts[1] if c == 1 else high + gap(cuts[c]))
     if label == n - 1:
         low = high
@@ -108,11 +109,11 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     `evidence`: shape (n_topics + 1,), changed in place, the mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)`` is
     added for each topic, and last that of the sums over topics.
     """
-    expected, absent, length, pseudo = np.zeros(theta.size), np.zeros(theta.size), 0.0, 0.0
+    expected, absent, length, pseudo = zeros(theta.size), zeros(theta.size), 0.0, 0.0
     for v in range(counts.size):
         length += counts[v]
         for k in range(theta.size):
-            share = min(theta[k] * rows[v, k] / mass[v], 1.0 - 1e-12)
+            share = smaller(theta[k] * rows[v, k] / mass[v], 1.0 - 1e-12)
             expected[k] += counts[v] * share
             absent[k] += counts[v] * math.log1p(-share)
     for k in range(theta.size):
@@ -151,8 +152,8 @@ def add_gradients(documents, response, parameters, how, gradient):
     data, indices, indptr, labels, weights, order, targets = documents
     topics, totals, output, _ = parameters
     kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
-    ascending, table = np.arange(2 * n_layers).astype(np.uint32), np.empty((2 * n_layers, n_topics))
-    slope, error = np.empty(n_topics), np.empty(n_outputs)
+    ascending, table = np.arange(2 * n_layers).astype(np.uint32), empty((2 * n_layers, n_topics))
+    slope, error = empty(n_topics), empty(n_outputs)
     for d in order:
         if weights[d] == 0.0:
             continue
@@ -188,7 +189,7 @@ def add_gradients(documents, response, parameters, how, gradient):
                 pull = -response.words * weights[d] * counts[v] / layers.masses[n_layers, v]
                 add_row(pull, theta, gradient.topics[words[v]])
                 add_row(pull, document.rows[v], slope)
-        factors = np.empty((n, 2 * n_layers))
+        factors = empty((n, 2 * n_layers))
         propagate(document, how.alpha, how.method, layers, slope, table, factors)
         for v in range(n):
             add_rows_at(factors[v], ascending, table, gradient.topics[words[v]])
@@ -210,8 +211,8 @@ def step_topics(topics, totals, touched, gradient, weight, squares, t, rates, re
     """
     n_topics, prior, n_words = totals.size, rates.prior, rates.n_words
     steepest = OVERFLOWING if n_words > 0.0 else STEEPEST
-    start, steps = totals.copy(), np.empty(n_topics)
-    moments, weights = np.zeros(n_topics), (EPSILON * totals) ** 2
+    start, steps = totals.copy(), empty(n_topics)
+    moments, weights = zeros(n_topics), (EPSILON * totals) ** 2
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
@@ -225,8 +226,8 @@ def step_topics(topics, totals, touched, gradient, weight, squares, t, rates, re
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
-            exponent = min(max(-steps[k] * row[k], -steepest), steepest)
-            new = max(values[k] * np.exp(exponent), FLOOR * start[k])
+            exponent = smaller(larger(-steps[k] * row[k], -steepest), steepest)
+            new = larger(values[k] * np.exp(exponent), FLOOR * start[k])
             totals[k] += new - values[k]
             values[k] = new
             row[k] = 0.0
@@ -298,7 +299,7 @@ def _end_batch(documents, batch, at_the_end, rates, current, gradient, sums, run
     if weight > 0.0:
         counts[0] += 1.0
         t, seen = counts
-        remaining = max(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
+        remaining = larger(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
         if averaging:
             _settle(topics, changed, last, cumulated, batch, sums.topics)
         step_topics(topics, totals, changed, gradient.topics, weight, squares, t, rates, remaining)

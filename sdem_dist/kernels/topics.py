@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.randomness import advanced, uniform
 from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import log
@@ -43,8 +44,8 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
     `scores`: shape (n_classes,), overwritten, the maximum: ``ln p(d, theta | class)`` up to a constant.
     """
     n_words, n_topics, n_classes = beta.shape
-    mixture, ratio = np.empty(n_classes), np.empty(n_classes)
-    sums, length = np.empty((n_topics, n_classes)), counts.sum()
+    mixture, ratio = empty(n_classes), empty(n_classes)
+    sums, length = empty((n_topics, n_classes)), counts.sum()
     theta[:] = 1.0 / n_topics
     for _ in range(n_sweeps if n_topics > 1 else 0):
         sums[:] = 0.0
@@ -92,7 +93,7 @@ def _conditional(beta, sums, alpha, count, out):
         return 0.0
     best, most = 0.0, 0.0
     for z in range(n_topics):
-        best, most = max(best, beta[z]), max(most, sums[z])
+        best, most = larger(best, beta[z]), larger(most, sums[z])
     if count <= _DIRECT and count == np.floor(count):
         scale = 0.0
         for z in range(n_topics):
@@ -106,7 +107,7 @@ def _conditional(beta, sums, alpha, count, out):
     top = -np.inf
     for z in range(n_topics):
         out[z] = count * np.log(beta[z]) + math.lgamma(sums[z] + count + alpha) - math.lgamma(sums[z] + alpha)
-        top = max(top, out[z])
+        top = larger(top, out[z])
     for z in range(n_topics):
         out[z] = np.exp(out[z] - top)
     return -top
@@ -137,7 +138,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
     """
     alpha, n_sweeps, burn_in = how.alpha, how.n_sweeps, how.burn_in
     n_topics = beta.shape[1]
-    topics, sums, weights = np.empty(positions.size, np.int32), np.zeros(n_topics), np.empty(n_topics)
+    topics, sums, weights = empty(positions.size, np.int32), zeros(n_topics), empty(n_topics)
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
@@ -175,19 +176,19 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
     `beta`, `positions`, `counts`, `key`: as for `gibbs`. `alpha`: shape (n_topics,). `n_particles`: int.
     """
     n_topics, least = beta.shape[1], alpha.min()
-    topics = np.empty((n_particles, positions.size), np.int32)
-    sums, weights = np.empty((n_particles, n_topics)), np.empty(n_topics)
-    other_topics, other_sums = np.empty(topics.shape, np.int32), np.empty(sums.shape)
+    topics = empty((n_particles, positions.size), np.int32)
+    sums, weights = empty((n_particles, n_topics)), empty(n_topics)
+    other_topics, other_sums = empty(topics.shape, np.int32), empty(sums.shape)
     for r in range(n_particles):  # NumPy's assignments take seconds to compile
         for z in range(n_topics):
             sums[r, z] = alpha[z] - least
     pseudo = n_topics * least + (alpha - least).sum()
-    likelihoods, chosen = np.empty(n_particles), np.empty(n_particles, np.int64)
+    likelihoods, chosen = empty(n_particles), empty(n_particles, np.int64)
     length, score = 0.0, 0.0
     for i in range(positions.size):
         rising = math.lgamma(length + pseudo + counts[i]) - math.lgamma(length + pseudo)
         for r in range(n_particles):
-            n_moves, shift = min(i, MOVES), 0
+            n_moves, shift = smaller(i, MOVES), 0
             if i > MOVES:
                 key = advanced(key)
                 shift = int(uniform(key) * i)

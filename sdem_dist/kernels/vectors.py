@@ -6,6 +6,7 @@ from numba import types
 from numba.core import cgutils
 
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, jit_once, require_array
+from sdem_dist.kernels.parts import larger, same_bits, smaller
 
 WIDTH = 8  # columns of a register of single precision
 LINE = 64  # bytes of a line of cache
@@ -113,7 +114,7 @@ def prefetch(typingctx, array, place, column):
     return types.void(array, types.intp, types.intp), codegen
 
 
-@jit_inline
+@jit_once
 def fetch(array, first, last):
     for place in range(first, last, LINE // array.itemsize):
         prefetch(array, place, 0)
@@ -122,7 +123,7 @@ def fetch(array, first, last):
 @jit_inline
 def fetch_row(table, words, i):
     """Bring the row of float64 that is needed soon after that of ``words[i]`` into the cache."""
-    row = words[min(i + AHEAD, words.size - 1)]
+    row = words[smaller(i + AHEAD, words.size - 1)]
     for column in range(0, table.shape[1], LINE // 8):
         prefetch(table, row, column)
 
@@ -149,9 +150,9 @@ def log(x):
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
     """
-    shifted = np.float64(x).view(np.uint64) + (_ONE - _SQRT_HALF)
+    shifted = same_bits(np.float64(x), np.uint64) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)
-    f = np.uint64((shifted & _MANTISSA) + _SQRT_HALF).view(np.float64) - 1.0
+    f = same_bits(np.uint64((shifted & _MANTISSA) + _SQRT_HALF), np.float64) - 1.0
     # ln(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R the minimax polynomial of fdlibm's e_log.c.
     s = f / (2.0 + f)
     z = s * s
@@ -177,9 +178,9 @@ _HALF_32, _UNIT_32, _TWO_32 = np.float32(0.5), np.float32(1.0), np.float32(2.0)
 @jit_inline
 def log_single(x):
     """Return ln x for a positive, normal, finite float32, to about one unit in the last place, as a float32."""
-    shifted = np.uint32(np.float32(x).view(np.uint32) + types.uint32(_ONE_32 - _SQRT_HALF_32))
+    shifted = np.uint32(same_bits(np.float32(x), np.uint32) + types.uint32(_ONE_32 - _SQRT_HALF_32))
     k = np.float32(types.int32(shifted >> _SHIFT_32) - types.int32(127))
-    f = np.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32).view(np.float32) - _UNIT_32
+    f = same_bits(np.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32), np.float32) - _UNIT_32
     s = f / (_TWO_32 + f)
     z = s * s
     w = z * z
@@ -193,6 +194,6 @@ def take_logarithms(values):
     """Replace the entries of a flat float64 array by their logarithms, also where these are infinite or NaN."""
     for i in range(values.size):
         x = values[i]
-        logarithm = log(min(max(x, LEAST), LARGEST))
+        logarithm = log(smaller(larger(x, LEAST), LARGEST))
         logarithm = logarithm if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
         values[i] = x if x > LARGEST else logarithm

@@ -6,6 +6,7 @@ import numpy as np
 
 from sdem_dist.kernels.code_points import PADDING, load64, store64
 from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.parts import empty, larger, zeros
 
 
 class Walks(NamedTuple):
@@ -45,21 +46,15 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
     `least`: n-grams in fewer documents are left out, but for those that others begin with; 1 if `tally` has no numbers.
     """
     n_nodes = parents.size
-    sizes, n = np.empty(n_nodes + 1, np.int32), 0  # of the tree under every node, 0 for those left out; the root last
-    for node in range(sizes.size):  # each function of NumPy is compiled anew for each dtype
-        sizes[node] = 0
+    sizes, n = zeros(n_nodes + 1, np.int32), 0  # of the tree under every node, 0 for those left out; the root last
     for node in range(n_nodes - 1, -1, -1):
         if sizes[node] or least <= 1 or tally[node, 1] >= least:
             sizes[node] += 1
             sizes[parents[node]] += sizes[node]  # -1 is the root
             n += 1
     # A few passes over all nodes: what is needed of a node travels with its number, since nodes lie anywhere.
-    starts = np.empty(n_places + 1, np.int32)
-    for place in range(starts.size):
-        starts[place] = 0
-    first = np.empty(n_nodes + 2, np.int32)  # of the children of every node, which stand together
-    for node in range(first.size):
-        first[node] = 0
+    starts = zeros(n_places + 1, np.int32)
+    first = zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
     for node in range(n_nodes):
         if sizes[node]:
             starts[places[lasts[node]] + 1] += 1
@@ -68,13 +63,13 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
         starts[place + 1] += starts[place]
     for i in range(n_nodes + 1):
         first[i + 1] += first[i]
-    by_word = np.empty(n, np.int64)  # parent and node
+    by_word = empty(n, np.int64)  # parent and node
     for node in range(n_nodes):
         if sizes[node]:
             place = places[lasts[node]]
             by_word[starts[place]] = (np.int64(parents[node]) << 32) | node
             starts[place] += 1
-    children = np.empty(n, np.int64)  # place and node
+    children = empty(n, np.int64)  # place and node
     i = 0
     for place in range(n_places):
         while i < starts[place]:  # now the end
@@ -82,7 +77,7 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
             children[first[parent + 1]] = (np.int64(place) << 32) | node
             first[parent + 1] += 1
             i += 1
-    where, steps = np.empty(n_nodes + 1, np.int32), np.empty((n, 3), np.int32)
+    where, steps = empty(n_nodes + 1, np.int32), empty((n, 3), np.int32)
     where[n_nodes] = -1  # the root comes before all
     start = 0
     for parent in range(-1, n_nodes):
@@ -114,8 +109,8 @@ def merge(walks, limits, spelled, merged):
     steps, bounds, tallies = walks
     deepest = 0
     for i in range(steps.shape[0]):
-        deepest = max(deepest, steps[i, 2])
-    sizes, at = np.empty(deepest + 1, np.int64), bounds[:-1].copy()
+        deepest = larger(deepest, steps[i, 2])
+    sizes, at = empty(deepest + 1, np.int64), bounds[:-1].copy()
     n = n_kept = 0
     sizes[0] = merged.ends[0] = 0
     while True:
@@ -160,14 +155,14 @@ def spell(path, spelled, out):
     data, offsets, separator, end = spelled
     deepest = 0
     for i in range(path.shape[0]):
-        deepest = max(deepest, abs(path[i, 1]))
-    ends, line = np.empty(deepest + 1, np.int64), np.empty(1024, np.uint8)
+        deepest = larger(deepest, abs(path[i, 1]))
+    ends, line = empty(deepest + 1, np.int64), empty(1024, np.uint8)
     ends[0] = place = 0
     for i in range(path.shape[0]):
         word, depth = path[i, 0], abs(path[i, 1])
         at, start, size = ends[depth - 1], offsets[word], offsets[word + 1] - offsets[word]
         if at + size + 2 * PADDING > line.size:
-            longer = np.empty(2 * (at + size + 2 * PADDING), np.uint8)
+            longer = empty(2 * (at + size + 2 * PADDING), np.uint8)
             for j in range(at):  # an assignment of slices takes two seconds to compile
                 longer[j] = line[j]
             line = longer

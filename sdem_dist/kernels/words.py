@@ -7,6 +7,7 @@ import numpy as np
 from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.kinds import BEYOND_ASCII, EXTENDS, FLAG, INSIDE, JOINER, SEPARATES, SIGN
+from sdem_dist.kernels.parts import larger
 
 UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
 _FACTOR, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -167,7 +168,7 @@ def words(texts, splitting, grow, table, done, marks, found):
             marks[i] = kinds[text[i]]
         for i in range(size, size + PADDING):  # separators behind the end
             marks[i] = 0
-        i = max(0, done[3] - base)
+        i = larger(0, done[3] - base)
         while i < size:
             word: np.uint64 = load64(marks, i)
             if word == 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import mirror_descent, topic_steps
-from sdem_dist.kernels.csr import NO_TARGETS, Counted, runs
+from sdem_dist.kernels.csr import NO_TARGETS, Counted, runs, unsigned
 from sdem_dist.kernels.mirror_descent import FLOOR, Descent
 from sdem_dist.kernels.topic_steps import Rates, Response
 from sdem_dist.kernels.topics import check_number
@@ -171,8 +171,7 @@ class TopicModel(Model):
         indices, words = local.documents.indices, local.words
         if self.beta != 1.0:  # the prior moves all words in every batch
             indices, words = documents.indices, np.arange(self.n_features, dtype=np.uint32)
-        # Kernels are compiled for one dtype of indices.
-        own = replace(local.documents, indices=indices.astype(np.uint32), n_features=len(words))
+        own = replace(local.documents, indices=unsigned(indices), n_features=len(words))
         return local._replace(documents=own, words=words)
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:

@@ -64,5 +64,6 @@ class Weighting:
             indptr = offsets_of(chosen)[indptr]
         weights = np.empty(len(data), np.float32)
         how = FORMS[self.form], self.norm_of_a_kind, self.scale, self.boundary
+        data = data.astype(np.uint16) if data.dtype == np.uint8 else data  # one dtype of small counts is compiled
         weigh(data, indices, indptr, factors, *how, weights)
         return replace(documents, data=weights, indices=indices, indptr=indptr)

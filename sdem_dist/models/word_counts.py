@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import NO_TARGETS, Visited, column_sums, runs
+from sdem_dist.kernels.csr import NO_TARGETS, Visited, column_sums, runs, unsigned
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import Moment, Table
-from sdem_dist.kernels.rows import OFTEN, add_rows_to, count_words, number_words, renumber
+from sdem_dist.kernels.rows import OFTEN, add_rows_to, number_words
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
 from sdem_dist.models.heads import Classes, Labels, Model
 from sdem_dist.records import Field
@@ -92,11 +92,8 @@ def localised(
 ) -> LocalDocuments:
     """Return documents with the words that occur numbered from 0; if `frequent_first`, rows often needed are close."""
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
-    number = np.zeros(documents.n_features, np.uint32)
-    count_words(documents.indices, number)
-    words = number_words(number, OFTEN if frequent_first else 1)
-    indices = np.empty(len(documents.indices), np.uint16 if len(words) <= 1 << 16 else np.uint32)
-    renumber(documents.indices, number, indices)
+    number, indices = np.zeros(documents.n_features, np.uint32), np.empty(len(documents.indices), np.uint32)
+    words = number_words(unsigned(documents.indices), number, OFTEN if frequent_first else 1, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
     return LocalDocuments(local, words, labels, weights, targets)
 
@@ -128,16 +125,15 @@ def added_by_word(
     words: Sequence[np.ndarray], tables: Sequence[Sequence[np.ndarray]], n_features: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the words that any part has, ascending, and for each table the sum of the parts' rows, word by word."""
+    union = np.flatnonzero(np.bincount(np.concatenate(words))).astype(np.uint32)
     number = np.zeros(n_features, np.uint32)
-    for own in words:
-        count_words(own, number)
-    union = number_words(number, 1)
+    number[union] = np.arange(len(union))
     places, sums = [number[own] for own in words], []
     for parts in tables:
         total = np.zeros((len(union), *parts[0].shape[1:]))
-        width = int(np.prod(total.shape[1:]))  # a lane may have no words
+        add = add_rows_to if total.ndim > 1 else np.add.at
         for rows, own in zip(parts, places, strict=True):
-            add_rows_to(rows.reshape(len(own), width), own, total.reshape(len(union), width))
+            add(total, own, rows)
         sums.append(total)
     return union, sums
 

@@ -14,6 +14,7 @@ from safetensors.numpy import load, save
 
 from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.counts import CsrCounts, arranged, joined, narrowed
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import column_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
@@ -21,8 +22,6 @@ from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.csr import CsrCounts, joined, narrowed
-from sdem_dist.kernels.spelling import arranged
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.jobs import driver_folder, in_threads, n_cores, once
 from sdem_dist.text.sources import BLOCK_BYTES, Reading

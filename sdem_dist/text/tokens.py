@@ -12,11 +12,12 @@ from typing import cast
 
 import numpy as np
 
+from sdem_dist.corpus.counts import CsrCounts, narrowed
 from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING, Rules
-from sdem_dist.kernels.csr import CsrCounts, gather, narrowed
+from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.kinds import BEYOND_ASCII, every_code_point, kinds_of_code_points, matching
 from sdem_dist.kernels.spelling import Segments
 from sdem_dist.text.patterns import KERNEL_PATTERN, WORDS_AND_SIGNS, expression_of, is_of_kernels
@@ -293,7 +294,7 @@ class NgramCounter:
             tallied = np.zeros(len(texts), bool)
         indptr, whole_if_short = np.zeros(len(texts) + 1, np.int64), self.tokenizer.settings.analyzer == "char_wb"
         form = spelling.Form(shortest, longest, whole_if_short, self._grows, self._n_entries)
-        entries = spelling.Entries(indptr, nodes, counts)
+        entries = CsrCounts(indptr, nodes, counts)
         n = self._fill(lambda tree, done: spelling.count(tokens, tallied, form, tree, done, level, entries))
         self._n_entries += n
         return narrowed(CsrCounts(indptr, nodes[:n].copy(), counts[:n]))  # the next call overwrites these
@@ -319,9 +320,9 @@ class NgramCounter:
         most = int(sizes[ids].sum()) + 1
         nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))
         tallied = tallied & (self.tally.shape[1] > 1)
-        entries = spelling.Entries(np.zeros(len(texts) + 1, np.int64), nodes, counts)
+        entries = CsrCounts(np.zeros(len(texts) + 1, np.int64), nodes, counts)
         arguments = tallied, self.tally, (np.zeros(len(sizes), np.int32), np.zeros(self.n_nodes, np.int32))
-        n = spelling.count_by_words((ids, offsets), spelling.KnownWords(*known), *arguments, entries)
+        n = spelling.count_by_words((ids, offsets), known, *arguments, entries)
         return narrowed(CsrCounts(entries.indptr, nodes[:n].copy(), counts[:n]))
 
     @classmethod
@@ -331,11 +332,11 @@ class NgramCounter:
         ids, offsets = counter.tokenizer.parts_of(list(terms))
         longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
         form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
-        entries, tallied = spelling.Entries(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
+        entries, tallied = CsrCounts(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
         rest = np.empty(longest, np.int32), entries
         counter._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, *rest))
         columns = np.full(counter.n_nodes, -1, np.int32)
-        columns[entries.indices[: entries.indptr[-1]]] = np.flatnonzero(np.diff(entries.indptr)) + first
+        columns[entries.nodes[: entries.indptr[-1]]] = np.flatnonzero(np.diff(entries.indptr)) + first
         return counter, columns
 
     def close(self) -> None:

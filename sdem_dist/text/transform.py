@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels.csr import CsrCounts, joined
-from sdem_dist.kernels.spelling import arranged, murmur
+from sdem_dist.corpus.counts import CsrCounts, arranged, joined
+from sdem_dist.kernels.spelling import murmur
 from sdem_dist.text import tokens
 from sdem_dist.text.patterns import PatternError
 from sdem_dist.text.terms import Trie, merged_terms
