@@ -23,6 +23,7 @@ from sdem_dist.engine.events import RoundEnded
 from sdem_dist.engine.executor import Executor, cache_bytes, in_order, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.kernels import TRAINING_OF_WORDS
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
@@ -113,24 +114,6 @@ def test_what_runs_beside_a_failure_has_ended_when_it_is_told():
         assert ended == [1]
 
 
-COMPILES = """
-import sys
-from numba.core import event
-from sdem_dist import MultinomialNB
-class Compilation(event.Listener):
-    def on_start(self, event):
-        kernel = event.data["dispatcher"]
-        if kernel.stats.cache_path is not None:  # others are parts of these
-            print(kernel.py_func.__module__, kernel.py_func.__name__, event.data["args"])
-    def on_end(self, event):
-        pass
-event.register("numba:compile", Compilation())
-print("ready", file=sys.stderr, flush=True)
-sys.stdin.readline()
-MultinomialNB(loss="nll").fit([[1, 0], [0, 1]] * 10, [0, 1] * 10)
-"""
-
-
 RUN = """
 import sys
 from numba.core import event
@@ -167,6 +150,16 @@ def test_each_kernel_is_compiled_by_one_of_the_processes_that_start_together(tmp
     train = "train n.svm {} --loss nll --quiet"
     alone = compiled_by(tmp_path, "one", train.format("m"))
     assert len(alone) > 3 and compiled_by(tmp_path, "two", train.format("m1"), train.format("m2")) == alone
+
+
+@pytest.mark.slow
+def test_what_a_process_beside_compiles_is_all_that_training_needs_but_for_texts(tmp_path):
+    (tmp_path / "d.tsv").write_text("".join(f"{i % 3}\tgoals {i % 7} late {i % 11}\n" for i in range(300)))
+    where = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", TRAINING_OF_WORDS], check=True, env=where)
+    names = {line.split()[2] for line in compiled_by(tmp_path, "kernels", "train d.tsv m --lanes 3 --quiet")}
+    of_texts = {"separators", "rewrite", "words", "_end_of_sign", "rehash", "count", "gather", "walk", "merge", "spell"}
+    assert "weigh" in names <= of_texts | {"arrange", "weigh", "weighed_squares"}  # who reads texts weighs them
 
 
 @pytest.mark.slow
