@@ -8,7 +8,7 @@ import numpy as np
 from sdem_dist import evaluation
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored
-from sdem_dist.kernels.csr import row_sums, weighed_squares
+from sdem_dist.kernels.csr import row_sums, unsigned, weighed_squares
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Arrays, Loss, marginal_log_likelihood
 from sdem_dist.records import record
@@ -207,7 +207,7 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     `prior`: shape (n_features,), pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
-    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)
+    squares, shares = weighed_squares(documents.data, unsigned(documents.indices), documents.indptr, 1.0 / prior)
     weights = np.where(squares > 0, 1.0 if documents.weights is None else documents.weights, 0.0)
     if not weights.any():
         return Unit(1.0, 1.0)

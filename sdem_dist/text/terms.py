@@ -154,8 +154,9 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
     """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
     spelling = tries[0].spelling
     separator, numbers = 0x20 if spelling.separator else -1, [np.arange(spelling.n_words, dtype=np.int32)]
-    if spelling.in_order:
-        return numbers * len(tries), kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
+    if spelling.in_order:  # kernels are compiled for words in memory that may be written
+        in_memory = np.require(spelling.spelled, requirements="W")
+        return numbers * len(tries), kernels.Spelled(in_memory, spelling.offsets, separator, end)
     if len(tries) > 1:
         table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]

@@ -194,7 +194,9 @@ class Tokenizer:
         rules, growth = _rewriting(self.settings.lowercase, self.settings.strip_accents)
         out = scratch.array("texts", int(texts.n_bytes * growth) + n_texts + PADDING, np.uint8)
         rewritten = Texts(out, np.empty(n_texts, np.int64), np.empty(n_texts, np.int64))
-        if not code_points.rewrite(texts.pieces, rules, rewritten.pieces):
+        source = texts.data.view()
+        source.flags.writeable = False  # of some texts it may not be written: so the kernel is compiled once
+        if not code_points.rewrite(texts.pieces._replace(data=source), rules, rewritten.pieces):
             # the lower case of this letter depends on its neighbours, so that Python is to say it
             encoded, letter = texts.encoded(), FINAL_SIGMA.encode()
             for i, text in enumerate(encoded):

@@ -188,7 +188,7 @@ def test_parameters_are_distributions(seed):
 
 def test_documents_without_labels_are_refused():
     unlabelled = MemoryCorpus(X, None, (), shuffle=False)
-    np.testing.assert_raises_regex(ValueError, "without labels", LEARNER.prepare, unlabelled.read(0, 5))
+    np.testing.assert_raises_regex(ValueError, "documents with labels", LEARNER.prepare, unlabelled.read(0, 5))
 
 
 @given(st.lists(st.integers(0, 30), max_size=60))
