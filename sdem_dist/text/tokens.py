@@ -124,8 +124,8 @@ class TokenInterner(Spelling):
     def __init__(self, stopped: frozenset[str] = frozenset(), *, separator: bool = True) -> None:
         super().__init__(np.zeros(8 * _SLOTS, np.uint8), np.zeros(_SLOTS, np.int64), 0, separator)
         self.slots = np.zeros((_SLOTS, 4), np.uint64)
-        if stopped:
-            self.numbers(texts_of_strings(sorted(stopped)), grow=True)
+        # also of no words: predictions need this kernel, which is soon compiled beside that of words
+        self.numbers(texts_of_strings(sorted(stopped)), grow=True)
 
     def fill(self, kernel: Callable[[word_kernels.Table, np.ndarray], int]) -> int:
         """Call a kernel with the table until it had room for all words; return how many words it found."""
