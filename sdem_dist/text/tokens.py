@@ -144,7 +144,8 @@ class TokenInterner(Spelling):
     def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
         """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
         ids = np.empty(len(texts), np.int32)
-        self.fill(lambda table, done: word_kernels.intern(texts.pieces, grow, table, done, ids))
+        source = texts.pieces._replace(data=np.require(texts.data, requirements="W"))  # compiled for it, as are `words`
+        self.fill(lambda table, done: word_kernels.intern(source, grow, table, done, ids))
         return ids
 
 
