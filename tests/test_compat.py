@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from reference.trained_bits import local_cluster
 
 from sdem_dist import compat
+from sdem_dist.kernels import jit, parts
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +91,8 @@ def test_the_garbage_collector_closes_no_gateway():
         compat.close_gateways_by_hand(kind)
     assert not hasattr(kind, "__del__")
     kind("http://127.0.0.1:1").close()
+
+
+def test_kernels_make_arrays_as_numpy_does():
+    table, row = jit.jit(lambda n, m: (parts.zeros((n, m), np.float32), parts.empty(n, np.int64)))(2, 3)
+    assert (table.dtype, table.tolist(), row.dtype, row.shape) == (np.float32, [[0.0] * 3] * 2, np.int64, (2,))
