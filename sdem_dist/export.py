@@ -157,12 +157,12 @@ def why_from_counts(model: Any) -> str:
     settings = VectorizerSettings.from_json(model.vectorizer_)
     stopped = settings.ngram_range[1] > 1 and bool(stopped_words(settings))
     obstacles = {
-        "no operator hashes words as the model does": settings.kind == "hashing",
-        "no operator stems words": settings.stem is not None,
-        "no operator makes character n-grams as the model does": settings.parts[-1].analyzer != "word",
-        "no operator strips accents": settings.strip_accents is not None,
-        "operators support only named token patterns": cut_by_operators(settings) is None,
-        "no operator removes stop words before making n-grams": stopped,
+        "ONNX cannot hash words like the model": settings.kind == "hashing",
+        "ONNX cannot stem words": settings.stem is not None,
+        "ONNX cannot make character n-grams like the model": settings.parts[-1].analyzer != "word",
+        "ONNX cannot strip accents": settings.strip_accents is not None,
+        "ONNX supports only named token patterns": cut_by_operators(settings) is None,
+        "ONNX cannot remove stop words before making n-grams": stopped,
     }
     return next((reason for reason, applies in obstacles.items() if applies), "")
 

@@ -126,7 +126,7 @@ class CostSensitiveHinge:
 
     def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if len(self.costs) != scores.shape[1]:
-            raise ValueError(f"costs have {len(self.costs)} classes, but the data have {scores.shape[1]}")
+            raise ValueError(f"costs has {len(self.costs)} classes, but the data have {scores.shape[1]}")
         return np.asarray(scores + np.asarray(self.costs)[labels])
 
 

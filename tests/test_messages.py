@@ -72,7 +72,7 @@ BAD = [
     ("s.jsonl", '{"label": [], "text": "y"}', "IngestError",
      "the label is a list, []: use --label-separator , for lists of labels"),
     ("s.jsonl", '{"label": "x\\u0000", "text": "y"}', "IngestError",
-     "the label 'x\\x00' ends with a NUL, which arrays drop: remove it"),
+     "the label 'x\\x00' ends with a NUL, which NumPy drops: remove it"),
     *(("s.svm", line, "IngestError", "not svmlight: could not convert string to float: b'x'") for line in ("1 2:x", "x 1:1")),
     ("s.svm", "1 3:1 2:1", "IngestError",
      "not svmlight: Feature indices in SVMlight/LibSVM data file should be sorted and unique."),
@@ -166,12 +166,12 @@ CASES = [
     (ingested(["x.svm", "docs.tsv"]),
      "IngestError: x.svm is svmlight, but docs.tsv is tsv: they cannot be combined in one corpus"),
     (ingested([]), "ValueError: no sources to ingest"),
-    *((ingested(odd), f"ValueError: sources must be paths of files and folders, not a {type(odd).__name__} of other objects: "
+    *((ingested(odd), f"ValueError: sources must be paths of files and folders, got a {type(odd).__name__} of other objects: "
        "save a table first (to_parquet, to_csv), or use write_corpus for counts") for odd in (pd.DataFrame({"a": ["b"]}), [3])),
     (ingested(path="absent/c"), "IngestError: absent/c: the folder absent does not exist; create it"),
     (ingested(path="words"), "CorpusError: words already exists (choose another name, or pass --overwrite (overwrite=True))"),
     (ingested(vocabulary_from="unknown"),
-     "IngestError: unknown has no tokenization settings, so new text cannot be counted in the same way"),
+     "IngestError: unknown has no tokenization settings, so it cannot be used for new text"),
     (ingested(vocabulary_from="numbers"), "IngestError: the sources contain text, but numbers was made from numbers"),
     (ingested(vocabulary_from="words", settings=VectorizerSettings()),
      "ValueError: vocabulary_from uses the settings of that corpus: remove held_out and settings"),
@@ -320,7 +320,7 @@ CASES = [
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "
      "other documents, such as those from sdem ingest --held-out"),
     (lambda: ClassificationReport(np.array(["a", "b"]), np.array([-1]), np.log([[0.5, 0.5]])),
-     "ValueError: none of the documents has a label: a report needs labels"),
+     "ValueError: no document has a label: a report needs labels"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, [0, 1, 2, np.nan]),

@@ -117,7 +117,7 @@ def checks_of(
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
         "threads": f"{sum(facts['nthreads'] for facts in workers.values())} in total, at most one per core",
         "scratch": f"at least {free:.1f} GiB free for temporary files",
-        "encryption": "none, but all ports are open on this machine only" if plain else encrypted,
+        "encryption": "none needed: all ports are local to this machine" if plain else encrypted,
     }
     checks = list[Check]()
     for topic in fine if workers else ("versions", "scratch"):
@@ -161,9 +161,9 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 
 
 @click.command()
-@option("--scheduler", "ADDRESS", "Check the Dask cluster of this scheduler.")
-@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and check them.")
-@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora that workers must read.", Path())
+@option("--scheduler", "ADDRESS", "Check the Dask cluster at this scheduler address.")
+@option("--cluster", "FILE.yaml", "Submit and check the batch jobs that this file configures.")
+@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora, which workers must read.", Path())
 @option("--corpus", "CORPUS", "Check that workers have enough memory to train on CORPUS.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Check this machine, or a cluster, and print one line per finding.

@@ -35,7 +35,7 @@ def is_source(path: str) -> bool:
     """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
     location = place(path)
     if not location.exists() and not is_url(path):
-        hint = "".join(f"; rename {old}, which a process that died left behind" for old in set_aside(location)[-1:])
+        hint = "".join(f"; rename {old}, left behind by a process that died" for old in set_aside(location)[-1:])
         raise click.ClickException(f"{path}: no such file or folder{hint}")
     return location.exists() and not (location / "zarr.json").exists()
 
@@ -115,7 +115,7 @@ def documents_of(
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
     if not reading.labelled and learns != "nothing":
-        raise click.UsageError("--no-labels and --format lines apply only to estimators without labels")
+        raise click.UsageError("--no-labels and --format lines apply only to estimators that need no labels")
     examined = estimator if words is None and follows is None else None
     if examined is not None:
         _check_examined(examined, paths[0], reading)

@@ -50,7 +50,7 @@ class PredictionFormatter:
         elif coverage is not None and spec.predicts != "class":
             raise ModelError(f"--coverage needs a classifier, but this is a {kind}")
         elif spec.predicts is None:
-            raise ModelError(f"{model} is a {kind} and does not predict: use sdem transform")
+            raise ModelError(f"{model} is a {kind} and makes no predictions: use sdem transform")
         elif spec.predicts == "class":
             self.rows, names = estimator.predict_proba, estimator.classes_.tolist()
             if coverage is not None:

@@ -62,7 +62,7 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         costs: Any = pd.read_csv(path, encoding="utf-8-sig", **form)  # type: ignore[call-overload]
         costs = costs.set_index(costs.columns[0])
         if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
-            raise ValueError(f"its first row and first column must contain each of the classes {', '.join(names)} once")
+            raise ValueError(f"its first row and first column must contain each class once: {', '.join(names)}")
         if short := costs.index[(costs == "").any(axis=1)].tolist():
             raise ValueError(f"its row {short[0]} must have {len(names)} costs, one for each class")
         return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))

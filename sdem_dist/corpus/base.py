@@ -361,7 +361,7 @@ class MemoryCorpus(BaseCorpus):
         if not canonical:
             matrix = matrix if order is not None else matrix.copy()  # the caller's is not changed
             matrix.sum_duplicates()
-            manifest.checked_entries(matrix, "the matrix, its repeated entries added up")
+            manifest.checked_entries(matrix, "the matrix with duplicate entries summed")
         data = matrix.data if canonical else _compact(matrix.data)
         self._documents = Documents(data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1], *columns)
 

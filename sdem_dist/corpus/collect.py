@@ -62,7 +62,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     if isinstance(first, str):
         raise CorpusError(
             f"X is a {kind} of texts, but write_corpus needs numbers: for text files, use sdem ingest or "
-            "sdem_dist.text.ingest; for texts in memory, pass them to fit, or vectorize them with scikit-learn"
+            "sdem_dist.text.ingest; pass texts in memory to fit, or vectorize them with scikit-learn"
         )
     if any(column is not None for column in columns):
         raise CorpusError(
@@ -72,7 +72,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):
             raise CorpusError(
-                f"batch {number} of X must be a tuple (X, y), or more of (X, {', '.join(COLUMNS)}) in this order"
+                f"batch {number} of X must be a tuple (X, y), optionally followed by {', '.join(COLUMNS[1:])}"
             )
         matrix, *of_batch = (*batch, *[None] * 5)[:6]
         if sp.issparse(matrix):
@@ -127,7 +127,7 @@ def collect(
                 elif all(type(i) is int for i in plain):
                     kind_of_ids, rows["ids"] = "integers", np.array(plain, np.int64)
                 else:
-                    raise TypeError("they are not all integers")
+                    raise TypeError("not all are integers")
             except (TypeError, OverflowError, UnicodeEncodeError) as error:
                 raise CorpusError(f"the IDs of {where} cannot be stored: {error}") from error
         if targets is not None:

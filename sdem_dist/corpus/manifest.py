@@ -294,7 +294,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
     root, attributes = open_contents(path)
     if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or an incomplete corpus: it has no manifest")
+        raise CorpusError(f"{path}: not a corpus, or an incomplete one: no manifest found")
     return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
 
 
@@ -437,5 +437,5 @@ def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndar
         raise CorpusError(f"{where} has {n_documents} documents, but the targets have shape {np.shape(targets)}")
     if not np.isfinite(table).all():
         row = int((~np.isfinite(table)).any(axis=1).argmax())
-        raise CorpusError(f"{where} has targets that are not finite, the first in document {row}")
+        raise CorpusError(f"{where} has targets that are not finite, first at document {row}")
     return np.ascontiguousarray(table)

@@ -350,7 +350,7 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
             f"{corpus!r} has a damaged shard: {problem}; shards of subsets and joined corpora cannot be skipped"
         )
     if not any(corpus.header.shards[shard].n_documents for shard in undamaged):
-        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {problems[0]}")
+        raise CorpusError(f"{corpus.path}: all shards are damaged; the first problem: {problems[0]}")
     return corpus._with(shards=tuple(undamaged))
 
 

@@ -133,7 +133,7 @@ def write_corpus(
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state must be an integer, got {random_state!r}")
     if dense and targets is not None:
-        raise CorpusError("targets apply to sparse corpora only; in a dense corpus the target is a column")
+        raise CorpusError("targets apply to sparse corpora only; in a dense corpus, the target is the last column")
     columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
     options: dict[str, Any] = {"classes": classes, "weighted": weighted, "dense": dense, "unlabelled": unlabelled}

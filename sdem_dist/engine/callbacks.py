@@ -53,7 +53,7 @@ class LogLines:
             case events.WorkerLost(), _:
                 line = f"lost the worker {event.worker}; its tasks are repeated elsewhere"
             case events.TaskRetried(), _:
-                line = f"a task failed and is retried: {event.error}"
+                line = f"retrying a failed task: {event.error}"
             case RoundEnded(), StageStarted(monitored=False) as stage:
                 before, self._seconds = self._seconds, self._seconds + event.seconds
                 if before < SHORT <= self._seconds:

@@ -245,7 +245,7 @@ class EngineEstimator(Estimator):
         Raises ModelError -- The model was not trained on text.
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
-            problem = "this model was trained on numbers, not on text: it cannot turn text into counts"
+            problem = "this model was trained on numbers, not on text: it cannot convert text to counts"
             raise ModelError(f"{problem}; in Python, pass numbers to predict")
         from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
 

@@ -148,7 +148,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
             n_parameters = self.n_components - 1 + self._parameters.theta.size
         return float(n_parameters * np.log(source.n_documents) - 2.0 * source.n_documents * self.score(source))
 
-    means_ = p.fitted("_means", "Mean of each cluster and column, (n_components, n_features), NaN of categories.")
+    means_ = p.fitted("_means", "Mean of each cluster and column, (n_components, n_features); NaN if categorical.")
     component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
 
 

@@ -152,7 +152,7 @@ class LaneNB(WordNB):
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # counted classes have no prior
             if each is not None and (each.shape != (n,) or self.unlabelled is not None):
-                raise ValueError(f"alpha must be a number, or, without unlabelled documents, {n} numbers")
+                raise ValueError(f"alpha must be a number or, if all documents are labelled, {n} numbers")
             initial: Any = None if each is None else model.start_at(each)
             if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
                 share = float(weight)
@@ -250,7 +250,7 @@ class MultinomialNB(LaneNB):
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
             problem = f"MultinomialNB needs memory for {n_classes:,} classes x {source.n_features:,} words"
-            warnings.warn(f"{problem}: ManyClassNB is as accurate, and much faster and smaller", stacklevel=3)
+            warnings.warn(f"{problem}: ManyClassNB is as accurate, much faster, and needs less memory", stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
         lanes_matter = self.merge == "mean" and plan.n_lanes > 1 and not plans.is_unnormalised(source)

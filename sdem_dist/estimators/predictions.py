@@ -155,7 +155,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         labels = np.asarray(checked_labels(self, y)).ravel()
         labelled = has_label(self, labels)
         if not labelled.any():
-            raise ValueError("none of the documents has a label: accuracy needs labels")
+            raise ValueError("no document has a label: accuracy needs labels")
         from sklearn.metrics import accuracy_score
 
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]

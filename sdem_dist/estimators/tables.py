@@ -56,7 +56,7 @@ class TableEstimator(EngineEstimator):
             if kind == "categorical":
                 variables.refuse_other_than_categories(name, values)
             elif kind == "poisson":
-                variables.refuse(values, values < 0, "Negative values", name, "counts must be 0 or more")
+                variables.refuse(values, values < 0, "Negative values", name, "counts must be nonnegative")
         return X
 
     def _describe(self, source: Source) -> None:
@@ -92,7 +92,7 @@ class TableEstimator(EngineEstimator):
             ours = getattr(self, "categories_", {})
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in ours.items()}:
                 advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
-                raise CorpusError(f"{source.name} numbers its categories differently from the model: {advice}")
+                raise CorpusError(f"{source.name} encodes its categories differently from the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
         if self._kind != "mixed":
@@ -113,7 +113,7 @@ class TableEstimator(EngineEstimator):
                 codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
-                    problem = f"kinds: column {name!r} holds categories ({some(texts[c])}), but {kind!r} needs numbers"
+                    problem = f"kinds: column {name!r} has categories ({some(texts[c])}), but {kind!r} needs numbers"
                     raise ValueError(f"{problem}: drop it, or convert it to numbers or booleans")
             kinds.setdefault(kind, []).extend(map(int, columns))
             all_named += columns
@@ -144,7 +144,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
         and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe steps with batches.
-    class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled training documents.
+    class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled documents per class.
 
     >>> from sdem_dist import FeatureNB
     >>> clf = FeatureNB(loss="nll").fit([[0, 3], [0, 2], [1, 0], [2, 0]], ["low", "low", "high", "high"])
@@ -408,7 +408,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
     coef_ = p.fitted(lambda m: regression.coefficients(m._moments[1]), "Coefficients, shape (n_features,).")
     intercept_ = p.fitted(lambda m: m._moments[0] @ np.append(-m.coef_, 1), "Prediction if features are 0.", "float")
     variance_ = p.fitted(lambda m: m._moments[1][-1] @ np.append(-m.coef_, 1), "Residual variance.", "float")
-    alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, in observations.", "float")
+    alpha_ = p.fitted("learner_.model.family.alpha", "Weight of the prior, as a number of observations.", "float")
 
     def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the known features, shape (n_samples,).

@@ -92,7 +92,7 @@ class Family(ABC):
         """
         raise ModelError(
             f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: "
-            "use em='soft', or give a family of your own the method posterior_of_theta"
+            "use em='soft', or implement posterior_of_theta in a custom family"
         )
 
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
 
     target, dense = estimator.spec.target, estimator._layout == "dense"
     if dense and target == "numbers":
-        raise ValueError("tables of Dask collections cannot have a target: pass a corpus of sdem_dist.write_corpus")
+        raise ValueError("a Dask table with a target must be a corpus: write one with sdem_dist.write_corpus")
     scratch = (executor := DaskExecutor(client)).scratch
     with ExitStack() as stack:
         if scratch is not None and buckets.is_url(scratch):
@@ -99,7 +99,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch))
             if not all(executor.run_on_all_workers(os.path.isdir, folder)):
                 raise ClusterError(
-                    f"not all workers see the folder {folder} on this machine: set sdem-dist.scratch of Dask's configuration "
+                    f"not all workers can access {folder} on this machine: set sdem-dist.scratch in Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
@@ -140,7 +140,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
-        raise ValueError("the workers of a client need a corpus on disk: write one with write_corpus, or remove client")
+        raise ValueError("client needs a corpus that the workers can read: write one with write_corpus, or omit client")
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)

@@ -80,7 +80,7 @@ def source_of(
         if estimator.spec.target == "labels" and classes is None and source.members is None:
             present = np.flatnonzero(source.class_counts)
             if use == "score" and not len(present):
-                raise ValueError("none of the documents has a label: accuracy and losses need labels")
+                raise ValueError("no document has a label: accuracy and losses need labels")
             if use == "train" and len(present) < 2:
                 problem = f"only one class ({some(source.classes[present])}): a classifier needs at least two"
                 on_disk = isinstance(source.corpus, Corpus)

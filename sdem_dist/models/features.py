@@ -24,7 +24,7 @@ class Block:
     def __post_init__(self) -> None:
         n, width = len(self.columns), self.family.width
         if width < 1 or n % width or {len(self.location), len(self.scale)} not in ({0}, {n}):
-            raise ValueError(f"a block of {n} columns does not match its family, or the numbers of location and scale")
+            raise ValueError(f"a block of {n} columns does not match its family, location or scale")
         if not (np.isfinite(self.location).all() and np.isfinite(self.scale).all() and all(s > 0 for s in self.scale)):
             raise ValueError("location and scale of a block must be finite, and its scale positive")
 

@@ -166,7 +166,7 @@ class SparseCounts(Model):
         if not (state.prior > 0).all() or not (state.prior[state.split()[0]] + state.changes > 0).all():
             raise ValueError("array 'changes' leads to a count that is not positive")
         if not (state.totals > 0).all() or (state.t > 0 and not state.class_counts.any()):
-            raise ValueError("a class has no word, or no class has a document: there are no probabilities")
+            raise ValueError("the model has a class without words, or no class with documents")
 
     def init(self, n_documents: float, seed: int) -> ManyClassState:
         return self.start(np.full(self.n_features, self.alpha))

@@ -271,7 +271,7 @@ class PosteriorMixture(Model):
         for name in ("log_weights", "good_log_weights", "plain_log_weights"):
             values = getattr(state, name)
             if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):
-                raise ValueError(f"array {name!r} does not hold the weights of the components")
+                raise ValueError(f"array {name!r} does not match the components")
 
     def init(self, n_documents: float = 0.0, seed: int = 0) -> MultiplicativeState:
         return self.start_at(np.zeros((self.n_components, self.n_inputs)))
@@ -291,7 +291,7 @@ class PosteriorMixture(Model):
         if documents.labels is None:
             raise ValueError("training and evaluation need documents with labels")
         if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
-            raise ValueError("a value is negative or missing, and training='multiplicative' supports neither")
+            raise ValueError("training='multiplicative' does not support negative or missing values")
         order = np.argsort(documents.labels, kind="stable")
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]

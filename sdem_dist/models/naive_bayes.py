@@ -168,7 +168,7 @@ def sample_documents(
 def pseudo_count(alpha: str | float, n_features: int) -> float:
     """Return "laplace" as 1 (P1), "log" as ln |W| (P2), and 0 as 1e-10, as scikit-learn's ``force_alpha=False``."""
     if np.ndim(alpha):
-        raise ValueError("alpha has a number for each word, which only MultinomialNB(loss='nll') supports")
+        raise ValueError("only MultinomialNB(loss='nll') supports one alpha per word")
     if alpha == "laplace":
         return 1.0
     if alpha == "log":

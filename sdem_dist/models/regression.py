@@ -131,7 +131,7 @@ class JointGaussian(DenseModel):
 
     def __post_init__(self) -> None:
         if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
-            raise ValueError("a regression is of one block of a GaussianFull")
+            raise ValueError("a regression needs a single GaussianFull block")
 
     @property
     def family(self) -> GaussianFull:

@@ -213,7 +213,7 @@ class Rates(Numbers):
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
         if (targets < 0.0).any():
-            raise ValueError('family="poisson" learns counts, and a target is negative')
+            raise ValueError('family="poisson" needs nonnegative targets')
         return np.asarray(targets / np.asarray(self.scale))
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:

@@ -199,7 +199,7 @@ class WordCounts(Model):
         if isinstance(self.head, Labels):
             members = labels[:, None] == np.arange(self.n_classes) if self.head.exclusive else documents.targets
             if members is None:
-                raise ValueError("documents bring their labels as targets of zeros and ones")
+                raise ValueError("labels must be an indicator matrix of 0 and 1")
             targets = np.ascontiguousarray(members, np.uint8)
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         data = documents.data.astype(COMPILED.get(documents.data.dtype.name, np.float64), copy=False)

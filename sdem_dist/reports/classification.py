@@ -104,7 +104,7 @@ class ClassificationReport(ByClassReport):
     ) -> None:
         labelled = np.flatnonzero(labels >= 0)
         if not len(labelled):
-            raise ValueError("none of the documents has a label: a report needs labels")
+            raise ValueError("no document has a label: a report needs labels")
         self.labels, log_p = labels[labelled], log_p[labelled]
         self.probabilities, self.predictions = np.exp(log_p), log_p.argmax(axis=1)
         self.confidence, self.right = self.probabilities.max(axis=1), self.predictions == self.labels

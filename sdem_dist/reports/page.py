@@ -206,7 +206,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         facts["input"] = "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"
     if w is not None:
         length = f"documents scaled to length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
-        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        rare = f", words that occur in at least {w.min_df} documents" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
     if (temperature := float(getattr(learner, "temperature", 1.0))) != 1.0:
@@ -255,7 +255,7 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
     if words := word_weights(model):
         rows = ((k, " ".join(of_class)) for k, of_class in words.items())
         parts += [f"## Most indicative words of each {predicts}", table(rows, (predicts, "words"))]
-    limits = ["To do: describe the intended use, and decisions that need a person."]
+    limits = ["To do: describe the intended use, and decisions that need human review."]
     if model.several_labels:
         limits.append("Thresholds and temperatures were fitted to documents like the training documents.")
     elif predicts == "class":

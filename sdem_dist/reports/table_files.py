@@ -51,7 +51,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
         for columns, rows in parts:
             if names and columns != names:
                 odd, earlier = (", ".join(map(repr, some)) for some in (columns, names))
-                raise ValueError(f"a source has columns {odd}, but an earlier one {earlier}: write a table per source")
+                raise ValueError(f"a source has columns {odd}, but an earlier one has {earlier}: write separate tables")
             if not names and suffix in (".csv", ".tsv"):
                 yield _text_rows({name: [name] for name in columns}, suffix)
             names[:] = columns
@@ -77,7 +77,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
             try:
                 fields = pa.unify_schemas(schemas, promote_options="permissive")
             except pa.ArrowException as error:
-                raise ValueError(f"a column mixes types ({error}): write .jsonl, which supports this") from error
+                raise ValueError(f"a column mixes types ({error}): write .jsonl instead") from error
             schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in fields])
             with pq.ParquetWriter(partial, schema) as writer:
                 for _ in schemas:

@@ -33,7 +33,13 @@ from sdem_dist.selection.trials import FoldScores, Metric, Trial
 if TYPE_CHECKING:
     from distributed import Client
 
-RESUMED, FIT, FOLD, NESTED, LAST = "resumed", "fit", "fold", "nested search", "training the best on all documents"
+RESUMED, FIT, FOLD, NESTED, LAST = (
+    "resumed",
+    "fit",
+    "fold",
+    "nested search",
+    "training the best setting on all documents",
+)
 _log = logging.getLogger(__name__)
 
 
@@ -272,7 +278,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
             raise TypeError(
-                f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: for others use GridSearchCV of "
+                f"estimator must be from sdem_dist, got {type(self.estimator).__name__}: for others use GridSearchCV of "
                 "scikit-learn"
             )
         if callable(self.metric):

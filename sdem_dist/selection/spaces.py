@@ -106,7 +106,7 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
             if hasattr(values, "rvs"):
                 continue
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
+                raise ValueError(f"the values of {name} must be a list or a distribution with rvs, got {values!r}")
             if not len(values):
                 raise ValueError(f"{name} has no values to try")
             for value in values:
@@ -199,7 +199,7 @@ class TPESampler(Sampler):
                         params[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
                         continue
                     if not hasattr(values, "ppf"):
-                        raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
+                        raise ValueError(f"{name}: Optuna needs a distribution with ppf, such as those of scipy.stats")
                     value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
                     params[name] = int(value) if hasattr(values, "pmf") else value
                 self._waiting.append((key := _key(self._defaults, params), trial))

@@ -320,7 +320,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         if np.isfinite(error):
             over = "documents" if compared in PER_DOCUMENT else f"the {n_splits} folds"
             low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
-            chance = ", which may be chance" if abs(gain) < NORMAL * error else ""
+            chance = ", which may be due to chance" if abs(gain) < NORMAL * error else ""
             lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
 
     # How far its score can be trusted.
@@ -329,7 +329,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
-        lines.append(f"  Nested score, by searches without the fold: {name_of(metric)} {mean:.4f}")
+        lines.append(f"  Nested score, each fold scored by a search without it: {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since it was selected "

@@ -314,7 +314,7 @@ class Url(PosixPath):
     def open(self, mode: str = "r", *arguments: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
         if mode != "rb":
             raise io.UnsupportedOperation(
-                f"{self}: objects in buckets can only be written completely, not opened with {mode!r}"
+                f"{self}: objects in buckets can only be written as a whole, not opened with {mode!r}"
             )
         return io.BufferedReader(_RangeReader(str(self)), BLOCK)
 

@@ -168,7 +168,7 @@ def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overw
     """Return the paths of sources; raise an error now for what would fail after an hour of counting."""
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
         kind, advice = type(sources).__name__, "save a table first (to_parquet, to_csv), or use write_corpus for counts"
-        raise ValueError(f"sources must be paths of files and folders, not a {kind} of other objects: {advice}")
+        raise ValueError(f"sources must be paths of files and folders, got a {kind} of other objects: {advice}")
     if not len(sources):
         raise ValueError("no sources to ingest")
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
@@ -190,7 +190,7 @@ def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, fo
         return settings if form is None else replace(settings, kind="matrix")
     path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
-        raise IngestError(f"{path} has no tokenization settings, so new text cannot be counted in the same way")
+        raise IngestError(f"{path} has no tokenization settings, so it cannot be used for new text")
     try:
         settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
     except (TypeError, ValueError) as error:

@@ -168,7 +168,7 @@ class IngestRun:
             if is_url(str(error.filename)):
                 raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
             folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
-            problem = f"cannot write temporary files to {folder}{', which all workers must see' * by_tasks}"
+            problem = f"cannot write temporary files to {folder}{', to which all workers need access' * by_tasks}"
             reason = f"{error.strerror or error}{free_space(folder)}"
             raise IngestError(f"{problem}: {reason}; nothing was written") from error
 

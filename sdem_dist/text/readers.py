@@ -173,8 +173,8 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
-                    problem = f"a record has the field {min(odd)!r}, which the first {len(records):,} do not have"
-                    raise IngestError(f"{problem}: add it to one of those, with the value null")
+                    problem = f"a record has the field {min(odd)!r}, but the first {len(records):,} do not"
+                    raise IngestError(f"{problem}: add it to one of these, with the value null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 
@@ -394,7 +394,7 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
             f"{options if role in ('label', 'text', 'id') else f'--{role}'}"
         )
     if keep and (twice := [name for name in names if names.count(name) > 1]):
-        raise IngestError(f"{path}: there is more than one column {twice[0]!r}: rename one of them")
+        raise IngestError(f"{path}: more than one column is named {twice[0]!r}: rename one of them")
     return {role: [names.index(name) for name in some] for role, some in columns.items()}
 
 

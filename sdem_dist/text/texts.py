@@ -333,7 +333,7 @@ class RowValidator:
             if not name:
                 raise NoLabelError(f"the label is empty; {advice}, or --label-separator , for several labels")
             if name.endswith("\0"):
-                raise IngestError(f"the label {name!r} ends with a NUL, which arrays drop: remove it")
+                raise IngestError(f"the label {name!r} ends with a NUL, which NumPy drops: remove it")
             if problem := not_unicode(name):
                 raise IngestError(f"the label has {problem}")
             names.add(name)

@@ -109,7 +109,7 @@ class TextTransformer:
         owner: str = "",  # what the settings are of, such as the path of a model, for messages
     ) -> None:
         if settings.kind == "matrix":
-            raise ValueError("the training documents were numbers, so text cannot be converted to columns")
+            raise ValueError("the model was trained on numbers, so it cannot convert text to columns")
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings, self._terms, self._learned, self._owner = settings, vocabulary, learned, owner

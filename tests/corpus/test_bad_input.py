@@ -58,7 +58,7 @@ def dense(*change) -> np.ndarray:
     (dense(), {"shard_documents": 0}, "shard_documents must be a positive integer, got 0"),
     (dense(3, 2, np.inf), {"dense": True}, "document 3 .* contains an infinite value"),
     (dense(), {"targets": [1.0] * 3}, "has 4 documents, but the targets have shape"),
-    (dense(), {"targets": [1, 1, 1, np.nan]}, "not finite, the first in document 3"),
+    (dense(), {"targets": [1, 1, 1, np.nan]}, "not finite, first at document 3"),
     (dense(), {"targets": ["x", 1, 1, 1]}, r"first 'x' at document 0 \(from 0\)"),
     (dense(), {"targets": [[1, 2]] * 3 + [[None, "7 stars"]]}, r"'7 stars' at document 3 \(from 0\), column 1"),
     (dense(), {"targets": ["1__0"] * 4}, "targets that are not numbers"),

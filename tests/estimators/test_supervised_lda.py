@@ -253,7 +253,7 @@ def test_counts_of_each_document():
     deviance = mean_poisson_deviance(COUNTS[NEW], found)
     assert model.evaluate(DOCS[NEW], COUNTS[NEW])["poisson_deviance"] == pytest.approx(deviance)
     assert deviance < 0.5 * mean_poisson_deviance(COUNTS[NEW], np.full(len(found), COUNTS[OLD].mean()))
-    for wrong, said in ((COUNTS - 5, "counts"), (np.zeros(N_DOCS), "positive mean")):
+    for wrong, said in ((COUNTS - 5, "nonnegative"), (np.zeros(N_DOCS), "positive mean")):
         np.testing.assert_raises_regex(ValueError, said, sd.SupervisedLDARegressor(family="poisson").fit, DOCS, wrong)
     np.testing.assert_raises_regex(sd.ModelError, "nothing to show", model.explain, DOCS[:2])
     with pytest.raises(sd.TrainingError, match="reduce output_rate"):  # else every document is predicted 0

@@ -259,7 +259,7 @@ def test_only_documents_with_labels_are_scored(tmp_path):
     found, expected = model.evaluate(IRIS, HIDDEN), model.evaluate(IRIS[labelled], HIDDEN[labelled])
     assert found == pytest.approx(expected)
     assert model.history_[-1]["validation_ncll"] == pytest.approx(expected["ncll"])
-    nobody, said = np.full(150, -1), "none of the documents has a label"
+    nobody, said = np.full(150, -1), "no document has a label"
     for model in (sd.GaussianNB(unlabelled=-1, n_epochs=2), sd.MultinomialNB(loss="nll", unlabelled=-1, n_epochs=2)):
         model.fit(IRIS, HIDDEN)
         np.testing.assert_raises_regex(ValueError, said, model.evaluate, IRIS, nobody)

@@ -69,7 +69,7 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
     assert model.evaluate(alike) == pytest.approx(model.evaluate(fewer, labels))
     other = sd.write_corpus(tmp_path / "b", fewer, labels, dense=True)
     for ask in (model.evaluate, model.predict):
-        np.testing.assert_raises_regex(sd.CorpusError, "numbers its categories differently", ask, other)
+        np.testing.assert_raises_regex(sd.CorpusError, "encodes its categories differently", ask, other)
     with pytest.raises(sd.CorpusError, match="the table has columns"):
         sd.write_corpus(tmp_path / "c", fewer[["size"]], labels, dense=True, vectorizer=corpus.header.vectorizer)
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
 @pytest.mark.parametrize("kind", ["gaussian", "poisson", "bernoulli", "exponential", Poisson()], ids=str)
 @pytest.mark.parametrize("column", ["colour", "grade"])
 def test_categories_are_not_taken_for_numbers(kind, column, tmp_path):
-    said = rf"kinds: column '{column}' holds categories \((blue, green, red|10, 20, 30)\), but .* needs numbers"
+    said = rf"kinds: column '{column}' has categories \((blue, green, red|10, 20, 30)\), but .* needs numbers"
     np.testing.assert_raises_regex(ValueError, said, sd.MixedNB(kinds={column: kind}).fit, FRAME, Y)
     with pytest.raises(ValueError, match=said):
         sd.MixedNB(kinds={column: kind}).fit(sd.write_corpus(tmp_path / "c", FRAME, Y, dense=True))

@@ -247,7 +247,7 @@ def checked(learner, state=None, **changed):
     (lambda: Classes(10**12, (0, 1, 2)), "per class"),
     (lambda: Classes(K, (0, 0, 1)), "per class"),
     (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
-    (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
+    (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location or scale"),
 ])  # fmt: skip
 def test_what_does_not_fit_together_and_points_outside_are_refused(make, match):
     np.testing.assert_raises_regex(ValueError, match, make)

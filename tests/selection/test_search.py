@@ -236,7 +236,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
     how = {"estimator": sd.MultinomialNB(loss="nll"), "space": {"alpha": [0.01, 20.0]}, "metric": "accuracy"}
     for given in (documents[:2], (corpus,)):
         found = searched(*given, nested=True, **how)
-        assert found.nested_score_ == found.nested_scores_.mean() and "Nested score, by searches" in found.summary()
+        assert found.nested_score_ == found.nested_scores_.mean() and "Nested score, each fold" in found.summary()
     folds = corpus.folds(3)
     for fold in range(3):
         expected = searched(folds.train(fold), **how).best_estimator_.evaluate(folds.test(fold))["accuracy"]
@@ -261,7 +261,7 @@ def test_what_k_means_has_is_said():
     ({"space": {"loss": ["hinge", "foo"]}}, "values of loss: loss must be .* got 'foo'"),
     ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),
     ({"estimator": sd.MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
-    ({"space": {"loss": "hinge"}}, "list of values"),
+    ({"space": {"loss": "hinge"}}, "must be a list or"),
     ({"space": {"loss": []}}, "no value"),
     ({"n_trials": 0}, "n_trials"),
     ({"sampler": "optuna", "n_trials": None}, "a search with Optuna needs a limit"),

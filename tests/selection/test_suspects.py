@@ -138,7 +138,7 @@ def test_scores_are_of_labelled_documents(half_labelled):
     weights = RNG.integers(0, 3, N).astype(float)
     assert fitted.score(X, wrong, weights) == pytest.approx(fitted.score(X[KNOWN], wrong[KNOWN], weights[KNOWN]))
     assert fitted.score(X, HALF[:, None]) == pytest.approx(fitted.score(X, HALF))
-    with pytest.raises(ValueError, match="none of the documents has a label"):
+    with pytest.raises(ValueError, match="no document has a label"):
         fitted.score(X, np.full(N, -1))
 
 
