@@ -53,7 +53,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
     cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
-        raise ValueError(f"it contains {name}, which is not in this package: pass this class to load_model(own=)")
+        raise ValueError(f"it contains the unknown class {name}: in Python, pass it to load_model(own=)")
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
     for key in declared.keys() & fields.keys():

@@ -53,7 +53,7 @@ FORMS = {
 }
 UNLABELLED = "pass --unlabelled '' to train on such documents anyway"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
-BYTE = "has the byte 0xe9, which is invalid in this encoding; specify another encoding (--encoding)"
+BYTE = "has the byte 0xe9, invalid in this encoding: pass --encoding, such as latin-1"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
@@ -292,8 +292,8 @@ CASES = [
     # Estimators.
     (call(sd.LDAClassifier().fit, [[text] for text in TEXTS], LABELS), "ValueError: X contains raw text ('good film'): "
      "LDAClassifier needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"),
-    (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs numeric "
-     "tables: convert the text first (MixedNB accepts pandas tables with categories)"),
+    (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs "
+     "numbers: categories are accepted by MixedNB alone, in a pandas, polars or Arrow table"),
     *((used(method, kind(np.diag([1.0, 1.0, value])), *y),
        f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)

@@ -14,7 +14,7 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Weigh
-from sdem_dist.inputs.validation import seed_of
+from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.learners import rules, surveys
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models import feature_classes, features, heads
@@ -115,7 +115,7 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
         raise ValueError(f"class_weight must be a dict of numbers >= 0, 'balanced' or None, got {class_weight!r}")
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
-        raise ValueError(f"class_weight contains unknown classes: {sorted(unknown, key=str)}")
+        raise ValueError(f"class_weight has unknown classes {sorted(unknown, key=str)}; known: {some(source.classes)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     if not (weighed := float(weights @ counts)) > 0:
         raise ValueError("class_weight gives all documents a weight of 0")

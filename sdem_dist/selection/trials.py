@@ -304,7 +304,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped(
             "  Not chosen: ",
             f"{described(in_order[0].params)}. It is not clearly better than the default (within a "
-            "standard error, or less accurate). To use it anyway, train it with sdem train.",
+            "standard error, or less accurate). To use it anyway, train with these parameters.",
         )
     if best is default:
         lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")

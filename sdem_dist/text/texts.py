@@ -381,7 +381,7 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return f"the byte 0x{code - 0xDC00:02x}, which is invalid in this encoding; specify another encoding (--encoding)"
+            return f"the byte 0x{code - 0xDC00:02x}, invalid in this encoding: pass --encoding, such as latin-1"
         return f"an unpaired surrogate, U+{code:04X}"
     return None
 
