@@ -222,7 +222,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
                 if not options["resume"]:
                     log.unlink()
                 elif not BEGINNING.startswith(beginning):
-                    raise click.ClickException(f"{log} is not a log of sdem train: choose another name")
+                    raise click.ClickException(f"{log} is not an sdem train log: choose another name")
             callbacks = [] if log is None else [JsonLines(log)]
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
             run_options = {name: options[name] for name in run}

@@ -182,13 +182,13 @@ def space_of(spaces: tuple[str, ...]) -> Any:
         name, equals, values = text.partition("=")
         if not equals:
             try:
-                read = json.loads(Path(text).read_text("utf-8"))
+                read = json.loads(Path(text).read_text("utf-8"))  # has lists where parameters have tuples: n-grams
             except (OSError, ValueError) as error:
-                raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({error})") from error
+                reason = getattr(error, "strerror", None) or error
+                raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({reason})") from error
             read = read if isinstance(read, list) else [read]
             if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
                 raise click.UsageError(f"--space {text}: expected {{name: [values]}}, or a list of these")
-            # JSON has lists where parameters have tuples, such as n-grams.
             files += [{k: [tuple(v) if isinstance(v, list) else v for v in vs] for k, vs in s.items()} for s in read]
             continue
         problem = f"{name} is set twice" if name in named else ""

@@ -102,7 +102,7 @@ def write_corpus(
     dense : bool, default False
         Store a table of real numbers, NaN for missing values, for models of dense features.
     unlabelled : label, optional
-        Value that marks a missing label, such as -1. None and NaN then also mean no label.
+        Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
     shuffle : bool, default True
         Store documents in random order. Use False for test sets.
     random_state : int, default 0 Seed of the random order.

@@ -114,7 +114,7 @@ class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior; False uses a uniform one.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
 vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
-unlabelled : label -- Value that marks a missing label, such as -1. None and NaN then also mean no label.
+unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
 unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
 n_lanes -- Lanes per round. None: depends on the number of documents, never on the cluster.

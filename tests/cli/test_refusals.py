@@ -52,7 +52,7 @@ TRAIN_ON = [
     (2, "train plain.tsv m --costs costs.csv --estimator KMeans", "KMeans"),
     (2, "train plain.tsv m --no-labels", "--no-labels"),
     (1, "train nosuch.zarr m --log one.log --overwrite", "nosuch.zarr"),
-    (1, "train plain.tsv m --log precious.csv --checkpoint run --resume", "precious.csv is not a log of sdem train"),
+    (1, "train plain.tsv m --log precious.csv --checkpoint run --resume", "precious.csv is not an sdem train log"),
 ]  # fmt: skip
 TUNE = [
     (2, "tune posts.tsv", "CORPUS... MODEL"),
@@ -63,7 +63,7 @@ TUNE = [
     (1, "tune posts.tsv m --checkpoint search", "contains an earlier search"),
     (2, "tune posts.tsv m --space loss=hinge,foo", "Valid: auto"),
     (1, "tune posts.tsv m --space losss=hinge", "Unknown parameter 'losss'. Did you mean 'loss'?"),
-    (2, "tune posts.tsv m --space nowhere.json", "expected NAME=A,B,C or a JSON file"),
+    (2, "tune posts.tsv m --space nowhere.json", "JSON file (No such file or directory)"),
     (2, "tune posts.tsv m --space bad-space.json", "values"),
     (2, "tune posts.tsv m --space step=", "expected NAME=A,B,C"),
     (2, '''tune posts.tsv m --space "stop_words='a,b',c"''', "use Python syntax"),
