@@ -31,7 +31,7 @@ class Incremental(EngineEstimator):
         """Update the model with one pass over a batch of documents, or rows.
 
         The first batch determines document frequencies, step sizes, the scale of columns and, for texts, the
-        vocabulary. After the first call, only `class_weight` and parameters that limit a pass may change.
+        vocabulary. After the first call, only `class_weight` and settings of a pass (`batch_size`) may change.
 
         classes : array-like of shape (n_classes,), default=None -- All classes; needed in the first call.
         Raises ValueError -- Documents or parameters do not fit the model.
