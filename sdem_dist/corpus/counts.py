@@ -10,7 +10,7 @@ from sdem_dist.kernels.spelling import arrange
 
 
 class CsrCounts(NamedTuple):
-    """Counts in CSR: int64, int32, int32; of columns, or of nodes of a trie as documents have them."""
+    """Counts in CSR: int64, int32, any dtype; of columns, or of nodes of a trie as documents have them."""
 
     indptr: np.ndarray
     nodes: np.ndarray

@@ -101,8 +101,10 @@ def compile_beside(estimator: str) -> None:
 
 
 def _start_beside() -> None:
-    """Run `kernels.beside` in another process, once, if there is a core for it."""
+    """Run `kernels.beside` in another process, one at a time, if there is a core for it."""
     code, kernels.beside = kernels.beside, ""
+    if any(other.poll() is None for other in _others):
+        return
     if code and not _DISABLED and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
         # Its standard input ends with this process, however that ends.
         code = f"import os, _thread\n_thread.start_new_thread(lambda: os._exit(len(os.read(0, 1))), ())\n{code}"
@@ -110,9 +112,10 @@ def _start_beside() -> None:
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
             Thread(target=other.wait, daemon=True).start()  # no process is left that has ended
+            _others[:] = [other]
 
 
-_folders = set[str]()  # of compiled kernels
+_folders, _others = set[str](), list[Popen[bytes]]()  # of compiled kernels; processes that compile
 compilations = Compilations()
 event.register("numba:compile", compilations)
 

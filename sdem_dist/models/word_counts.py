@@ -125,8 +125,9 @@ def added_by_word(
     words: Sequence[np.ndarray], tables: Sequence[Sequence[np.ndarray]], n_features: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the words that any part has, ascending, and for each table the sum of the parts' rows, word by word."""
-    union = np.flatnonzero(np.bincount(np.concatenate(words))).astype(np.uint32)
     number = np.zeros(n_features, np.uint32)
+    number[np.concatenate(words)] = 1
+    union = np.flatnonzero(number).astype(np.uint32)
     number[union] = np.arange(len(union))
     places, sums = [number[own] for own in words], []
     for parts in tables:

@@ -314,7 +314,7 @@ class NgramCounter:
             ends = np.cumsum([len(known.nodes), *(len(part.nodes) for part in new)])
             indptr = [known.indptr, *(part.indptr[1:] + end for part, end in zip(new, ends, strict=False))]
             nodes, counts = (np.concatenate([known[i], *(part[i] for part in new)]) for i in (1, 2))
-            self._known = known = CsrCounts(np.concatenate(indptr), nodes, counts)
+            self._known = known = CsrCounts(np.concatenate(indptr), nodes, counts.astype(np.int32, copy=False))
         if words.n_words - n_known > max(NEW_WORDS, len(ids) // 2):  # Chinese has no spaces between words
             self.tokenizer, self._known = Tokenizer(self._settings), NO_COUNTS
         else:
