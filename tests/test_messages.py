@@ -268,6 +268,11 @@ CASES = [
          "write_corpus(path, X, y, dense=True)"),
         (sd.EMMixtureClassifier(), "words", "sparse documents, but EMMixtureClassifier needs dense documents: for word "
          'counts, set components="multinomial"'))),
+    (lambda: sd.MultinomialNB(vectorizer=VectorizerSettings(lowercase=False)).fit(*np.array(DOCUMENTS).T[::-1])
+     .predict(sd.open_corpus("words")), "CorpusError: the text settings of words differ from those of the model "
+     "(lowercase); ingest it like the training corpus (sdem ingest --vocabulary-from)"),
+    (lambda: sd.open_corpus("cafe").text(0),
+     "CorpusError: cafe: shard 0: array 'texts_bytes': the array, or one of its files, is missing"),
     # Files.
     (lambda: refuse_url("s3://bucket/m", "a table is a file"),
      "SdemError: s3://bucket/m is a URL, but a table is a file: use a path on this machine or on a mounted filesystem"),
@@ -314,8 +319,9 @@ CASES = [
     (call(sd.MultinomialNB(n_epochs=1).fit, TEXTS, [NFC, NFD] * 20),
      "UserWarning: two labels look alike, but are different classes: 'Café' ('Caf\\xe9') and 'Café' ('Cafe\\u0301') differ "
      "only by spaces or Unicode normalization; write them in the same form"),
-    (call(sd.MultinomialNB(loss="nll").fit, ONES, [0, 1, 0, 1], sample_weight=[0.01] * 4), "UserWarning: the sample_weight "
-     "of 4 documents adds up to 0.04. Weights count documents, so priors outweigh the data: divide weights by their mean"),
+    *((call(kind(loss="nll").fit, np.eye(4), [0, 1, 0, 1], sample_weight=[0.01] * 4), "UserWarning: the sample_weight of 4 "
+       "documents adds up to 0.04. Weights count documents, so priors outweigh the data: divide weights by their mean")
+      for kind in (sd.MultinomialNB, sd.GaussianNB)),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).calibrate_sets(TEXTS, LABELS),
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "
      "other documents, such as those from sdem ingest --held-out"),
@@ -348,7 +354,8 @@ def folder(tmp_path_factory):
         write_corpus("weighted", np.eye(2), sample_weight=[1, 2])
         ingest("docs.tsv", "words")
         ingest("x.svm", "numbers")
-        ingest(written("cafe.tsv", [(NFC, "one"), ("x", "two")]), "cafe")
+        ingest(written("cafe.tsv", [(NFC, "one"), ("x", "two")]), "cafe", keep_text=True)
+        shutil.rmtree("cafe/shards/00000/texts_bytes")
         yield folder
 
 

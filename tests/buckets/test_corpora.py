@@ -99,7 +99,9 @@ def test_of_two_writers_the_one_that_began_last_publishes(url):
     def write_another():
         write_corpus(url, X[:20], Y[:20], overwrite=True)
 
-    np.testing.assert_raises(CorpusError, write_corpus, url, then(write_another, 9), overwrite=True)
+    with pytest.raises(CorpusError) as refused:
+        write_corpus(url, then(write_another, 9), overwrite=True)
+    assert str(refused.value) == f"{url}: another process started to write there; this one removed its output"
     assert open_corpus(url).read(0, 20).n_documents == 20 and len(parts_of(url)) == 2
 
 

@@ -291,7 +291,7 @@ def test_training_goes_on_without_damaged_shards(written, copy, tmp_path):
     damage(chunk(copy, "indices", 4), "missing")
     events: list = []
     counts = {"steps": "paper", "weighting": "counts"}  # else document frequencies are those of the whole corpus
-    with pytest.warns():
+    with pytest.warns(UserWarning, match="2 of .* shards are damaged"):
         fitted = model(n_jobs=1, **counts).fit(open_corpus(copy), skip_damaged=True, callbacks=[events.append])
     assert events[0] == ShardsLeftOut(2, 120, tuple(fitted.damaged_shards_))
     sound = without(open_corpus(written / "many"), {0, 4}, tmp_path / "without")

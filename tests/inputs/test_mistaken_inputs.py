@@ -186,7 +186,7 @@ def test_matrices_of_any_kind_are_documents(kind):
 
 def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
     model = sd.MultinomialNB()
-    with pytest.warns():
+    with pytest.warns(UserWarning, match="words of the first batch"):
         model.partial_fit(TEXTS, MARKS, classes=["n", "p"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

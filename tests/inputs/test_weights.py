@@ -63,14 +63,6 @@ def test_only_the_ratios_of_weights_matter_to_discriminative_losses(name):
         np.testing.assert_array_equal(outputs(estimator, X, y, WEIGHTS * 2.0**power), expected)
 
 
-@pytest.mark.parametrize("name", ["counts, nll", "numbers, nll"])
-def test_weights_that_add_up_to_little_are_warned_of_by_generative_losses(name):
-    estimator, X = ABSOLUTE[name]
-    with pytest.warns() as caught:
-        clone(estimator).fit(X, Y, sample_weight=RNG.integers(1, 4, N) / 100)
-    assert caught[0].filename == __file__
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_document_of_weight_zero_counts_nowhere(name):
     estimator, X = ALL[name]

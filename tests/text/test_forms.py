@@ -158,7 +158,7 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
     a, b = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
     source = written(tmp_path / form, [(a, "one two"), (b, ""), (a, " "), (b, None), (a, "\x07"), (b, "two")])
     for workers in (None, client):
-        with pytest.warns() as caught:
+        with pytest.warns(UserWarning, match="two labels look alike") as caught:
             report = ingest(source, tmp_path / "c", client=workers, overwrite=True)
         assert caught[0].filename == __file__
         assert (report.n_documents, report.n_empty, report.n_skipped, len(report.classes)) == (6, 4, 0, 2)
@@ -167,7 +167,7 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
         ingest(source, tmp_path / "test", vocabulary_from=one)
     assert refused.value.record == {"s.csv": 3, "folder": 1}.get(form, 2)
     for estimator, other in ((MultinomialNB(n_epochs=1), b), (MultiLabelNB(n_epochs=1), b), (MultinomialNB(), f" {a}")):
-        with pytest.warns() as caught:
+        with pytest.warns(UserWarning, match="two labels look alike") as caught:
             estimator.fit(["one two", "three four"] * 10, [a, other] * 10)
         assert caught[0].filename == __file__
 
