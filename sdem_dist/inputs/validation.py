@@ -180,7 +180,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     elif isinstance(dtype, np.dtype) and dtype.kind != "O" and (dtype.kind != "f" or not np.isnan(np.asarray(y)).any()):
         return y
     values = np.array(y, object)
-    if values.ndim != 1:
+    if values.ndim != 1 or set(map(type, values)) == {str}:
         return y
     missing = np.flatnonzero([is_missing(label) for label in values])
     texts = np.array([isinstance(label, str) for label in values], bool)
@@ -201,7 +201,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
             advice = ", or pass the value for missing labels as unlabelled" * may_be_unlabelled
             problem = f"y mixes strings with other types, first {values[i]!r} at position {i} (from 0)"
             raise ValueError(f"{problem}: use one type{advice}")
-    return y if texts.all() and not len(missing) else values
+    return values
 
 
 def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
