@@ -34,7 +34,7 @@ def _axes_or_new(axes: Axes | None) -> Axes:
 
 
 def _plain(text: object, width: int = WIDTH) -> str:
-    """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
+    """Return a text that matplotlib shows literally: "$" starts no formula, and legends do not hide a leading "_"."""
     line = one_line(text, width).replace("$", r"\$")
     return f" {line}" if line.startswith("_") else line
 
@@ -47,13 +47,13 @@ def points(history: History, name: str) -> list[tuple[float, float]]:
 def history(
     histories: Histories, metric: str = "accuracy", axes: Axes | None = None, *, prefix: str | None = None
 ) -> Axes:
-    """Plot a metric by epoch: one line per history, or, for a single history, one line per set of documents.
+    """Plot a metric by epoch, with a line for each history, or for each set of documents of a single history.
 
     Parameters
     ----------
     histories : ``history_`` of a model, or dict of name to ``history_``
     metric : str, default="accuracy"
-        Its name in the history, without prefix. ValueError: no history contains it.
+        Name in the history, without prefix. ValueError if no history contains it.
     prefix : str, default=None
         ``""`` plots the values on training documents, ``"validation_"`` on `validation` documents, and ``"held_out_"``
         on documents held out by the model. None: all of these for one history; for several histories, the first one

@@ -216,7 +216,7 @@ CASES = [
     (call(VectorizerSettings, kind="hashing"),
      "ValueError: kind 'hashing' needs n_features, the number of columns to hash words to"),
     (call(VectorizerSettings, token_pattern="[a-z]+", features="words+characters"),
-     "ValueError: features='words+characters' needs words+signs, words, or a run of \\w, got '[a-z]+'"),
+     "ValueError: features='words+characters' needs words+signs, words, \\w+ or \\S+, got '[a-z]+'"),
     (call(VectorizerSettings, kind="hashing", n_features=1, features="words+characters"),
      "ValueError: features='words+characters' needs n_features of 2 or more, for words and for characters"),
     (lambda: VectorizerSettings.from_json({"bm25": True}),

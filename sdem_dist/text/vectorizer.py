@@ -56,8 +56,8 @@ class VectorizerSettings:
     token_pattern : {"words+signs", "words"} or str
         Tokens. "words+signs": words of any length, numbers with their decimal point, and every other character, such as
         ``!`` or an emoji; each character of Chinese, Japanese and Thai; combining marks belong to the previous letter.
-        "words": scikit-learn's ``(?u)\b\w\w+\b``. Or a regular expression; unless it is a run of ``\w`` or ``\S``, it
-        uses the library regex, whose ``\w`` includes combining marks, with a time limit per text.
+        "words": scikit-learn's ``(?u)\b\w\w+\b``. Or a regular expression. ``\w+`` and ``\S+`` run in compiled code,
+        others in the library regex, whose ``\w`` includes combining marks, with a time limit per text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
         As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), for words, and 2.
     stop_words : "english", tuple of str, or None
@@ -128,7 +128,7 @@ class VectorizerSettings:
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
         if both and not is_of_kernels(pattern):
-            raise ValueError(f"features='words+characters' needs words+signs, words, or a run of \\w, got {pattern!r}")
+            raise ValueError(f"features='words+characters' needs words+signs, words, \\w+ or \\S+, got {pattern!r}")
         if both and self.n_features == 1:
             raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
 
