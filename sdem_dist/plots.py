@@ -97,7 +97,7 @@ def history(
 def learning_curve(
     sizes: ArrayLike, scores: Mapping[str, ArrayLike], axes: Axes | None = None, *, metric: str = "accuracy"
 ) -> Axes:
-    """Plot scores by number of training documents, one line each; for repeats, the mean and one standard deviation.
+    """Plot scores against the number of training documents; for repeats, the mean and one standard deviation.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
 def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
     """Plot the most probable and most distinctive words of topics from ``model.topics()``, one panel each.
 
-    Topics of a class are in a separate row, other topics in rows of four.
+    The topics of each class have their own row; other topics are in rows of four.
     """
     from matplotlib.figure import Figure
 

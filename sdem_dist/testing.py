@@ -174,7 +174,7 @@ def check_learner(
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         wide, n_blocks = cast(WideLearner[Any, Any, Any], learner), 3
         blocks = [wide.block_of_state(state, block, n_blocks) for block in range(n_blocks)]
-        _close(wide.gathered(n_blocks, blocks.__getitem__), state, "the blocks together are not the state")
+        _close(wide.gathered(n_blocks, blocks.__getitem__), state, "the joined blocks differ from the state")
         parts = [wide.map(wide.joined(blocks), *each) for each in zip(prepared, lanes, strict=True)]
         after = wide.update(state, wide.combine(parts))
         for block in range(n_blocks):
@@ -182,7 +182,7 @@ def check_learner(
             _close(wide.initial_block(block, n_blocks), start, "a block of init is not part of init")
             sums = wide.combine([wide.block_of_statistics(part, block, n_blocks) for part in parts])
             moved, expected = wide.update(blocks[block], sums), wide.block_of_state(after, block, n_blocks)
-            _close(moved, expected, "a round of a block does not lead to the block of the next state")
+            _close(moved, expected, "a round of one block differs from that block of the next state")
 
 
 def _leaves(value: Any) -> list[np.ndarray]:

@@ -86,7 +86,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     else:
         hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
-            click.echo(f"{counted(hidden, 'document')} without a label skipped", err=True)
+            click.echo(f"skipped {counted(hidden, 'document')} without a label", err=True)
         unshown, header = console.unshown_metrics(estimator), documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
         note = "per weighted word" if weighted else "per word"

@@ -375,7 +375,7 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
         place = int(unfit.reshape(len(unfit), -1).any(axis=1).argmax())
         if name in ("data", "indices"):
             place = int(np.searchsorted(cast(np.ndarray, indptr), place, side="right")) - 1
-        return f"array {name!r} {rule}, first at its document {place}"
+        return f"array {name!r} {rule} (first violated at document {place} of the shard)"
 
     if indices is not None and indptr is not None:
         if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():

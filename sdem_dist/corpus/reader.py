@@ -202,7 +202,7 @@ class Corpus(BaseCorpus):
         starts = self.stored_header.shard_starts
         shard = int(np.searchsorted(starts, document, side="right")) - 1
         source, number = self._places[shard]
-        return f"{source.path}: shard {number}, its document {document - int(starts[shard])}"
+        return f"{source.path}: shard {number}, document {document - int(starts[shard])} of the shard"
 
     def _array(self, name: str) -> np.ndarray | None:
         header = self.stored_header

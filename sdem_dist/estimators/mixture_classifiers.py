@@ -108,7 +108,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     @property
     def theta_(self) -> np.ndarray:
-        """Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
+        """Natural parameters, shape (n_components, n_parameters); for multinomials, ln p(word | component)."""
         theta = self._parameters.log_probabilities if self._layout == "sparse" else self._parameters.theta
         return np.asarray(theta[: self.log_weights_.shape[1]])
 

@@ -112,7 +112,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
-        """Return for each class one minus the minimum probability for being in a set, shape (n_classes,)."""
+        """Return 1 minus the minimum probability of each class to be in a prediction set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
             raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
@@ -174,7 +174,7 @@ class JointClassifier(EngineClassifier):
     class_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(class), shape (n_classes,).")
 
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts without the multinomial coefficient."""
+        """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts, without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 

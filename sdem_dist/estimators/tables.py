@@ -137,7 +137,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
-    loss -- Also a frozen dataclass like `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    loss -- A name, or a frozen dataclass like `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
@@ -276,7 +276,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: as in training.
+    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: those in the data.
     """
 
     alpha: float = 1.0
@@ -301,7 +301,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Number of documents per class and category ('nll'), like `feature_log_prob_`; NaN count partially."""
+        """Number of documents per class and category ('nll'), like `feature_log_prob_`; NaN counts fractionally."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 

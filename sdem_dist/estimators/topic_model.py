@@ -39,12 +39,12 @@ class TopicModel(Transforming):
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
     inference_step -- Size T of these steps, times the number of words and pseudo-counts in a document.
-    inference -- Fixed steps; with momentum (Tseng 2008); or line search, whose bound uses the divergence (Algorithm 1)
-        or the 1-norm (equation 29) of Chen et al.
+    inference -- Fixed steps, without or with momentum (Tseng 2008); or line search, whose bound uses the divergence
+        (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
     topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it falls to 0. None: 0.05, or 0.15 without labels, and
         less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates fall to 0. "paper":
-        Algorithm 2 as printed, without either.
+        Algorithm 2 as printed, without these changes.
     average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
     merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.

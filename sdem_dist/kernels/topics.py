@@ -22,7 +22,7 @@ _DIRECT = 16
 def check_number(name: str, value: int, least: int, most: int = MOST) -> None:
     """Raise ValueError, with the name, unless a number of sweeps, layers or particles lies between bounds."""
     if not least <= value <= most:
-        raise ValueError(f"{name} must be from {least} to {most:,}, and is {value:,}")
+        raise ValueError(f"{name} must be between {least} and {most:,}, got {value:,}")
 
 
 class TopicInference(NamedTuple):

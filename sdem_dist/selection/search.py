@@ -73,7 +73,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     Folds are stratified by class (with several labels, by label set, if sets recur). All models know all classes, even
     classes that occur in one fold only.
 
-    estimator : estimator of this package -- Its own parameters are the default setting, which is also tried.
+    estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
         the estimator's own space, without parameters that `estimator` sets.
     cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.

@@ -333,7 +333,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since it was selected "
-            "by the same folds. The nested score comes from searches on fewer documents, which may choose other settings."
+            "on the same folds. The nested score comes from searches on fewer documents, which may choose other settings."
         )
     else:
         nested = ", or a nested search (nested=True, --nested)" if n_splits > 1 else ""

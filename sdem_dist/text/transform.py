@@ -37,7 +37,7 @@ def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
 def count_texts(
     texts: TextColumn | Texts, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None
 ) -> tuple[sp.csr_matrix, list[str]]:
-    """Count terms like scikit-learn's ``CountVectorizer`` with the same pattern; ValueError if one is not a text.
+    """Count terms like scikit-learn's ``CountVectorizer`` with the same pattern; ValueError if one is not a string.
 
     Parameters
     ----------

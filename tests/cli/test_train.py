@@ -234,7 +234,7 @@ def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_
     assert "\n200 documents had no label: " in ok("train c m")
     for place, options in (("c", ""), ("half.tsv", "--unlabelled ''")):
         said = run(f"evaluate m {place} {options}").output
-        assert "200 documents without a label skipped" in said and f"200 documents from {place}" in said
+        assert "skipped 200 documents without a label" in said and f"200 documents from {place}" in said
         said = run(f"suspects {place} {options} --set n_epochs=1").output
         assert "200 documents without a label\n" in said and "of 200 documents" in said
     assert len(ok("predict m c").splitlines()) == 400

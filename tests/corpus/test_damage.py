@@ -173,7 +173,7 @@ def crafted(path: Path, array: str, position, value) -> None:
 
 CLIMB, ASCEND = "'indptr' must increase from 0", "'indices' must increase within each document"
 CRAFTED = [
-    ("c", "indices", 2, M, rf"{ASCEND} and be at most {M - 1}, first at its document 0"),
+    ("c", "indices", 2, M, rf"{ASCEND} and be at most {M - 1} .first violated at document 0 of the shard."),
     ("c", "indices", -1, 65535, f"{ASCEND}.* document 19"),
     ("c", "indices", 1, lambda a: a[0], f"{ASCEND}.* document 0"),
     ("c", "indices", slice(1, 3), lambda a: a[2:0:-1].copy(), f"{ASCEND}.* document 0"),
@@ -181,12 +181,12 @@ CRAFTED = [
     ("c", "indptr", 7, 0, f"{CLIMB}.* document 6"),
     ("c", "indptr", 7, 1 << 40, f"{CLIMB}.* document 6"),
     ("c", "indptr", -1, lambda a: a[-1] - 1, f"{CLIMB}.* document 19"),
-    ("c", "labels", 3, 3, "'labels' must be between -1 and 2, first at its document 3"),
+    ("c", "labels", 3, 3, "'labels' must be between -1 and 2 .first violated at document 3 of the shard."),
     ("c", "labels", 3, -2, "'labels' must be .* document 3"),
     *(("c", "weights", 3, bad, "'weights' must be .* document 3") for bad in (np.nan, np.inf, -1.0, 1e308)),
     *(("c", "targets", 3, bad, "'targets' must be .* document 3") for bad in (np.nan, -np.inf)),
     *(("real", "data", 0, bad, "'data' must be .* document 0") for bad in (np.nan, np.inf, -1.0)),
-    ("table", "values", (3, 1), np.inf, "'values' must be finite or NaN, first at its document 3"),
+    ("table", "values", (3, 1), np.inf, "'values' must be finite or NaN .first violated at document 3 of the shard."),
 ]  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def picky(tmp_path, monkeypatch):
 
 
 def test_a_document_that_always_fails_is_named(picky):
-    with pytest.raises(DocumentError, match="shard 2, its document 57 cannot .* a word too often"):
+    with pytest.raises(DocumentError, match="shard 2, document 57 of the shard cannot .* a word too often"):
         model(n_jobs=1, **COUNTS).fit(picky)
     with pytest.raises(DocumentError, match=r"^row 257 \(from 0\) cannot .* a word too often"):
         model(n_jobs=1, **COUNTS).fit(sp.csr_matrix(X), Y)
@@ -112,7 +112,7 @@ def test_a_document_that_always_fails_is_named(picky):
 @pytest.mark.slow
 def test_a_document_that_always_fails_is_named_on_a_cluster(client, picky, tmp_path):
     before = pids(client)
-    with pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
+    with pytest.raises(DocumentError, match="shard 2, document 57 of the shard cannot"):
         model(**COUNTS).fit(picky, client=client)
     assert pids(client) == before
     assert (tmp_path / "calls.log").read_text().split().count("257:258") == 1, "found by halving, once"

@@ -78,7 +78,7 @@ def test_classes_without_documents_are_counted():
     classes, log_p = np.array(["a", "b", "<c>"]), np.log([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]])
     report = ClassificationReport(classes, np.array([0, 1]), log_p)
     for form in (report.details(), report._repr_html_()):
-        assert "1 without documents, and never predicted: macro-F1 is the mean of 2 classes." in form
+        assert "Macro-F1 is the mean of 2 classes, excluding 1 without documents or predictions." in form
     assert report.macro_f1 == 1.0
     assert "never predicted" not in ClassificationReport(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
 
