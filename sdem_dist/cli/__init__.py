@@ -61,11 +61,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, short) for name, (_, _, short) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
-        atexit.register(gc.freeze)  # Python looks for cycles as it ends: a seventh of a short command
+        """Run a command; show errors and warnings of the package as messages, without code."""
+        atexit.register(gc.freeze)  # skips the garbage collection at exit: a seventh of the time of a short command
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # for characters that are not in the terminal's encoding
+                stream.reconfigure(errors="backslashreplace")  # for characters that the encoding of the terminal lacks
         show = warnings.showwarning
         if sys.stderr.isatty():
             (log := logging.getLogger("sdem_dist.kernels.jit")).setLevel(logging.INFO)
@@ -88,13 +88,13 @@ class LazyGroup(click.Group):
                 error.message = visible(error.message)  # type: ignore[misc]
                 params = error.ctx.command.params if isinstance(error, click.UsageError) and error.ctx else ()
                 if isinstance(error, click.NoSuchOption) and any(p.name == "settings" for p in params):
-                    name = error.option_name.lstrip("-").replace("-", "_")  # perhaps a parameter of the estimator
+                    name = error.option_name.lstrip("-").replace("-", "_")  # may be a parameter of the estimator
                     error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
                 raise
-            except KeyboardInterrupt:  # commands note here what they leave behind
+            except KeyboardInterrupt:  # commands add notes about the files that they leave behind
                 click.echo(f"Interrupted{ctx.meta.get('remains', '')}.", err=True)
                 raise SystemExit(128 + signal.SIGINT) from None
-            except (SdemError, ValueError, ImportError) as error:  # also settings that do not fit, absent packages
+            except (SdemError, ValueError, ImportError) as error:  # also invalid settings, missing packages
                 raise click.ClickException(visible(error)) from error
             except MemoryError as error:
                 raise click.ClickException(f"not enough memory ({str(error) or 'MemoryError'})") from error
@@ -102,13 +102,13 @@ class LazyGroup(click.Group):
                 if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
                 is_closed = False
-                with suppress(OSError, ValueError):  # there may be no file
+                with suppress(OSError, ValueError):  # the stream may have no file descriptor
                     poll = select.poll()
                     poll.register(sys.stdout.fileno(), 0)
                     is_closed = any(event & select.POLLERR for _, event in poll.poll(0))
                 if not (error.errno in DISK_ERRORS or (error.errno == errno.EPIPE and is_closed)):
                     raise
-                # What its buffer holds is dropped: Python would try it again at exit.
+                # The contents of its buffer are dropped: Python would try to write them again at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if error.errno == errno.EPIPE:  # the reader closed the pipe
                     raise SystemExit(128 + signal.SIGPIPE) from None
@@ -128,4 +128,4 @@ def main() -> None:
     Data larger than memory:                  sdem ingest posts.tsv posts.zarr --held-out 0.1
                                               sdem train posts.zarr posts.model
                                               sdem evaluate posts.model posts.zarr-held-out
-    """  # noqa: D301  click reads the backspace as: leave these lines alone
+    """  # noqa: D301  the backspace tells click not to rewrap these lines

@@ -1,4 +1,4 @@
-"""Where a command runs: its options and the client that they ask for; ``sdem cluster``."""
+"""The options that select where a command runs, the client they create, and ``sdem cluster``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Where a command runs; in this process, if nothing is said. Two places at once are refused."""
+    """Where a command runs: in this process by default. Options for two places raise an error."""
 
     scheduler: str | None = None
     workers: int | None = None
@@ -36,7 +36,7 @@ class ClusterOptions:
 
     @property
     def remote_address(self) -> str | None:
-        """Address or file of a cluster that may not see what this process makes."""
+        """Address or file of a cluster whose workers may not see the files of this process."""
         return self.scheduler or self.cluster
 
     @property
@@ -45,11 +45,11 @@ class ClusterOptions:
 
     @contextmanager
     def client(self, lifetime: str | None = None) -> Iterator[Client | None]:
-        """Yield the client that the options ask for; None for this process."""
+        """Yield the client that the options select; None for this process."""
         if self.is_local:
             yield None
             return
-        from sdem_dist.cluster import batch_jobs, connected  # Dask comes with it
+        from sdem_dist.cluster import batch_jobs, connected  # imports Dask
 
         connection = connected(self.remote_address, self.workers)
         if self.job_file is not None:

@@ -1,4 +1,4 @@
-"""What commands say, and files that they must not replace."""
+"""Output of commands, and checks of the files that they write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ overwrite_option = option("--overwrite", None, "Replace an existing FILE.")
 def check_output(
     output: Path, inputs: Iterable[str | Path], overwrite: bool, suffixes: Sequence[str] = (), kind: str = "file"
 ) -> None:
-    """Raise an error where a "file", "model" or "log" cannot be written, or would replace what must stay: `inputs`."""
+    """Raise an error if a "file", "model" or "log" cannot be written, or would replace one of `inputs`."""
     from sdem_dist.saving import KIND, check_destination
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.storage.publish import check_writable
@@ -50,20 +50,23 @@ def check_output(
         raise click.UsageError(f"{output} is inside the corpus {corpora[0]}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
         raise click.ClickException(f"{output} already exists: choose another name, or pass --overwrite")
-    if kind == "file":  # the folder of a log is made later
+    if kind == "file":  # the folder of a log is created later
         check_writable(output)
 
 
 @contextmanager
 def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere; or nothing."""
+    """Yield a function that shows the progress of an ingest: a bar on a terminal, lines elsewhere; or nothing."""
     if quiet:
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    console, numbers = Console(stderr=True), dict[str, int]()  # by stage: of its bar, or of documents in its last line
+    console, numbers = (
+        Console(stderr=True),
+        dict[str, int](),
+    )  # for each stage: id of its bar, or documents in its last line
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bars = Progress(*columns, console=console, transient=True)
 
@@ -81,20 +84,20 @@ def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int 
 
 
 def unshown_metrics(estimator: EngineEstimator) -> tuple[str, ...]:
-    """Return metrics that people are not shown: of p(document), too, which discriminative training spoils."""
+    """Return metrics to hide, such as those of p(document), which are meaningless after discriminative training."""
     loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
     spoiled = estimator.spec.predicts == "class" and loss != "nll"
     return (*UNSHOWN, "nll", "perplexity") if spoiled else UNSHOWN
 
 
 def without_label(corpus: Corpus) -> int:
-    """Return how many documents of a corpus have no label; 0 where a document may have none or several labels."""
+    """Return the number of documents without a label; 0 if documents may have no label or several."""
     header = corpus.header
     return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
 
 
 def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
-    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
+    """Warn if a corpus has so many classes that its labels may be other values, such as texts or ids."""
     from sdem_dist.corpus.labels import too_many_classes
 
     header = corpus.header
@@ -105,9 +108,11 @@ def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
 
 
 def warn_of_single_labels(corpus: Corpus) -> None:
-    """Warn where documents of a source may have several labels and none has: the separator may be wrong."""
+    """Warn if documents may have several labels and none has: the separator may be wrong."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
-    follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
+    follows = (
+        corpus.header.made_by.get("vocabulary_from") is not None
+    )  # of a test set the separator is that of the training corpus
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         single = f"no document has more than one label (example: {visible(max(sets)[0])!r})"
         question = f"is {separator!r} the label separator? Set it with --label-separator"
@@ -115,7 +120,7 @@ def warn_of_single_labels(corpus: Corpus) -> None:
 
 
 def say(text: object) -> None:
-    """Write a line that may hold parts of data."""
+    """Write a line that may contain parts of the data."""
     click.echo(visible(text))
 
 
@@ -125,7 +130,7 @@ def say_left_out(n: int, examples: Sequence[str]) -> None:
 
 
 def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
+    """Return rows as aligned columns below a title; long values, such as paths, are not wrapped."""
     rows = list(rows)
     left = set(range(max(map(len, rows), default=0))) - set(numbers)
     return f"{visible(title)}\n{indent(Table((), rows, left=left).text(), '  ')}\n"

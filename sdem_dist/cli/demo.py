@@ -1,4 +1,4 @@
-"""``sdem demo``: the whole way, from raw text to predictions, on text that every installation has."""
+"""``sdem demo``: from raw text to predictions, on text that every installation contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sdem doctor`: how the client, the scheduler and the workers of a cluster are, one line for each check."""
+"""`sdem doctor`: checks of the client, the scheduler and the workers of a cluster, one line each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from sdem_dist.errors import ClusterError
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
 
-Facts = dict[str, Any]  # names and values, which travel as they are
-compile_target = unwrap(compat.compile_target)  # a function with a cache would travel by its name
+Facts = dict[str, Any]  # names and values, sent between processes
+compile_target = unwrap(compat.compile_target)  # a cached function would be sent by name
 PACKAGES = ("sdem_dist", "dask", "distributed", "numpy", "scipy", "numba", "llvmlite", "zarr", "scikit-learn")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 1 << 30
-SCRATCH = GIB  # bytes that should be free for temporary files
+SCRATCH = GIB  # bytes of free disk space that temporary files need
 REFUSES = ": training will not start"
-REPLY_SECONDS = 60.0  # that a worker may take for an answer
+REPLY_SECONDS = 60.0  # timeout of a worker's reply
 
 
 class Check(NamedTuple):
@@ -45,9 +45,9 @@ class Check(NamedTuple):
 
 
 def facts_of_process(scratch: str | None = None, path: str = "", content: str = "") -> Facts:
-    """Return versions, processor, threads and scratch room of this process, and whether it sees a file's content.
+    """Return versions, processor, threads and free disk space of this process, and whether it can read a file.
 
-    It goes to schedulers and workers as code, not by name: they may have another version of this package, or none.
+    It is sent to schedulers and workers by value: they may have another version of this package, or none.
     """
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
@@ -72,9 +72,9 @@ def facts_of_process(scratch: str | None = None, path: str = "", content: str = 
 def checks_of(
     processes: Mapping[str, Facts], folder: object, addresses: Sequence[str], size: Sequence[int | None]
 ) -> list[Check]:
-    """Return the findings, a line each, about this process, which is the first, and others, of which some are workers.
+    """Return the findings, one line each, about this process, which is the first, and other processes.
 
-    Memory is compared with what training a model of this size takes.  `addresses`: where somebody listens.
+    Memory is compared with the needs of a model of this size.  `addresses`: those that processes listen on.
     """
     first, here = next(iter(processes.items()))
     workers = {name: facts for name, facts in processes.items() if "nthreads" in facts}
@@ -83,14 +83,14 @@ def checks_of(
     needed = needed_bytes(state, default_blocks(state))
     advised = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE
     written = f"a file written here in {folder}"
-    problems: list[tuple[str, object, str]] = []  # topic, whether there is a problem, and which
+    problems: list[tuple[str, object, str]] = []  # topic, whether there is a problem, and its description
     for name, facts in processes.items():
         for package, version in here["versions"].items():
             other, room = facts["versions"].get(package, "unknown"), facts["scratch_free"]
             problems.append(("versions", other != version, f"{package} is {version} on {first}, {other} on {name}"))
         problems.append(("scratch", room < SCRATCH, f"{name}: {facts['scratch']} has {room / GIB:.1f} GiB free"))
     for name, facts in workers.items():
-        targets = {*here["target"].split()} ^ {*facts["target"].split()}  # processors round otherwise
+        targets = {*here["target"].split()} ^ {*facts["target"].split()}  # other processors round differently
         differ = ", ".join(sorted(targets, key=lambda part: (part[0] in "+-", part))[:4])
         limit, cores = facts["memory_limit"] or float("inf"), counted(facts["cores"], "core")
         memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB are recommended"
@@ -110,7 +110,7 @@ def checks_of(
     model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
     free = min(facts["scratch_free"] for facts in processes.values()) / GIB
     encrypted = "all connections are encrypted and authenticated with certificates"
-    fine = {  # what is said of a topic without a problem
+    fine = {  # the text for a topic without a problem
         "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
         "cpu": f"kernels (sdem warmup) use the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
@@ -129,7 +129,7 @@ def checks_of(
 
 
 def examine(client: Client | None, folder: Path, *size: int | None) -> list[Check]:
-    """Look at a cluster whose corpora are in `folder`, or with None at this machine, for a model of this size."""
+    """Check a cluster whose corpora are in `folder` (None: this machine) for a model of this size."""
     if client is None:
         return checks_of({"this process": facts_of_process()}, "", (), size)
     path, word = folder.absolute() / f".sdem-doctor-{uuid.uuid4().hex}", uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""``sdem evaluate``, ``report``, ``calibrate`` and ``explain``: how good a model is, and why it predicts so."""
+"""``sdem evaluate``, ``report``, ``calibrate`` and ``explain``: quality and explanations of predictions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
 
-    is_source(corpus)  # raises where there is nothing
+    is_source(corpus)  # raises if nothing exists there
     errors, full = options["errors"], options["full"]
     if errors is not None:
         console.check_output(errors, (model, corpus), options["overwrite"], SUFFIXES)
@@ -76,10 +76,10 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         if errors is not None:
             blocks = mistakes(estimator, report, documents)
             write_table(errors, (part_of(errors.suffix.lower(), block) for block in blocks))
-            by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
+            by_place = isinstance(documents.ids_at([0])[0], int)  # a source has a temporary corpus, removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{model} was trained on {corpus}: expect worse results on new documents", err=True)
-    if full:  # only a report has these; its log-loss is "ncll" of the metrics
+    if full:  # only in a report; its log-loss is the metric "ncll"
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if options["as_json"]:
         click.echo(json.dumps(to_json((report.to_dict() if full else {}) | metrics, lambda v: None), allow_nan=False))

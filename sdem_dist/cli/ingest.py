@@ -1,4 +1,4 @@
-"""``sdem ingest``, from text, tables or matrices to a corpus; and sources where other commands take a corpus."""
+"""``sdem ingest``: text, tables or matrices become a corpus; also for the sources of other commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_source(path: str) -> bool:
-    """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
+    """Whether a path is a file or a folder of documents, not a corpus; ClickException: it does not exist."""
     location = place(path)
     if not location.exists() and not is_url(path):
         hint = "".join(f"; rename {old}, left behind by a process that died" for old in set_aside(location)[-1:])
@@ -46,14 +46,14 @@ def refuse_for_a_corpus(names: Sequence[str]) -> None:
 
 
 def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None:
-    """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
+    """Raise UsageError if a path is a source and workers on other machines could not read its temporary corpus."""
     for path in paths:
         if path is not None and is_source(path) and cluster is not None:
             raise click.UsageError(f"remote workers need a corpus, and {path} is not one: use sdem ingest")
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
-    """Return paths with a temporary file in place of "-", of what standard input has; lines of label TAB text."""
+    """Return paths with a temporary copy of standard input in place of "-": lines of label TAB text."""
     if "-" not in paths:
         return list(paths)
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="sdem-"))
@@ -67,7 +67,7 @@ def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
 def training_documents(
     paths: Sequence[str], held_out: str | None, *learns: Any, words: VectorizerSettings, **how: Any
 ) -> Iterator[tuple[Corpus, Corpus | None]]:
-    """Yield what a model is trained on, and what is held out, with the same words; `learns`, `how`: `documents_of`."""
+    """Yield the training and the held-out corpus, with one vocabulary; `learns`, `how`: see `documents_of`."""
     with documents_of(paths, *learns, words=words, also_read=[held_out or paths[0]], **how) as documents:
         if held_out is None:
             yield documents, None
@@ -90,12 +90,12 @@ def documents_of(
     keep_text: bool = False,
     quiet: bool = True,
 ) -> Iterator[Corpus]:
-    """Yield corpora as one, or the documents of sources as a corpus that lies in a hidden folder meanwhile.
+    """Yield corpora as one, or the documents of sources as a temporary corpus in a hidden folder.
 
-    `estimator`: what learns from them, or is examined on them; None: something that needs labels. `words`: how text of
-    sources becomes words. None: as in the corpus `follows`; without one, as the model has them. `also_read`: other
-    paths of the command that options of reading may be for. `beside`: the model, beside which the folder is; None: it
-    is a temporary one. `client`: its workers write the corpus, without the texts.
+    `estimator`: is trained on the documents, or evaluated; None: labels are needed. `words`: tokenization of sources.
+    None: that of the corpus `follows`, or else of the model. `also_read`: other paths of the command that reader
+    options may be for. `beside`: path of the model; the folder is next to it. None: a temporary folder.
+    `client`: its workers write the corpus, without the texts.
     """
     from sdem_dist.text import ingest
     from sdem_dist.text.patterns import PatternError
@@ -141,7 +141,7 @@ def documents_of(
     else:
         hidden = hidden_folder(beside.absolute(), "corpus")
     with hidden as folder:
-        target = place(str(folder)) / place(paths[0]).name  # for messages that have a path in their midst
+        target = place(str(folder)) / place(paths[0]).name  # for messages that contain a path
         if examined is not None:
             how["vocabulary_from"] = _words_of(examined, reading, target.with_name(".words"))
         elif follows is not None:
@@ -168,7 +168,7 @@ def documents_of(
 
 
 def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None:
-    """Raise an error where options, or the format, do not fit a model that was trained already."""
+    """Raise an error if options, or the format, do not match a trained model."""
     from sdem_dist.text.sources import numeric_format
 
     if reading.weight is not None:
@@ -180,11 +180,11 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:
         raise click.UsageError("--unlabelled needs a model with one label per document")
-    model.vectorize([])  # says what is wrong with a model of numbers
+    model.vectorize([])  # raises for a model of numbers
 
 
 def _words_of(model: EngineEstimator, reading: Reading, path: Path) -> str:
-    """Write a corpus of one empty document with a model's words and classes, which new documents follow."""
+    """Write a corpus of one empty document with the vocabulary and classes of a model, for new documents to follow."""
     import scipy.sparse as sp
 
     how: dict[str, Any] = {"vocabulary": model.vocabulary_, "vectorizer": model.vectorizer_}
@@ -196,7 +196,9 @@ def _words_of(model: EngineEstimator, reading: Reading, path: Path) -> str:
     elif model.spec.target == "numbers":
         how["targets"] = [0.0]
     empty = sp.csr_matrix((1, model.n_features_in_), dtype="uint8")
-    return sdem_dist.write_corpus(path, empty, overwrite=True, **how).path  # a killed command leaves one beside a URL
+    return sdem_dist.write_corpus(
+        path, empty, overwrite=True, **how
+    ).path  # a killed command may have left one beside a URL
 
 
 EPILOG = """\b
@@ -276,5 +278,5 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.n_skipped:
         examples = "".join(f"\n  {visible(example)}" for example in report.skipped_examples)
         click.echo(f"{counted(report.n_skipped, 'bad line')} skipped, for example{examples}", err=True)
-    if not follows:  # a test set may have one document of each class
+    if not follows:  # a test set may have a single document per class
         console.warn_of_many_classes(written, source.reading.label)

@@ -1,4 +1,4 @@
-"""``sdem inspect``, ``log`` and ``export``: what a corpus, a model or a log holds, and models for other programs."""
+"""``sdem inspect``, ``log`` and ``export``: contents of a corpus, a model or a log, and models for other programs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
 
 
 def _missing(corpus: Corpus) -> str:
-    """Return how many values a table misses, and the columns that miss most; reads all of it."""
+    """Return the number of missing values in a table, and the columns with most; reads all documents."""
     from sdem_dist.corpus.reader import missing_values
 
     of_columns, n = missing_values(corpus), corpus.header.n_documents
@@ -121,7 +121,7 @@ def _categories(corpus: Corpus) -> str:
 
 
 def _facts(corpus: Corpus, *, values: bool) -> str:
-    """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
+    """Return a table of the properties of a corpus; `values`: also of missing values, which takes a full read."""
     from sdem_dist.text import VectorizerSettings
 
     def listed(facts: Mapping[str, object]) -> str:
@@ -133,7 +133,9 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
     text, defaults = dict[str, object](), json.loads(json.dumps(VectorizerSettings().to_json()))
     if settings:
         text["values"] = KINDS.get(str(settings.get("kind")), "not known")
-    text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
+    text |= {
+        k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)
+    }  # settings other than the defaults
     sizes, unlabelled = sorted({s.n_documents for s in header.shards}), without_label(corpus)
     is_table = header.layout == "dense"
     named, entry = ("names", "value") if is_table else ("a vocabulary", "nonzero")
@@ -159,7 +161,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
 
 PARTS = ("read", "prepare", "map", "merge", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
-BEGINNING = '{"event": "'  # of a line of a log
+BEGINNING = '{"event": "'  # the first characters of each line of a log
 EVENTS = {
     "TaskRetried": ("task retried", "tasks retried"),
     "WorkerLost": ("worker lost", "workers lost"),
@@ -196,7 +198,7 @@ def log(log: Path) -> None:
 
 
 def read_events(path: Path) -> list[JsonObject]:
-    """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one."""
+    """Return the events of a log, without lines that are cut short: a killed run may leave one."""
     events = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):
@@ -207,7 +209,7 @@ def read_events(path: Path) -> list[JsonObject]:
 
 
 def epochs(events: list[JsonObject]) -> list[JsonObject]:
-    """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on.
+    """Return the cost of each epoch: seconds of wall time, and seconds of all workers for each activity.
 
     The epochs of a stage that is not monitored are one row, from the epoch ``first`` to the epoch ``epoch``.
     """

@@ -1,4 +1,4 @@
-"""Options and the values they take; how sources are read, which `sdem help reading` explains once."""
+"""Options and their values; reader options, which `sdem help reading` explains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ use the tokenization of the model."""
 
 
 class Option(click.Option):
-    """An option that decorates its command; many commands may have it."""
+    """A decorator that adds an option to a command; several commands may share it."""
 
     def __call__(self, command: Any) -> Any:
         command.__click_params__ = [*getattr(command, "__click_params__", ()), self]
@@ -39,7 +39,7 @@ def option(flags: str, kind: object, text: str, default: object = None, **more: 
     if kind is None:
         more["is_flag"] = True
         if "/" in flags:
-            more["default"] = None  # neither was said
+            more["default"] = None  # neither flag was given
     elif isinstance(kind, int):
         more = {"type": click.IntRange(kind), "metavar": "N", **more}
     elif isinstance(kind, str):
@@ -56,7 +56,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def filling(name: str, make: Callable[..., object], options: Sequence[Option]) -> Callable[[Any], Any]:
-    """Add options, of which the command gets one object, as `name`: ``make(**values)``."""
+    """Add options that reach the command as one argument, `name`, with the value ``make(**values)``."""
 
     def add(command: Any) -> Any:
         @wraps(command)
@@ -70,7 +70,7 @@ def filling(name: str, make: Callable[..., object], options: Sequence[Option]) -
 
 
 class Place(click.Path):
-    """A path, or the URL of an object in a bucket; a `local` one is a path: of a URL `Path` would make a folder."""
+    """A path, or the URL of an object in a bucket; if `local`, a path only: `Path` would make a folder of a URL."""
 
     def __init__(self, *, local: bool = False, **how: bool) -> None:
         super().__init__(path_type=Path, **how)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ LocalPath = partial(Place, local=True)
 
 
 def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
-    """Return `read` for values of options; where it fails, `problem` follows the text."""
+    """Return `read` for values of options; if it fails, the error is the text followed by `problem`."""
 
     def convert(text: str) -> Any:
         try:
@@ -177,7 +177,7 @@ def _words(**fields: Any) -> VectorizerSettings:
     return VectorizerSettings(kind="hashing" if "n_features" in fields else "count", **fields)
 
 
-reading_options = partial(filling, "source", _source)  # the command gets a `Source`
+reading_options = partial(filling, "source", _source)  # passes a `Source` to the command
 source_options = reading_options(_READING)
 word_options = with_options(source_options, filling("words", _words, _WORDS))
 
@@ -193,7 +193,7 @@ class SourceCommand(click.Command):
 
 
 def typed_flags(names: Iterable[str]) -> str:
-    """Return those of some options that were typed, with commas between them."""
+    """Return the options of `names` that the user typed, separated by commas."""
     context, source = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
     options = {p.name: p.opts[0] for p in context.command.params if context.get_parameter_source(str(p.name)) is source}
     return ", ".join(options[name] for name in names if name in options)

@@ -1,4 +1,4 @@
-"""``sdem predict`` and ``sdem transform``: labels, numbers, clusters or topics of documents, streaming."""
+"""``sdem predict`` and ``sdem transform``: labels, numbers, clusters or topics of streamed documents."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sdem_dist.counted import joined, visible
 from sdem_dist.errors import ModelError
 
 BLOCK = 1 << 14  # most documents predicted at a time
-MANY = 1_000  # classes up to which all are shown with their probabilities; of more the best one, if no option says more
+MANY = 1_000  # with more classes, only the best one is shown unless an option asks for more
 UNSURE = "unsure"  # the label of documents whose best class is less probable than the threshold
 
 
 class PredictionFormatter:
-    """How a model's predictions, or its topics of documents, are shown.
+    """Formats the predictions of a model, or the topics of documents.
 
-    Options: `coverage`: that of sets of classes, which are then shown, too. `top`: how many of the best are shown, the
-    best first; None: all, in the model's order. `best_only`: the best one without its probability. `threshold`: of
-    documents with several labels all that are at least as probable are shown, of others a smaller probability of the
-    best one makes it `UNSURE`.
+    `coverage`: of prediction sets, which are then added. `top`: the number of best classes that are shown, the
+    best first; None: all, in the model's order. `best_only`: the best one without its probability. `threshold`: with
+    several labels, those that are at least as probable are shown; with one label, a smaller probability of the
+    best class makes it `UNSURE`.
     """
 
     def __init__(self, estimator: Any, model: object, /, *, topics: bool = False, **options: Any) -> None:
@@ -36,7 +36,7 @@ class PredictionFormatter:
         names: Any = None
         if best_only and top is not None:
             raise click.UsageError("choose either --no-proba or --top")
-        self.rows: Any = getattr(estimator, "predict", None)  # topic models have none
+        self.rows: Any = getattr(estimator, "predict", None)  # topic models have no predict
         self.what, self.share = "prediction", "probability"
         self.set_thresholds = self.label_thresholds = None
         if topics:
@@ -67,7 +67,7 @@ class PredictionFormatter:
             raise click.UsageError("--no-proba, --top and --threshold do not apply to models that predict numbers")
         if threshold and self.label_thresholds is None and UNSURE in map(str, names or ()):
             raise click.UsageError(f"--threshold uses the label {UNSURE!r}, but this model has a class with that name")
-        self.names: Sequence[Any] | None = names  # in the order of the columns; None: rows are numbers
+        self.names: Sequence[Any] | None = names  # of the columns, in order; None: rows are numbers
         self.best_only, self.top, self.threshold = best_only, top, threshold or 0.0
 
     def columns(self, documents: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class PredictionFormatter:
         return table
 
     def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
-        """Return a line for each document: its id, where there is one, its label, and NAME=SHARE pairs."""
+        """Return a line for each document: its id, if it has one, its label, and NAME=SHARE pairs."""
         rows = self.rows(documents)
         cells: list[Iterable[str]] = [] if ids is None else [map(on_a_line, ids)]
         if self.names is None:
@@ -123,13 +123,13 @@ class PredictionFormatter:
         return "".join([f"{line}\n" for line in map("\t".join, zip(*cells, strict=True))])
 
     def _best(self, rows: np.ndarray) -> np.ndarray:
-        """Return the columns of each row that are shown, the best first."""
+        """Return the columns to show for each row, the best first."""
         if self.top in (None, 1):
             return np.asarray(rows.argmax(axis=1)[:, None])
         return np.argsort(-rows, axis=1, kind="stable")[:, : self.top]
 
     def _chosen(self, rows: np.ndarray) -> dict[str, tuple[Sequence[Any], np.ndarray]]:
-        """Return names, and which of them each row gets: positions, or booleans where it may get several."""
+        """Return names, and for each row the position of its name, or booleans if it may have several."""
         if self.names is None:
             return {}
         if self.label_thresholds is not None:
@@ -232,7 +232,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
             raise click.UsageError(f"pass the model first: sdem predict {path} {model}")
         if str(path) != "-":
-            is_source(str(path))  # raises where there is nothing
+            is_source(str(path))  # raises if nothing exists there
     if not cluster.is_local and (verbose or jobs is not None):
         flag = "--verbose" if verbose else "--jobs"
         raise click.UsageError(f"{flag} applies to threads of this process, not to workers")
@@ -240,7 +240,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         console.check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
     for path in of_text:
-        source_format(path, source.reading, predicted=True)  # says what is no source of text
+        source_format(path, source.reading, predicted=True)  # raises if it is not a source of text
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
@@ -266,7 +266,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
             lines = None
             for lines in results:
                 sys.stdout.write(lines)
-                if of_stdin:  # somebody may be waiting for the lines of this block
+                if of_stdin:  # another program may wait for the lines of this block
                     sys.stdout.flush()
             if lines is None and not quiet:
                 click.echo("the sources contain no documents", err=True)

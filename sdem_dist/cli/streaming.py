@@ -1,4 +1,4 @@
-"""Documents of files, folders and corpora, answered a block at a time by threads of this process or by workers."""
+"""Predictions for files, folders and corpora, block by block, in threads of this process or on workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sdem_dist.text.texts import Records, RowValidator, texts_of_bytes
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-MAX_NUMBERS = 1 << 24  # that the answers to a block of documents are made of
+MAX_NUMBERS = 1 << 24  # in the predictions of one block
 Render = Callable[[Any, list[object] | None, dict[str, Any]], Any]
 """Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
 Counter = TextTransformer | None
@@ -30,9 +30,9 @@ Job = InputSplit | Records | CorpusRange
 
 
 def transformer_of(estimator: Any) -> TextTransformer:
-    """Return what counts texts as a model does; ModelError: it was not trained on text."""
+    """Return the transformer that counts words as the model does; ModelError: it was not trained on text."""
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
-        estimator.vectorize([])  # says what is wrong
+        estimator.vectorize([])  # raises for other models
     settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
     return TextTransformer(settings, estimator.vocabulary_, owner=estimator._lazy_parameters.owner)
 
@@ -40,13 +40,13 @@ def transformer_of(estimator: Any) -> TextTransformer:
 def jobs_of(
     paths: Sequence[Path], reading: Reading, estimator: Any, n_documents: int, gate: RowValidator | None, *, keep: bool
 ) -> Iterator[Job]:
-    """Yield the documents of sources and corpora, in order, of which nothing is read yet.
+    """Yield blocks of documents of sources and corpora, in order; they are read later.
 
-    `n_documents`: in a block, at most. `gate`: workers read the sources where they can share the work; a single file
-    that cannot be cut, a large one of several, standard input, and pipes are read here. `keep`: so are columns beside
-    texts.
+    `n_documents`: in a block, at most. `gate`: workers read sources that they can share; this process reads a single
+    file that cannot be split, a large one of several, standard input, and pipes. `keep`: the columns besides texts are
+    read, too.
     """
-    most = max(1, MAX_NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))  # answers have a column a class
+    most = max(1, MAX_NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))  # predictions have a column per class
     for path in paths:
         if (path / "zarr.json").exists():
             corpus = open_corpus(path)
@@ -67,15 +67,15 @@ def jobs_of(
 def predictions(
     jobs: Iterable[Job], count: Counter, render: Render, gate: RowValidator, n_jobs: int | None, client: Any = None
 ) -> Iterator[Any]:
-    """Yield what `render` makes of blocks of documents, in their order.
+    """Yield the results of `render` for blocks of documents, in order.
 
-    `n_jobs`: threads of this process, None: one per core. `client`: its workers do all of it instead.
+    `n_jobs`: threads of this process, None: one per core. `client`: its workers are used instead.
     """
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-        shared = executor.put((count, render, gate.on_error))  # once a worker
+        shared = executor.put((count, render, gate.on_error))  # sent once to each worker
         for results, skipped, examples in in_order(executor, predict_task, ((shared, task) for task in jobs)):
             gate.merge(skipped, examples)
             yield from results
@@ -92,7 +92,7 @@ def predictions(
 def predict_task(
     shared: tuple[Counter, Render, Literal["raise", "skip"]], task: Job
 ) -> tuple[list[Any], int, list[str]] | IngestError:
-    """Return what is made of documents, how many records were left out, and examples; or a mistake in the source."""
+    """Return the result for documents, the number of skipped records, and examples; or an error in the source."""
     transformer, render, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
@@ -103,7 +103,7 @@ def predict_task(
 
 
 def _rendered(count: Callable[[Any], Any] | None, render: Render, block: Records | CorpusRange) -> Any:
-    if isinstance(block, tuple):  # documents of a corpus have ids in any case, since they are shuffled
+    if isinstance(block, tuple):  # documents of a corpus are shuffled, so their ids are always shown
         corpus, *part = block
         ids = corpus.ids_of(*part)
         return render(corpus.read(*part), ids, {"id": ids})

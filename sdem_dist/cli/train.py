@@ -1,4 +1,4 @@
-"""``sdem train``: from a corpus to a model file; estimators that options describe."""
+"""``sdem train``: from a corpus to a model file; estimators made from options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PARAMS = ("loss", "alpha", "merge", "batch_size", "patience", "n_epochs", "n_lanes", "rounds_per_epoch", "random_state")
 """Options that are parameters of estimators."""
-MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
+MOST_LANES = 1 << 16  # more may not fit into memory
 _SET = "Set an estimator parameter.  [may be repeated]"
 set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
 
@@ -52,7 +52,7 @@ def parse_loss(text: str) -> object:
 
 
 def read_costs(path: Path, classes: Sequence[object]) -> object:
-    """Return the loss of a CSV file of costs: a row a true class, a column a predicted one, with their names."""
+    """Return the loss of a CSV file of costs: rows are true classes, columns predicted ones, with their names."""
     import pandas as pd
 
     from sdem_dist.losses import CostSensitiveHinge
@@ -71,7 +71,7 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
 
 
 def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | None = None) -> EngineEstimator:
-    """Return the estimator of a name with the parameters that options set."""
+    """Return the named estimator with the parameters of the options."""
     if name not in catalogue.ESTIMATORS:
         hint = nearest(name, catalogue.ESTIMATORS)
         raise click.UsageError(f"Unknown estimator {name!r}. {hint}Valid: {', '.join(catalogue.ESTIMATORS)}")
@@ -93,7 +93,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
 
 
 def parse_setting(name: str, text: str) -> object:
-    """Return a text read as JSON or as Python, else the text itself."""
+    """Return the value of a text in JSON or Python; the text itself if it is neither."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)
@@ -105,7 +105,7 @@ def parse_setting(name: str, text: str) -> object:
 
 
 def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
-    """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more."""
+    """Let an estimator accept counts, and documents without a label, if a corpus has some and no option is set."""
     from sdem_dist.text.texts import NONE
 
     typed = {setting.partition("=")[0] for setting in options["settings"]}
@@ -195,7 +195,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), cluster.remote_address)
     overwrite = options["overwrite"] or options["resume"]
-    console.check_output(model, (), overwrite, kind="model")  # not after hours of training
+    console.check_output(model, (), overwrite, kind="model")  # before hours of training
     if log is not None:
         console.check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
@@ -215,7 +215,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
                 estimator.set_params(loss=read_costs(costs, documents.header.classes))
             if estimator.spec.target == "labels":
                 console.warn_of_many_classes(documents, source.reading.label)
-            # An earlier log is replaced here, where nothing but training can go wrong; a resumed run continues it.
+            # An earlier log is replaced now, when only training can still fail; a resumed run appends to it.
             if log is not None and log.is_file():
                 with log.open(encoding="utf-8", errors="replace") as file:
                     beginning = file.read(len(BEGINNING))
@@ -238,7 +238,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
 
 
 def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -> None:
-    """Print what was trained, how well it does, and whether documents without a label, if any, helped."""
+    """Print the model, its quality, and whether documents without a label, if any, helped."""
     from sdem_dist.reports.report import by_documents
 
     entry, n_epochs, loss = estimator.best_entry_, estimator.n_iter_, getattr(estimator, "loss", None)

@@ -1,4 +1,4 @@
-"""``sdem tune`` and ``sdem suspects``: settings are tried, and labels doubted, by cross-validation."""
+"""``sdem tune`` and ``sdem suspects``: hyperparameters and suspected labels by cross-validation."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
         take_documents(estimator, documents, options)
         if search.space is None and validation is None and not options["nested"]:
             how = {"beside": model, "quiet": True}
-            with suppress(IngestError):  # in few documents no word may be within the limits of other settings
+            with suppress(IngestError):  # with few documents, the limits of other settings may leave no word
                 search._counted = {
                     settings: others.enter_context(documents_of(corpora, source, estimator, words=settings, **how))
                     for settings in other_settings(corpora, documents, estimator)
@@ -118,10 +118,10 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             search.set_params(cv=validation)
         search.fit(documents, client=client, checkpoint=folder, resume=resume)
         search.best_estimator_.save(model)
-        if table is not None:  # before a reader such as head may close the pipe
+        if table is not None:  # before a program such as head closes the pipe
             results = dict(search.cv_results_)
             columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
-            # A cell is empty where a setting lacks a parameter, or has no error.
+            # A cell is empty if a setting lacks the parameter, or has no standard error.
             columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
             write_table(table, [part_of(table.suffix.lower(), columns)])
         console.say(search.summary())
@@ -146,7 +146,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
 
 
 def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEstimator) -> list[VectorizerSettings]:
-    """Return the settings of text that a search tries, too, where texts are read and no option says what words are."""
+    """Return more vectorizer settings to try, if sources of text are read and no option sets the tokenization."""
     from sdem_dist.selection.spaces import default_space
 
     words = documents.header.vectorizer or {}
@@ -158,7 +158,7 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
 
 
 def line(event: SearchEvent, folder: object) -> str:
-    """Return an event as a line for logs; `folder` is where the search is kept."""
+    """Return the line of an event for logs; `folder`: of the checkpoints of the search."""
     from sdem_dist.selection.search import FOLD, LAST, NESTED, RESUMED
     from sdem_dist.selection.trials import described, name_of, ranked
 
@@ -175,14 +175,16 @@ def line(event: SearchEvent, folder: object) -> str:
 
 
 def space_of(spaces: tuple[str, ...]) -> Any:
-    """Return the space that options describe; None where there are none."""
+    """Return the search space of the options; None if there is none."""
     named: dict[str, list[object]] = {}
     files: list[dict[str, Any]] = []
     for text in spaces:
         name, equals, values = text.partition("=")
         if not equals:
             try:
-                read = json.loads(Path(text).read_text("utf-8"))  # has lists where parameters have tuples: n-grams
+                read = json.loads(
+                    Path(text).read_text("utf-8")
+                )  # JSON has lists where parameters need tuples, such as n-grams
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({reason})") from error
@@ -204,7 +206,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
 
 
-LETTERS = 60  # of a text that are shown
+LETTERS = 60  # of a text to show
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -226,7 +228,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     """
 
     def classifier(name: str) -> EngineEstimator:
-        """Return the classifier of a name; the hinge loss suffers more from wrong labels than the usual one here."""
+        """Return the named classifier; its loss is not hinge, which suffers more from wrong labels."""
         estimator = estimator_of(name, {"settings": options["settings"]})
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {name}: choose a classifier")

@@ -1,4 +1,4 @@
-"""``sdem warmup``: commands run on a few documents, so that nobody waits for their kernels later."""
+"""``sdem warmup``: runs commands on a few documents, so that later commands need not compile kernels."""
 
 import io
 import os
@@ -15,15 +15,15 @@ import sdem_dist
 from sdem_dist import kernels
 from sdem_dist.catalogue import ESTIMATORS
 
-MORE = (  # commands that run kernels of naive Bayes beside those of its training and predictions by default
+MORE = (  # commands that need kernels of naive Bayes besides those of default training and prediction
     "ingest d.tsv c --held-out .2;train c lanes --lanes 4 --quiet;train c sums --merge sum --quiet;suspects c;"
     "train d.tsv b --features words+characters --quiet;predict b d.tsv -o b.tsv;train d.tsv hashed --hashing 512 --quiet"
 )
-LONGEST = "LDAClassifier", "LatentDirichletAllocation"  # have most to compile beside what naive Bayes has
+LONGEST = "LDAClassifier", "LatentDirichletAllocation"  # need most kernels that naive Bayes does not need
 
 
 def compile_for(name: str) -> int:
-    """Train an estimator as commands do, on a few documents, and predict; return how many functions were compiled."""
+    """Train an estimator as commands do, on a few documents, and predict; return the number of compiled functions."""
     from sdem_dist.cli import main
     from sdem_dist.kernels.jit import compilations
 
