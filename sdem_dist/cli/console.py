@@ -63,10 +63,7 @@ def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    console, numbers = (
-        Console(stderr=True),
-        dict[str, int](),
-    )  # for each stage: id of its bar, or documents in its last line
+    console, numbers = Console(stderr=True), dict[str, int]()  # by stage: id of its bar, or documents in its last line
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bars = Progress(*columns, console=console, transient=True)
 
@@ -110,9 +107,7 @@ def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
 def warn_of_single_labels(corpus: Corpus) -> None:
     """Warn if documents may have several labels and none has: the separator may be wrong."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
-    follows = (
-        corpus.header.made_by.get("vocabulary_from") is not None
-    )  # of a test set the separator is that of the training corpus
+    follows = corpus.header.made_by.get("vocabulary_from") is not None  # it has the separator of its training set
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         single = f"no document has more than one label (example: {visible(max(sets)[0])!r})"
         question = f"is {separator!r} the label separator? Set it with --label-separator"

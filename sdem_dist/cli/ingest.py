@@ -196,9 +196,7 @@ def _words_of(model: EngineEstimator, reading: Reading, path: Path) -> str:
     elif model.spec.target == "numbers":
         how["targets"] = [0.0]
     empty = sp.csr_matrix((1, model.n_features_in_), dtype="uint8")
-    return sdem_dist.write_corpus(
-        path, empty, overwrite=True, **how
-    ).path  # a killed command may have left one beside a URL
+    return sdem_dist.write_corpus(path, empty, overwrite=True, **how).path  # a killed command may have left one
 
 
 EPILOG = """\b

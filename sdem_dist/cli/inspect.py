@@ -133,9 +133,7 @@ def _facts(corpus: Corpus, *, values: bool) -> str:
     text, defaults = dict[str, object](), json.loads(json.dumps(VectorizerSettings().to_json()))
     if settings:
         text["values"] = KINDS.get(str(settings.get("kind")), "not known")
-    text |= {
-        k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)
-    }  # settings other than the defaults
+    text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # without the defaults
     sizes, unlabelled = sorted({s.n_documents for s in header.shards}), without_label(corpus)
     is_table = header.layout == "dense"
     named, entry = ("names", "value") if is_table else ("a vocabulary", "nonzero")

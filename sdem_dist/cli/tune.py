@@ -182,9 +182,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
         name, equals, values = text.partition("=")
         if not equals:
             try:
-                read = json.loads(
-                    Path(text).read_text("utf-8")
-                )  # JSON has lists where parameters need tuples, such as n-grams
+                read = json.loads(Path(text).read_text("utf-8"))  # with lists where parameters need tuples
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({reason})") from error

@@ -1,4 +1,4 @@
-"""Estimators as scikit-learn has them."""
+"""Estimators with the interface of scikit-learn."""
 
 from sdem_dist.compat import import_scikit_learn
 

@@ -1,4 +1,4 @@
-"""What all estimators share: training in stages by the engine, evaluation, files."""
+"""The base of all estimators: training in stages by the engine, evaluation, files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class EngineEstimator(Estimator):
     n_jobs: int | None = None
     verbose: bool | int = False
 
-    # Parameters of steps that mean nothing where "nll" is fitted in closed form.
+    # Parameters of steps, unused where "nll" is fitted in closed form.
     _unused_by_nll: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -74,11 +74,11 @@ class EngineEstimator(Estimator):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            # Whatever fitting adds says that there was no fit, so that no method has to ask.
+            # Every attribute that fitting adds raises NotFittedError before, so that methods need not check.
             fitted_later = (name.endswith("_") and not name.startswith("_")) or name == "_lazy_parameters"
             if fitted_later and "state_" not in self.__dict__:
                 raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' first.")
-            return object.__getattribute__(self, name)  # raises anew what a property has raised
+            return object.__getattribute__(self, name)  # raises again the error of a property
 
     def fit(
         self,
@@ -129,7 +129,7 @@ class EngineEstimator(Estimator):
         if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
             raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a separate folder")
         if client is not None and is_dask(X) and (self.spec.either or self._layout == "sparse"):
-            X = text_column(X)  # a column of texts is computed, and counted here
+            X = text_column(X)  # a lazy column of texts is computed and counted here
             client = client if is_dask(X) else None
         self._look_at(X)
         data: tuple[object, ...] = X, y, sample_weight
@@ -149,13 +149,13 @@ class EngineEstimator(Estimator):
                 if validation is not None:
                     held_out = running.validation_source(self, validation, client)
                     documents = run.enter_context(running.forgetting(held_out)).documents
-                    every = every or 1  # given validation documents are always evaluated
-                    if self.patience is not None:  # without it evaluation decides nothing
+                    every = every or 1  # validation documents of the user are always evaluated
+                    if self.patience is not None:  # without patience, evaluation changes nothing
                         stopping = self.patience, self.evaluate_every, held_out.corpus.header.uid
                 how: Any = {"training": self.evaluate_every > 0, "main_metrics": self.spec.shown, "scorer": self.scorer}
                 monitoring = Monitoring(every, documents, self._monitor, self.patience, **how)
                 progress = [run.enter_context(progress_callback())] if self.verbose else []
-                # A fit that is refused for its documents leaves no folder behind.
+                # No folder is left if the documents are refused.
                 checkpoints = None if folder is None else Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
                 settings = identity(corpus=source.corpus.header.uid, weighting=source.weighting, stopping=stopping)
                 resuming: Any = {"checkpoints": checkpoints, "settings": settings, "resume": resume}
@@ -166,7 +166,7 @@ class EngineEstimator(Estimator):
             self._take(end.learner, end.state)
             if source.transformer is not None:
                 self._lazy_parameters.cached("words", lambda: source.transformer, source.vectorizer, source.vocabulary)
-            if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):  # as scikit-learn's clusterers
+            if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):  # as in scikit-learn
                 self.labels_ = np.asarray(self.predict(X))  # type: ignore[attr-defined]
             for message in end.warnings:
                 warnings.warn(message, stacklevel=2)
@@ -177,9 +177,9 @@ class EngineEstimator(Estimator):
         return self
 
     def _look_at(self, X: object) -> None:
-        """Take note of what is to be trained on, before it is read."""
+        """Inspect the training data before they are read."""
         if self.spec.either:
-            rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
+            rows = getattr(X, "_meta", X)  # the type of the blocks of a dask array
             corpus = X.corpus if isinstance(X, Source) else X
             layout = corpus.header.layout if isinstance(corpus, BaseCorpus) else None
             self._trained_layout = layout or ("sparse" if sp.issparse(rows) or are_texts(X) else "dense")
@@ -199,7 +199,7 @@ class EngineEstimator(Estimator):
         self._several = not getattr(getattr(learner, "head", None), "exclusive", True)
         self._n_targets = learner.n_labels if self.spec.target == "numbers" and self._layout == "sparse" else 0
         self._lazy_parameters = running.LazyParameters(learner, state)
-        self.__dict__.pop("set_scores_", None)  # of another training
+        self.__dict__.pop("set_scores_", None)  # of an earlier fit
 
     @property
     def best_entry_(self) -> dict[str, float]:
@@ -247,12 +247,12 @@ class EngineEstimator(Estimator):
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             problem = "this model was trained on numbers, not on text: it cannot convert text to counts"
             raise ModelError(f"{problem}; in Python, pass numbers to predict")
-        from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
+        from sdem_dist.text.transform import TextTransformer  # imports kernels of text
 
         # Held-out texts are counted before there are parameters.
         lazy = getattr(self, "_lazy_parameters", None) or running.LazyParameters(None, None)
         settings, words = VectorizerSettings.from_json(self.vectorizer_), self.vocabulary_
-        make = partial(TextTransformer, settings, words, owner=lazy.owner)  # which takes long of many words
+        make = partial(TextTransformer, settings, words, owner=lazy.owner)  # slow for large vocabularies
         transformer = lazy.cached("words", make, self.vectorizer_, words)
         return cast("sp.csr_matrix", transformer.counts(texts_of_strings(texts)))
 
@@ -270,4 +270,4 @@ class EngineEstimator(Estimator):
         return tags
 
 
-p.declare(p.document(EngineEstimator))  # subclasses declare themselves
+p.declare(p.document(EngineEstimator))  # subclasses declare their own

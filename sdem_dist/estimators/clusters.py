@@ -42,7 +42,7 @@ class Clustering(ClusterMixin, EngineEstimator):
     init_documents: int = 20_000
     evaluate_every: int = 10
 
-    _number = "n_components"  # the parameter of how many clusters there are
+    _number = "n_components"  # name of the parameter for the number of clusters
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -56,7 +56,7 @@ class Clustering(ClusterMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: self._joint_log_proba(b).argmax(axis=1), None, client)
 
 
-class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order, for the default of `evaluate_every`
+class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order sets the default of `evaluate_every`
     """Base of mixtures without labels.
 
     alpha -- Weight of the prior: number of observations with the mean (and variance) of the column, or with the count 1
@@ -93,12 +93,12 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # in this order,
         """Run EM briefly from several starts, and continue from the best start."""
         words, (form, plan, long) = self._layout == "sparse", plans.em_of(self, source)
         learner: Any = plans.mixture(self, trainer, source, plan, (int(self.n_components),), form)
-        # Starts are compared after exact EM: one draw, or a batch, says little of them.
+        # Starts are compared after exact EM: one draw or one batch is too noisy.
         exact = replace(form, kind="soft", annealing=1.0)
         short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
 
         def objective_at(name: str, state: Any) -> float:
-            """Run a scoring; return the mean of ln p(d) and the prior's share a document."""
+            """Score all documents; return the mean of ln p(d) plus ln p(parameters) per document."""
             nll = trainer.score(name, learner, state)["nll"]
             return float(learner.model.log_prior_density(state) / source.weight - nll)
 
@@ -250,7 +250,7 @@ class KMeans(Clustering, Transforming):
 
         def start() -> KMeansState:
             drawn = model.prepare(plans.drawn_documents(source.documents, survey))
-            # Some are drawn in proportion to their weights.
+            # Documents are drawn in proportion to their weights.
             weights: Any = drawn.weights if drawn.n_documents == source.n_documents else np.ones(drawn.n_documents)
             how: Any = {"tries": self.n_init, "spherical": model.spherical}
             return model.start(k_means(drawn.to_csr(), weights, model.n_clusters, once.seed, **how).centres)

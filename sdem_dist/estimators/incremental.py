@@ -1,4 +1,4 @@
-"""Training that goes on with every batch of documents."""
+"""Training that continues with every new batch of documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Incremental(EngineEstimator):
             raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
 
         def going_on(learner: Any) -> Any:
-            if getattr(learner.rule, "judged", False):  # by a second pass, which there is not
+            if getattr(learner.rule, "judged", False):  # it needs a second pass, and batches have one
                 learner = replace(learner, rule=replace(learner.rule, judged=False))
             if first:
                 return learner
@@ -73,7 +73,7 @@ class Incremental(EngineEstimator):
                 if np.isnan(rows.values).any():
                     raise ValueError("loss='nll' does not support NaN in partial_fit: impute values, or call fit")
             elif tables and initial is not None:
-                counts, mu = initial.best  # a class may come later; and steps are in units of the documents so far
+                counts, mu = initial.best  # a class may come later; steps are in units of the documents so far
                 counts = np.maximum(counts * (learner.n_documents / counts.sum()), learner.model.class_alpha)
                 initial = started(counts, mu, initial.t)
             plan = replace(stage.plan, n_epochs=1, n_blocks=1, growth=stage.plan.growth if first else 0)

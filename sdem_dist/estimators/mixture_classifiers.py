@@ -50,7 +50,7 @@ class Components(EngineClassifier):
     vectorizer: VectorizerSettings | None = None
     evaluate_every: int = 50
 
-    _train: ClassVar[Any]  # runs the stages of a training with a source's documents
+    _train: ClassVar[Any]  # runs the stages of training on the documents of a source
     train = holdout.train_with_temperature
 
 
@@ -74,7 +74,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     _kind = p.fitted("components", "", "str")
 
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
-        """Return EM's learner, and what makes its start, half way from a fit of the classes to random examples."""
+        """Return the learner of EM, and a function for its start, between a fit of the classes and examples."""
         words, shared, n_classes = self._layout == "sparse", bool(getattr(self, "shared", False)), len(source.classes)
         numbers = components_of(self.n_components, source.classes[: 1 if shared else None])
         numbers, weights = numbers * (n_classes if shared else 1), plans.weights_of_classes(self, source)
@@ -87,7 +87,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
         classes = trainer.run(Stage("classes", generative, once)).state
         survey = plans.surveyed(trainer, source, once, max(numbers), labelled=not shared)
         examples = np.concatenate(surveys.examples_of(survey, numbers[: len(survey.keys)]))
-        positions = np.resize(examples, sum(numbers))  # all classes have the same, where they are shared
+        positions = np.resize(examples, sum(numbers))  # shared components are the same for all classes
 
         def half_way() -> Any:
             if not words:
@@ -127,7 +127,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
-    """Return the number of components of each class; ValueError where they are not positive, one or for each class."""
+    """Return the number of components of each class; ValueError unless positive, one or one per class."""
     numbers = list(n_components) if np.iterable(n_components) else [n_components] * len(classes)
     if isinstance(n_components, Mapping):
         if odd := set(n_components) ^ set(classes.tolist()):
@@ -178,7 +178,7 @@ class SdemMixtureClassifier(JointMixture, Incremental):
     loss: Literal["ncll", "hinge", "nll"] | Loss = "ncll"
     n_epochs: int | None = None
     n_em_epochs: int = 10
-    validation_fraction: float = 0.0  # training lowers the log-loss itself
+    validation_fraction: float = 0.0  # training minimizes the log-loss itself
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
@@ -189,7 +189,7 @@ class SdemMixtureClassifier(JointMixture, Incremental):
         plan = replace(once, n_epochs=n_epochs)
         if not words:
             rule, loss, share = safe_step.SafeStep(), named(self.loss), float(self.unlabelled_weight)
-            # A component without documents would stop every step of the class counts.
+            # With an empty component, no step of the class counts would be possible.
             initial: Any = feature_classes.started(fitted.best_counts + model.class_alpha, fitted.best_mu)
             return final_stage(trainer, SdEM(model, source.weight, rule, loss, weights, share), plan, initial)
         if self.loss == "nll":
@@ -198,8 +198,8 @@ class SdemMixtureClassifier(JointMixture, Incremental):
         prior = model.alpha + share * (fitted.words.mean(axis=1) - model.alpha)
         unit = heads.unit_of(documents, prior)
         sizes = rules.margin_steps(rules.STEP_OF_COUNTS, unit, model.alpha, model.class_alpha)
-        kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
-        n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
+        kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # raises if the loss is not supported
+        n_labelled = source.n_labelled or source.weight  # documents without a label need no steps
         learner = SdEM(model, n_labelled, rules.Merge(sizes), self.loss, weights, seed=once.seed)
         weight = starts.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
@@ -258,7 +258,7 @@ class MultiplicativeMixtureClassifier(Components):
             eta = expanded.largest_sum
         n_inputs, head = transform.n_features(source.n_features), mixture.PosteriorClasses(len(source.classes))
         model = mixture.PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
-        largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
+        largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # a bound of sums of rounded rows
         rule = rules.Multiplicative(largest, self.schedule, bool(self.accelerate))
         learner = SdEM(model, source.weight, rule, "ncll", weights)
         examples = starts.rows_at(source.corpus, np.concatenate(surveys.examples_of(survey, numbers)))
@@ -274,7 +274,7 @@ class MultiplicativeMixtureClassifier(Components):
         model: mixture.PosteriorMixture = self.learner_.model
         if self._layout == "sparse":
             rows: Any = model.transform.sparse(documents_of(self, X))
-        else:  # in C order as in training: sums along a row would round otherwise
+        else:  # in C order as in training: another order would round differently
             rows = model.transform.dense(np.ascontiguousarray(table_of(self, X), model.dtype))
         return model.scores(self._parameters, rows) / self.temperature_
 
@@ -353,16 +353,16 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
         log_prior = plans.fixed_log_prior(self, n_classes)
         how = eta, class_alpha, log_prior, int(self.n_components), inference, float(self.init_noise)
         model = lda.LdaClasses(source.n_features, heads.Classes(n_classes), *how)
-        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
+        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # raises if the loss is not supported
         weights, weight = plans.weights_of_classes(self, source), source.weight
         if nll and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
         sizes = rules.paper_steps(float(self.step_decay))
         if nll and of_margin:
-            # NLL counts: every pass adds the documents and the prior once; the start adds it, too.
+            # With NLL, every pass adds the documents and the prior once; so does the start.
             sizes = rules.StepSizes(correction=True, correct_from=weight, floor=0.0, class_floor=0.0)
         elif of_margin:
-            prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
+            prior = np.full(source.n_features, model.alpha * model.n_topics)  # the topics of a document share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
             unit = heads.unit_of(plans.sample(source), prior)
             sizes = rules.margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
@@ -383,7 +383,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     topics = topics_of
 
     def _scored(self, X: object) -> tuple[Documents, np.ndarray, np.ndarray]:
-        """Return documents, what decides between their classes, and their topics' proportions under each class."""
+        """Return documents, the scores of their classes, and the topic proportions under each class."""
         documents = documents_of(self, X)
         return documents, *self.learner_.model.scores(self._parameters, documents, self.learner_.seed)
 

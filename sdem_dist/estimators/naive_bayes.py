@@ -31,7 +31,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 class WordNB(EngineClassifier):
-    """What naive Bayes of words has in common: how documents are weighed, and how far steps go.
+    """Base of naive Bayes of words: weights of counts, and step sizes.
 
     step : float | None with steps=margin -- How far the first step changes the margin of an average document; twice as
         far with the hinge loss. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
@@ -70,13 +70,13 @@ class WordNB(EngineClassifier):
             return source
         characters = orders is not None and (source.vectorizer or {}).get("analyzer", "word") != "word"
         orders = None if orders is None else (int(orders[0]), int(orders[1]))
-        # of a part of the documents, words that are rare in it are left out, as those of all documents were
+        # in a subset, the words that are rare in it are left out, as those of all documents were before
         how = max(int(self.min_df), source.corpus.least_documents), orders, characters
         weighting = Weighting(form, float(norm or 0.0), 1.0, *how, boundary=source.boundary)
         source = plans.with_frequencies(source, weighting)
         if weighting.norm or self.steps != "margin":
             return source
-        documents = plans.sample(source)  # one factor makes the mean of their squared lengths `NORM` squared
+        documents = plans.sample(source)  # one factor gives them a mean squared length of `NORM` squared
         mean = unit_of(documents, np.ones(documents.n_features)).mean_square
         of_source: Any = source.weighting
         return replace(source, weighting=replace(of_source, scale=defaults.NORM / mean**0.5))
@@ -84,7 +84,7 @@ class WordNB(EngineClassifier):
     def _margin_start(
         self, source: Source, model: NaiveBayes, loss: str | Loss
     ) -> tuple[float, rules.StepSizes, plans.PriorStart]:
-        """Return how far a first step moves a score, in the unit of scores; the sizes of all steps, and the start."""
+        """Return the change of a score by a first step, in units of scores; the step sizes, and the start."""
         default = rules.STEP_OF_COUNTS if plans.is_unnormalised(source) else rules.STEPS[loss_kind(loss)]
         step = float(self.step or default)
         words = None if isinstance(source.corpus, Corpus) else source.vocabulary
@@ -94,7 +94,7 @@ class WordNB(EngineClassifier):
 
 
 class LaneNB(WordNB):
-    """What naive Bayes of words has whose lanes run through their documents, and that holds documents out.
+    """Base of naive Bayes of words whose lanes step through their documents, and that can hold documents out.
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
@@ -114,18 +114,18 @@ class LaneNB(WordNB):
     holds_out = p.fitted(lambda nb: nb.loss != "nll" and nb.validation_fraction > 0, "", "bool")
 
     def _held_out(self, source: Source) -> tuple[float, bool]:
-        """Return the share of the documents that is held out, 0 if they would be few; and whether it chooses epochs."""
+        """Return the share of held-out documents, 0 if they would be too few, and whether they choose the epochs."""
         labels, n, counts = self.spec.label_sets, source.n_documents, source.class_counts
         fewest = defaults.FEW_HELD_OUT if labels else defaults.FOLDS_HELD_OUT
         share = holdout.share_held_out(self.validation_fraction, n, fewest)
-        # Documents of one class alone are right from the start, so they cannot choose the number of epochs.
+        # With a single class all predictions are right, so they cannot choose the number of epochs.
         can_choose = share > 0.0 if labels else share * n * (1.0 - max(counts) / sum(counts)) >= defaults.TELLING
         return share, self.n_epochs == "auto" and can_choose
 
     def _plan(self, source: Source) -> Plan:
         n, n_epochs, seed, labels = source.n_documents, self.n_epochs, seed_of(self.random_state), self.spec.label_sets
         n_blocks = plans.blocks_of(source.n_features, len(source.classes) * (2 if labels else 1), self.n_blocks)
-        if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
+        if self.loss == "nll":  # one sum over the corpus: one round is enough, and lanes only share the work
             lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_TASK_DOCUMENTS)
             n_epochs = defaults.HIDDEN_EM_EPOCHS if n_epochs == "auto" else int(n_epochs)
             return Plan(n, 1 if self.unlabelled is None else n_epochs, 1, lanes, seed, n_blocks=n_blocks)
@@ -147,10 +147,10 @@ class LaneNB(WordNB):
         alpha = pseudo_count(self.alpha if each is None else 1.0, n)
         model = NaiveBayes(n, head, alpha, log_prior=plans.fixed_log_prior(self, n_classes))
         rule: Any = rules.ClosedForm(complete=self.unlabelled is None)
-        if local:  # says what is wrong with a loss that has no kernel
+        if local:  # raises if the loss has no kernel
             kernel_form(loss, 2 if labels else n_classes)
         if loss == "nll":
-            model = replace(model, class_alpha=0.0)  # counted classes have no prior
+            model = replace(model, class_alpha=0.0)  # a count of classes has no prior
             if each is not None and (each.shape != (n,) or self.unlabelled is not None):
                 raise ValueError(f"alpha must be a number or, if all documents are labelled, {n} numbers")
             initial: Any = None if each is None else model.start_at(each)
@@ -163,7 +163,7 @@ class LaneNB(WordNB):
             initial, rule = MadeByWorkers(start.block), rules.Merge(sizes, local, defaults.STEP_TOLERANCE)
         weights = plans.weights_of_classes(self, source)
         if weights is not None and self.loss != "nll" and self.steps == "margin":
-            largest = max(weights) or 1.0  # a step goes no further than that of weight 1
+            largest = max(weights) or 1.0  # no step is larger than that of weight 1
             weights = tuple(w / largest for w in weights)
         learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
         return holdout.Candidate(learner, self._plan(source), initial, stage)
@@ -367,7 +367,7 @@ class ManyClassNB(WordNB, JointClassifier):
         return end._replace(history=[*result.history, last])
 
     def _predicted(self, X: object) -> np.ndarray:
-        """Return the classes of documents in memory, scored a few at a time: scores take room."""
+        """Return the classes of documents in memory, scored a few at a time to save memory."""
         documents = documents_of(self, X)
         parts = many_classes.few_at_a_time(documents, len(self.classes_))
         best = [many_classes.joint_scores(self._parameters, part).argmax(axis=1) for part in parts]

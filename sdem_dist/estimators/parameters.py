@@ -1,4 +1,4 @@
-"""Parameters of estimators as dataclass fields (default, meaning, type), and those that several have."""
+"""Parameters of estimators as dataclass fields (default, meaning, type), and parameters that several share."""
 
 import re
 from ast import literal_eval
@@ -21,12 +21,12 @@ Positive: TypeAlias = float  # above 0
 
 
 class Constraint(NamedTuple):
-    """What values a parameter may have."""
+    """The allowed values of a parameter."""
 
     kind: str  # for the docstring, as numpydoc writes it: "int", "float or str"
     words: str  # for messages: "a positive integer"
     allows: Callable[[Any], bool]
-    only_with: tuple[str, str] | None = None  # another parameter, and the value without which this one means nothing
+    only_with: tuple[str, str] | None = None  # a parameter and its value, without which this one is unused
 
 
 def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
@@ -53,10 +53,10 @@ TYPES: dict[str, Constraint | str] = {
 
 
 def of_type(text: str) -> Constraint:
-    """Return what values a type allows, as an annotation writes it, or as a range of numbers: ``float in (0, 1]``.
+    """Return the allowed values of a type, given as an annotation or as a range of numbers: ``float in (0, 1]``.
 
-    ``with merge=sum`` at its end: all values but the default need that of another parameter. What else a text says is
-    for people: the value is checked with the documents.
+    ``with merge=sum`` at its end: all values but the default need this value of another parameter. Other text is
+    documentation: the value is checked with the documents.
     """
     text, _, condition = text.partition(" with ")
     if condition:
@@ -95,7 +95,7 @@ def entries(text: str) -> dict[str, tuple[str, str]]:
 
 
 def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
-    """Return a docstring: what a text says before its entries, and sections of meanings and types by name."""
+    """Return a docstring: the text before the entries, then sections of meanings and types by name."""
     parts = [ENTRY.split(text, maxsplit=1)[0].strip()]
     for title, described in sections.items():
         heads = [(" : ".join(filter(None, (name, kind))), meaning) for name, (meaning, kind) in described.items()]
@@ -160,12 +160,12 @@ annealing : float in [1, inf) -- Temperature of the first epoch, for determinist
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
 
-POSITIONAL = ("n_components", "n_clusters", "estimator", "space")  # they may be passed without their names
+POSITIONAL = ("n_components", "n_clusters", "estimator", "space")  # may be passed by position
 
 
 @dataclass_transform(eq_default=False)
 def declare(cls: Any) -> Any:
-    """Make the constructor of a class with parameters, and its docstring in numpydoc's form; return the class.
+    """Give a class the constructor of its parameters, and a numpydoc docstring; return the class.
 
     A parameter is an annotated default that has an entry, see `entries`, in the docstring, in `SHARED` or in a base,
     whose type goes before the annotation. Other entries and properties are what fitting adds. Positional parameters
@@ -186,7 +186,7 @@ def declare(cls: Any) -> Any:
         if not isinstance(allowed, Constraint):
             allowed = of_type(allowed or getattr(annotation, "__name__", str(annotation)))
         declared = field(kw_only=name not in POSITIONAL, metadata={"meaning": meaning, "type": allowed})
-        if not isinstance(vars(cls)[name], Field):  # one says that there is no default
+        if not isinstance(vars(cls)[name], Field):  # that marks a parameter without default
             declared.default = vars(cls)[name]
         setattr(cls, name, declared)
     dataclass(eq=False, repr=False)(cls)
@@ -211,7 +211,7 @@ def declare(cls: Any) -> Any:
 
 
 def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray") -> Any:
-    """Return a property of models: what stands at a path of attributes, or what a function makes of a model."""
+    """Return a property of fitted models: the value at a path of attributes, or a function of the model."""
 
     def get(model: object) -> Any:
         return attrgetter(value)(model) if isinstance(value, str) else value(model)
@@ -234,7 +234,7 @@ client : distributed.Client, default=None -- Dask client whose workers read and 
 
 
 def document(of: _Documented) -> _Documented:
-    """Write docstrings of a function or a class's public methods in numpydoc's form: entries become sections.
+    """Write docstrings of a function, or of public methods of a class, in numpydoc form: entries become sections.
 
     Entries, see `entries`, are of parameters, of "Returns" or "Returns name", and of "Raises name". Arguments that have
     none are those of `ARGUMENTS`, and what is returned is said by the annotation.
@@ -244,7 +244,7 @@ def document(of: _Documented) -> _Documented:
             continue
         text, names = cleandoc(method.__doc__ or ""), [*signature(method).parameters]
         returned = str(get_annotations(method).get("return")).removeprefix("np.")
-        predicts = "y" not in names and returned == "Any"  # lazily where rows are
+        predicts = "y" not in names and returned == "Any"  # lazy if rows are
         described = {n: ARGUMENTS["collection" if n == "X" and predicts else n] for n in names if n in ARGUMENTS}
         sections: dict[str, dict[str, tuple[str, str]]] = {"Parameters": {}, "Returns": {}, "Raises": {}}
         described |= entries(text)
@@ -259,7 +259,7 @@ def document(of: _Documented) -> _Documented:
 
 
 def check(estimator: object) -> None:
-    """Raise ValueError with the name of a parameter that is wrong, its value, and what it may be."""
+    """Raise ValueError with the name of an invalid parameter, its value, and the allowed values."""
     for declared in fields(estimator):  # type: ignore[arg-type]
         name, value, allowed = declared.name, getattr(estimator, declared.name), declared.metadata["type"]
         if not allowed.allows(value):

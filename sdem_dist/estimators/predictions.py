@@ -1,4 +1,4 @@
-"""What estimators answer: classes and their probabilities, densities and samples, clusters, topics."""
+"""Predictions of estimators: classes and their probabilities, densities and samples, clusters, topics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanations
 from sdem_dist.reports.reporting import was_trained_on
 
-FEW_OF_CLASS = 50  # classes with fewer held-out documents share a threshold: their own would be one of their extremes
+FEW_OF_CLASS = 50  # classes with fewer held-out documents share a threshold: one of their own would be too noisy
 
 
 class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
-    """Predictions of classifiers, which define how documents are scored.
+    """Predictions of classifiers; subclasses define the scores.
 
     classes_ : ndarray of shape (n_classes,) --
     """
@@ -169,7 +169,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
 
 class JointClassifier(EngineClassifier):
-    """What classifiers that are joint distributions of classes and documents answer beside that."""
+    """More predictions of classifiers that model the joint distribution of classes and documents."""
 
     class_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(class), shape (n_classes,).")
 
@@ -179,7 +179,7 @@ class JointClassifier(EngineClassifier):
 
 
 class WithDensity(EngineEstimator):
-    """How probable documents or rows are, classes or components summed out, and how they are drawn."""
+    """Density of documents or rows, summed over classes or components, and sampling."""
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, with missing values marginalized, or of the words of each document, in nats."""
@@ -207,7 +207,7 @@ class WithDensity(EngineEstimator):
             X: Any = sample_documents(self._parameters, drawn, length, rng)
         else:
             X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
-            if getattr(self, "components", "") == "exponential":  # an offset moves values below 0
+            if getattr(self, "components", "") == "exponential":  # rounding can make values negative
                 X = np.maximum(X, 0.0)
         if self.spec.target != "labels":
             return X, drawn
@@ -215,7 +215,7 @@ class WithDensity(EngineEstimator):
 
 
 class Transforming(sklearn_base.ClassNamePrefixFeaturesOutMixin, sklearn_base.TransformerMixin, EngineEstimator):
-    """Documents as a few numbers: distances from centres, or topics."""
+    """Transformation of documents: distances from centres, or topics."""
 
     _n_features_out: ClassVar[Any]
     _transformed: ClassVar[Any]  # takes documents in memory; returns their numbers, shape (n_samples, n_features_out)

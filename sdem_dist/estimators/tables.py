@@ -38,7 +38,7 @@ from sdem_dist.reports.explaining import number_explanations
 
 
 class TableEstimator(EngineEstimator):
-    """Base of estimators over tables whose columns have families: all the same, or with "mixed" each its own."""
+    """Base of estimators over tables whose columns have families: one family for all, or with "mixed" one for each."""
 
     _kind: ClassVar[Any] = "gaussian"
     _means = p.fitted(lambda m: m.learner_.model.variables.means(m.state_.best[1]), "")
@@ -47,7 +47,7 @@ class TableEstimator(EngineEstimator):
     def _blocks(self, summary: surveys.ColumnSummary, **others: Any) -> tuple[Block, ...]:
         names = "alpha", "prior", "var_smoothing", "binarize", "min_categories", "covariance_type"
         params = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        params["standardised"] = getattr(self, "step", "") != "paper"  # the paper's prior is of the columns as they are
+        params["standardised"] = getattr(self, "step", "") != "paper"  # the paper's prior is for unscaled columns
         return variables.blocks_of_columns(summary, self._kinds_of(len(summary.n)), **(params | others))
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class TableEstimator(EngineEstimator):
             self.categories_ = categories or {}
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
-        """Return a table of pandas with its categories numbered."""
+        """Return a pandas table with its categories as numbers."""
         if reset:
             self.categories_ = {}
         if self._kind != "mixed" or not is_table(X := as_pandas(X)):
@@ -110,7 +110,7 @@ class TableEstimator(EngineEstimator):
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: no column {c!r} in X")
-                codes = c in texts and texts[c].dtype != bool  # numbered by the alphabet
+                codes = c in texts and texts[c].dtype != bool  # codes in alphabetical order
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
                     problem = f"kinds: column {name!r} has categories ({some(texts[c])}), but {kind!r} needs numbers"
@@ -184,7 +184,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
         """Run the pass over the columns, the generative fit, and discriminative training."""
         n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         once = Plan(n, 1, 1, plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
-        # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
+        # The prior counts documents by weight; scikit-learn's smoothing, used by "nll" alone, does not.
         columns = surveys.Columns(source.n_features, weighted=self.loss != "nll" or self.unlabelled is not None)
         summary = trainer.run(Stage("columns", columns, once)).state
         weights, share = plans.weights_of_classes(self, source), float(self.unlabelled_weight)
@@ -220,7 +220,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
     def _counts_of(self, p: np.ndarray, n_values: int) -> np.ndarray:
-        """Return the counts of loss 'nll' of which `p`, shape (n_classes, n), are shares, of `n_values` in a column."""
+        """Return the counts of loss 'nll' whose shares are `p`, shape (n_classes, n), of `n_values` in a column."""
         alpha = pseudo_count(self._trained_params["alpha"], 0)
         return np.maximum(np.round(p * (self._counted.class_counts[:, None] + alpha * n_values) - alpha, 12), 0.0)
 
@@ -256,7 +256,7 @@ class BernoulliNB(FeatureNB):
     alpha: float = 1.0
     binarize: float | None = 0.0
 
-    spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
+    spec = replace(FeatureNB.spec, poor_score=True)  # thresholds discard much of a continuous feature
     _kind = "bernoulli"
 
     feature_log_prob_ = p.fitted(
@@ -367,7 +367,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
     explain = number_explanations
 
     def _check_columns(self, source: Source) -> None:
-        """Take a corpus with a column for the target, as in training, or without one."""
+        """Accept a corpus with a column for the target, as in training, or without one."""
         theirs, ours = source.vocabulary, self.vocabulary_
         names_differ = theirs is not None and ours is not None and theirs != ours[:-1]
         if source.n_features == self._n_columns:
@@ -385,20 +385,20 @@ class GaussianRegressor(RegressorMixin, Incremental):
         variables.refuse_beyond_squares(summary, np.arange(d), target=d - 1)
 
         def em(scale: np.ndarray, alpha: float) -> SdEM[regression.JointGaussian]:
-            # Columns that determine each other have a covariance without an inverse: a little prior keeps it regular.
+            # The covariance of dependent columns is singular: a small prior makes it regular.
             family = GaussianFull(d, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
             block = Block(family, tuple(range(d)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
             return SdEM(regression.JointGaussian(FeatureModel((block,))), source.weight, ClosedForm(complete=not gaps))
 
         alpha, scale = self.alpha, summary.scale
-        if isinstance(alpha, str):  # that under which targets are most probable, with a unit a feature or one for all
+        if isinstance(alpha, str):  # maximizes the evidence of the targets, with one alpha per feature or one for all
             pilot = em(scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
             mu = trainer.run(Stage("prior", pilot, few)).state.mu[0]
             products = pilot.model.products(mu, source.weight)
             alpha, scale = regression.best_prior(products, scale, summary.variance, source.weight)
         joint, plan = em(scale, float(alpha)), replace(once, n_epochs=self.n_epochs)
-        if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
+        if self.loss == "nll" or not gaps:  # without gaps, the joint and the conditional loss have the same minimum
             return final_stage(trainer, joint, plan if gaps else once)
         state = trainer.run(Stage("EM", joint, plan)).state
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())

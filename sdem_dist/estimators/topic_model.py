@@ -80,11 +80,11 @@ class TopicModel(Transforming):
         if (alpha := np.asarray(self.alpha)).ndim and alpha.size != self.n_components:
             raise ValueError(f"alpha has {alpha.size} values for {self.n_components} topics")
 
-    def _schedule(self, n_documents: int) -> tuple[int, int | None]:  # epochs, and documents of a step
+    def _schedule(self, n_documents: int) -> tuple[int, int | None]:  # epochs, and documents per step
         return int(self.n_epochs), self.batch_size
 
     def _head(self, source: Source, summary: surveys.WordSummary) -> heads.TopicHead:
-        return heads.NoOutput()  # what is learned to be predicted
+        return heads.NoOutput()  # topics alone: nothing is predicted
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Count words, train, count topics, and choose thresholds for several labels."""
@@ -95,11 +95,11 @@ class TopicModel(Transforming):
         else:
             lanes = plans.lanes_of(int(n_labelled) or n, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
             plan = Plan(n, n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
-        log_counts = bool(getattr(self, "log_counts", False))  # those that learn to predict have more parameters
+        log_counts = bool(getattr(self, "log_counts", False))  # predictors have more parameters
         counting = surveys.Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
         head, factors = self._head(source, summary), plans.weights_of_classes(self, source)
-        if factors is not None:  # rates fall and averages begin by the weights that batches have
+        if factors is not None:  # decay and averaging depend on the weights of batches
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             weight, n_labelled = (weighed + (weight - n_labelled), weighed) if n_labelled else (weighed, 0.0)
         alpha: Any = ("learned" if n < defaults.LDA_FEW else 1.001) if self.alpha is None else self.alpha
@@ -171,7 +171,7 @@ class LatentDirichletAllocation(TopicModel):
         return int(self.n_epochs or np.clip(defaults.LDA_ALL_STEPS * batch // n_documents, *defaults.LDA_EPOCHS)), batch
 
     def scorer(self, learner: SdEM[topics.TopicModel]) -> SdEM[topics.TopicModel]:
-        """Return a pass that scores documents which were not trained on, with particles."""
+        """Return a pass that scores held-out documents with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
     def score_samples(self, X: object) -> np.ndarray:
@@ -238,7 +238,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
         order = f"ordered levels are sorted alphabetically: {', '.join(map(str, levels[:10]))}; {advice}"
         try:
             values = [float(str(level)) for level in levels]
-        except ValueError:  # of words nobody can tell
+        except ValueError:  # words have no known order
             warnings.warn(order, stacklevel=4)
             values = []
         if values != sorted(values):
@@ -310,7 +310,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) if `y` was two-dimensional."""
 
         def predicted(rows: Any) -> np.ndarray:
-            # A document's topics sum to 1, so that the targets' location can be each topic's.
+            # The topics of a document sum to 1, so each topic can add the location of the targets.
             linear = topics.outputs(self.coef_, self._transformed(rows))
             means = np.exp(linear) if isinstance(self.learner_.head, heads.Rates) else linear
             return means[:, 0] if self.single_ else means
