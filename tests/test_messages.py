@@ -18,6 +18,8 @@ from text.sources import DOCUMENTS, written
 import sdem_dist as sd
 from sdem_dist import CorpusError, IngestError, SdemError, ingest, write_corpus
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.families import Categorical
+from sdem_dist.losses import Hinge
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.buckets import named, refuse_url, split
@@ -130,7 +132,8 @@ BOTH = VectorizerSettings(features="words+characters")
 NFC, NFD = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
 TEXTS, LABELS, ONES = ["good film", "bad film"] * 20, ["p", "n"] * 20, np.ones((4, 3))
 SPARSE = sp.csr_matrix(ONES)
-WHOLE = "a positive integer"
+WHOLE = "an integer of at least 1"
+LOSS = "one of ('auto', 'hinge', 'ncll', 'nll') or a frozen dataclass like sdem_dist.losses.Loss"
 ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
 CASES = [
     # Sources.
@@ -305,6 +308,16 @@ CASES = [
       for method, *y in (("fit", "aab"), ("partial_fit", "aab"), ("predict",), ("evaluate", "aab"))),
     *((call(kind(2, vectorizer=BOTH).fit, TEXTS), f"CorpusError: these documents: {kind.__name__} does not support character "
        "n-grams: use features='words'") for kind in (sd.MultinomialMixture, sd.LatentDirichletAllocation)),
+    *((call(sd.MultinomialNB(**{name: value}).fit, ONES, list("aabb")), f"ValueError: {name} must be {what}, got {got}")
+      for name, value, what, got in (
+        ("loss", "hinge ", LOSS, "'hinge '. Did you mean 'hinge'?"), ("loss", "x", LOSS, "'x'"),
+        ("loss", Reading(), LOSS, f"{Reading()}. Reading has no method weights"),
+        ("loss", Hinge, LOSS, f"{Hinge}. Pass an instance: Hinge()"), ("min_df", 0, WHOLE, "0"),
+        ("weighting", "tf-idf", "one of ('auto', 'counts', 'log', 'binary', 'tfidf')", "'tf-idf'. Did you mean 'tfidf'?"),
+        ("alpha", 1e39, "one of ('laplace', 'log') or a float in [0, 3e38] or a sequence of positive numbers", "1e+39"))),
+    *((call(sd.Mixture(2, components="mixed", kinds={0: kind}, em="variational").fit, ONES), "ValueError: em='variational' needs "
+       "gaussian (diag), exponential or multinomial components, or families with the method posterior_of_theta: use em='soft'")
+      for kind in ("poisson", "categorical", Categorical(2))),
     (call(sd.MultinomialNB().partial_fit, TEXTS, LABELS, classes=["n", "p"]),
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),

@@ -54,7 +54,7 @@ class PredictionFormatter:
         elif spec.predicts == "class":
             self.rows, names = estimator.predict_proba, estimator.classes_.tolist()
             if coverage is not None:
-                self.set_thresholds = estimator.set_thresholds(coverage)
+                self.set_thresholds = estimator.thresholds_of_sets(coverage)
             if estimator.several_labels:
                 self.what, self.label_thresholds = "labels", estimator.thresholds_
             elif len(names) > MANY and not best_only:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
@@ -14,6 +15,7 @@ from sdem_dist.counted import counted, is_count
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
+PARTS = 20  # of which some are held out, such as 7 for a share of .35
 CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
 
 
@@ -102,6 +104,37 @@ class Folds(Generic[CorpusT]):
         order = np.lexsort((least, -sizes))
         starts, totals = np.searchsorted(pairs // n_classes, np.arange(n + 1)), np.bincount(classes)
         return np.asarray(deal_groups(order, starts, pairs % n_classes, counts, totals, self.k)[codes])
+
+
+def folds_of(corpus: Any, k: int, seed: int) -> Folds[Any]:
+    """Return folds of a corpus; documents of groups that are too few for these are not kept together."""
+    names = corpus.all_groups()
+    few = names is not None and len(np.unique(names)) < k
+    return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
+
+
+def held_out_of(
+    corpus: Any, share: float, seed: int, least: int, most: int, class_weight: tuple[float, ...] | None = None
+) -> np.ndarray | None:
+    """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
+    labels, weights = corpus.labels(), corpus.weights
+    counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
+    if labels is not None:
+        counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
+    n = int(counted.sum())
+    if share <= 0 or min(share * n, most) < least:
+        return None
+    fewest, names = max(round(1 / share), -(-n // most)), corpus.all_groups()
+    n_groups = n if names is None else len(np.unique(names))
+    parts = min(PARTS, n_groups) if n_groups >= fewest else PARTS
+    part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
+    if part * n > most:
+        part = Fraction(1, fewest)
+    mask = counted & (folds_of(corpus, part.denominator, seed).numbers < part.numerator)
+    if labels is not None:
+        remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
+        mask &= remains[labels]
+    return mask if mask.sum() >= least // 2 else None
 
 
 def group_hashes(groups: ArrayLike) -> np.ndarray:

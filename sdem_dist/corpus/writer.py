@@ -129,7 +129,7 @@ def write_corpus(
         y = np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
         if number is not None and not is_count(number):
-            raise CorpusError(f"{name} must be a positive integer, got {number!r}")
+            raise CorpusError(f"{name} must be an integer of at least 1, got {number!r}")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state must be an integer, got {random_state!r}")
     if dense and targets is not None:

@@ -225,8 +225,9 @@ class KMeans(Clustering, Transforming):
     _n_features_out = p.fitted("learner_.model.n_clusters", "")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
-        rule = "k-means does not support missing values: impute them"
-        variables.refuse(X, np.isnan(X), "Input X contains NaN", "KMeans", rule)
+        variables.refuse(
+            X, np.isnan(X), "Input X contains NaN", "KMeans", "missing values are not supported: impute them"
+        )
         return X
 
     def _weighed(self, source: Source) -> Source:

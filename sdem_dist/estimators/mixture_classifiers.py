@@ -135,7 +135,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
             raise ValueError(f"n_components does not match the classes of the documents (unknown or missing: {names})")
         numbers = [n_components[c] for c in classes.tolist()]
     if len(numbers) != len(classes) or not all(isinstance(n, int | np.integer) and n >= 1 for n in numbers):
-        raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
+        raise ValueError(f"n_components must be an integer of at least 1, or one for each class, got {n_components!r}")
     return tuple(int(n) for n in numbers)
 
 

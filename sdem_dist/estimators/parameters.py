@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transfor
 
 import numpy as np
 
+from sdem_dist.counted import nearest
 from sdem_dist.fitting import defaults
 from sdem_dist.models.em import COOLING, FORMS
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -24,8 +25,9 @@ class Constraint(NamedTuple):
     """The allowed values of a parameter."""
 
     kind: str  # for the docstring, as numpydoc writes it: "int", "float or str"
-    words: str  # for messages: "a positive integer"
+    words: str  # for messages: "an integer of at least 1"
     allows: Callable[[Any], bool]
+    choices: tuple[object, ...] = ()
     only_with: tuple[str, str] | None = None  # a parameter and its value, without which this one is unused
 
 
@@ -37,7 +39,11 @@ def _are(value: Any, type_of_each: str, number: int = 0) -> bool:
 TYPES: dict[str, Constraint | str] = {
     "None": Constraint("None", "None", lambda v: v is None),
     "bool": Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_)),
-    "Loss": Constraint("Loss", "a frozen dataclass", lambda v: is_dataclass(type(v)) and hasattr(v, "weights")),
+    "Loss": Constraint(
+        "Loss",
+        "a frozen dataclass like sdem_dist.losses.Loss",
+        lambda v: is_dataclass(type(v)) and hasattr(v, "weights"),
+    ),
     "mapping": Constraint("mapping", "a mapping", lambda v: isinstance(v, Mapping)),
     "p.Positives": Constraint("sequence of float", "a sequence of positive numbers", lambda v: _are(v, "p.Positive")),
     "orders": Constraint("(int, int)", "(shortest, longest)", lambda v: _are(v, "int", 2) and v[0] <= v[1]),
@@ -66,13 +72,13 @@ def of_type(text: str) -> Constraint:
     if isinstance(constraint, Constraint):
         return constraint
     if " | " in constraint:
-        kinds, words, checks, _ = zip(*map(of_type, constraint.split(" | ")), strict=True)
-        return Constraint(" or ".join(kinds), " or ".join(words), lambda v: any(allows(v) for allows in checks))
+        kinds, words, checks, choices, _ = zip(*map(of_type, constraint.split(" | ")), strict=True)
+        return Constraint(" or ".join(kinds), " or ".join(words), lambda v: any(f(v) for f in checks), sum(choices, ()))
     if literal := re.fullmatch(r"Literal(\[.*\])", text):
         choices = tuple(literal_eval(literal[1]))
         kind = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in choices)
         is_choice = lambda v: any(type(v) is type(a) and v == a for a in choices)  # noqa: E731
-        return Constraint(f"{{{kind}}}", f"one of {choices}" if choices[1:] else repr(choices[0]), is_choice)
+        return Constraint(f"{{{kind}}}", f"one of {choices}" if choices[1:] else repr(choices[0]), is_choice, choices)
     if not (interval := re.fullmatch(r"(int|float) in ([\[(])(\S+), (\S+)[\])]", constraint)):
         return Constraint(text, text, lambda v: True)
     kind, bracket, *ends = interval.groups()
@@ -83,7 +89,7 @@ def of_type(text: str) -> Constraint:
         inside = isinstance(v, number) and not isinstance(v, bool) and low <= v <= high and v < np.inf
         return bool(inside and (v > low or bracket == "["))
 
-    return Constraint(kind, f"{'an' if kind == 'int' else 'a'} {constraint}".replace("3e38]", "inf)"), allows)
+    return Constraint(kind, f"an integer of at least {ends[0]}" if kind == "int" else f"a {constraint}", allows)
 
 
 ENTRY = re.compile(r"^(\w+(?:,? \w+)*)(?: : (.*?))? --(?: (.*)|$)((?:\n .*)*)", re.MULTILINE)
@@ -160,9 +166,6 @@ annealing : float in [1, inf) -- Temperature of the first epoch, for determinist
 """Meaning and type of parameters that mean the same in several estimators: these name only a default."""
 
 
-POSITIONAL = ("n_components", "n_clusters", "estimator", "space")  # may be passed by position
-
-
 @dataclass_transform(eq_default=False)
 def declare(cls: Any) -> Any:
     """Give a class the constructor of its parameters, and a numpydoc docstring; return the class.
@@ -185,7 +188,8 @@ def declare(cls: Any) -> Any:
         meaning, allowed = cls._learned.pop(name, described)
         if not isinstance(allowed, Constraint):
             allowed = of_type(allowed or getattr(annotation, "__name__", str(annotation)))
-        declared = field(kw_only=name not in POSITIONAL, metadata={"meaning": meaning, "type": allowed})
+        positional = name in ("n_components", "n_clusters", "estimator", "space")
+        declared = field(kw_only=not positional, metadata={"meaning": meaning, "type": allowed})
         if not isinstance(vars(cls)[name], Field):  # that marks a parameter without default
             declared.default = vars(cls)[name]
         setattr(cls, name, declared)
@@ -263,7 +267,12 @@ def check(estimator: object) -> None:
     for declared in fields(estimator):  # type: ignore[arg-type]
         name, value, allowed = declared.name, getattr(estimator, declared.name), declared.metadata["type"]
         if not allowed.allows(value):
-            raise ValueError(f"{name} must be {allowed.words}, got {value!r}")
+            hint = nearest(value.strip(), map(str, allowed.choices)).strip() if isinstance(value, str) else ""
+            if "Loss" in allowed.kind and isinstance(value, type):
+                hint = f"Pass an instance: {value.__name__}()"
+            elif "Loss" in allowed.kind and is_dataclass(value):
+                hint = f"{type(value).__name__} has no method weights"
+            raise ValueError(f"{name} must be {allowed.words}, got {value!r}{hint and '. '}{hint}")
         other, needed = allowed.only_with or ("", "")
         if other and value != declared.default and getattr(estimator, other) != needed:
             raise ValueError(f"{name} needs {other}={needed!r}: otherwise set it to {declared.default!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -109,9 +109,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
         """
-        return np.asarray(1.0 - self.predict_proba(X) <= self.set_thresholds(coverage))
+        return np.asarray(1.0 - self.predict_proba(X) <= self.thresholds_of_sets(coverage))
 
-    def set_thresholds(self, coverage: float) -> np.ndarray:
+    def thresholds_of_sets(self, coverage: float) -> np.ndarray:
         """Return 1 minus the minimum probability of each class to be in a prediction set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
@@ -178,6 +178,29 @@ class JointClassifier(EngineClassifier):
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 
+class LabelThresholds(EngineClassifier):
+    """What classifiers of several labels per document have: a threshold for each label."""
+
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """Minimum probability of each label; assign an array, or a dict such as ``{"sport": 0.2}``, to change it."""
+        return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
+
+    @thresholds_.setter
+    def thresholds_(self, thresholds: np.ndarray | Sequence[float] | Mapping[Any, float]) -> None:
+        if not self.several_labels:
+            raise ModelError("thresholds_ needs several labels per document: of one label, the best is predicted")
+        names = self.classes_.tolist()
+        if isinstance(thresholds, Mapping):
+            thresholds = list((dict(zip(names, self.thresholds_, strict=True)) | dict(thresholds)).values())
+        values = np.asarray(thresholds, np.float64)
+        if values.shape != (len(names),) or not ((values >= 0.0) & (values <= 1.0)).all():
+            raise ValueError(
+                f"thresholds_ must be {len(names)} probabilities, as in classes_, or a dict of some of them"
+            )
+        self.learner_ = self.learner_.decided(thresholds=tuple(values.tolist()))
+
+
 class WithDensity(EngineEstimator):
     """Density of documents or rows, summed over classes or components, and sampling."""
 
@@ -200,7 +223,7 @@ class WithDensity(EngineEstimator):
         if counts and (self.weighting_ is not None or without_components):
             raise ModelError("sample needs a model of counts with loss='nll'")
         if not isinstance(n_samples, int | np.integer) or n_samples < 0:
-            raise ValueError(f"n_samples must be a nonnegative integer, got {n_samples!r}")
+            raise ValueError(f"n_samples must be an integer of at least 0, got {n_samples!r}")
         rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
         if counts:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import as_pandas, encoded_table, is_table, numbering
+from sdem_dist.counted import nearest
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
@@ -103,7 +104,7 @@ class TableEstimator(EngineEstimator):
         for key, kind in (getattr(self, "kinds", None) or {}).items():
             named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
             if not isinstance(kind, Family) and kind not in named_kinds:
-                raise ValueError(f"kinds: {kind!r} is neither a family nor one of {named_kinds}")
+                raise ValueError(f"kinds: {kind!r} is no family. {nearest(str(kind), named_kinds)}Known: {named_kinds}")
             columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
             if isinstance(kind, Family) and kind.width != len(columns):
                 raise ValueError(f"kinds: {kind} needs {kind.width} columns, got {columns}")
@@ -171,8 +172,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
-            hint = "use merge='mean' (n_lanes=1 for the paper's algorithm)"
-            raise ValueError(f"step='paper' takes one step per document: {hint}")
+            raise ValueError("step='paper' takes a step per document: use merge='mean' (n_lanes=1 as in the paper)")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
             raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
 

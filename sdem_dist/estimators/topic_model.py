@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import EngineClassifier, Transforming
+from sdem_dist.estimators.predictions import LabelThresholds, Transforming
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import Client, evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
@@ -206,7 +206,7 @@ class SupervisedTopics(TopicModel):
     words_weight: float = 0.0
 
 
-class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
+class SupervisedLDAClassifier(LabelThresholds, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
     The topics of a document are inferred from its words by `n_layers` steps of mirror descent, and predict its class:
@@ -249,10 +249,6 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     coef_ = p.fitted(
         lambda model: model._parameters.output[: 1 if isinstance(model.learner_.head, heads.Levels) else None],
         "U, shape (n_classes, n_components); with `ordered`, of the score, shape (1, n_components).",
-    )
-    thresholds_ = p.fitted(
-        lambda model: np.broadcast_to(model.learner_.head.thresholds or 0.5, len(model.classes_)),  # read-only
-        "Minimum probability of each label, which maximizes F1 in training, shape (n_labels,).",
     )
 
     @property

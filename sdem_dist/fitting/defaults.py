@@ -59,7 +59,6 @@ SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # for the temperature: each is sco
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
 
 # Mixtures: mixtures.py.
-HOLDOUT_PARTS = 20  # of which some are held out for the temperature, such as 7 for a share of .35
 MIXTURE_START_SHARE = 0.001  # of EM's counts that sdEM of counts starts with: a document hardly moves them all
 MIXTURE_MARGIN = 1.0  # lead of the first class at the start, in the median document; the hinge loss asks for as much
 MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15  # passes of sdEM over rows, and over documents of counts

@@ -3,14 +3,12 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.corpus.base import BaseCorpus
-from sdem_dist.corpus.folds import Folds
+from sdem_dist.corpus.folds import folds_of, held_out_of
 from sdem_dist.engine.plan import VALIDATION, AnyStage, MadeByWorkers, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import Scored, class_sums, few_documents_metrics, joined, macro_f1
@@ -145,7 +143,7 @@ class HoldoutPolicy:
         return HoldoutResult(candidate, log_loss, accuracy, temperatures, n_epochs, history, result.state, best)
 
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
-        folds = _folds(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed)
+        folds = folds_of(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed)
         rest: Any = folds.train(number)
         # Words that the fold alone has are unknown.
         weighed = self.source.weighed_by(rest.document_frequency, int(np.count_nonzero(rest.weights)))
@@ -191,13 +189,6 @@ def _joined(draws: Sequence[HoldoutResult]) -> HoldoutResult:
     finite = [draw for draw in draws if np.isfinite(draw[1:4]).all()] or draws[:1]
     log_loss, accuracy, temperatures = map(np.concatenate, zip(*(draw[1:4] for draw in finite), strict=True))
     return draws[0]._replace(log_loss=log_loss, accuracy=accuracy, temperatures=temperatures)
-
-
-def _folds(corpus: Any, k: int, seed: int) -> Folds[Any]:
-    """Return folds of a corpus; documents of groups that are too few for these are not kept together."""
-    names = corpus.all_groups()
-    few = names is not None and len(np.unique(names)) < k
-    return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
 
 
 def is_better(first: HoldoutResult, second: HoldoutResult) -> bool:
@@ -250,7 +241,8 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     # Components treat words or columns as independent, which they are not: classes seem far surer than they are.
     share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
     # A class of weight 0 has probability 0, whatever the temperature.
-    held_out = held_out_of(source.corpus, share, seed, plans.weights_of_classes(estimator, source))
+    sizes = defaults.FEW_HELD_OUT, defaults.MAX_HELD_OUT
+    held_out = held_out_of(source.corpus, share, seed, *sizes, plans.weights_of_classes(estimator, source))
     if held_out is None:
         return estimator._train(trainer, source)
     rest, scored = source.corpus.within(~held_out), source.corpus.within(held_out)
@@ -284,30 +276,6 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     learner = replace(trained.learner, temperature=temperature)
     figures = {entry["epoch"]: held_out_figures(entry, source) for entry in history}
     return Trained(learner, trained.state, [{**figures.get(e["epoch"], {}), **e} for e in trained.history])
-
-
-def held_out_of(
-    corpus: BaseCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
-) -> np.ndarray | None:
-    """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
-    labels, weights = corpus.labels(), corpus.weights
-    counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
-    if labels is not None:
-        counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
-    n = int(counted.sum())
-    if share <= 0 or min(share * n, defaults.MAX_HELD_OUT) < defaults.FEW_HELD_OUT:
-        return None
-    fewest, names = max(round(1 / share), -(-n // defaults.MAX_HELD_OUT)), corpus.all_groups()
-    n_groups = n if names is None else len(np.unique(names))
-    parts = min(defaults.HOLDOUT_PARTS, n_groups) if n_groups >= fewest else defaults.HOLDOUT_PARTS
-    part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
-    if part * n > defaults.MAX_HELD_OUT:
-        part = Fraction(1, fewest)
-    mask = counted & (_folds(corpus, part.denominator, seed).numbers < part.numerator)
-    if labels is not None:
-        remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
-        mask &= remains[labels]
-    return mask if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None
 
 
 def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:

@@ -12,6 +12,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.families import Family
 from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Weigh
 from sdem_dist.inputs.validation import seed_of, some
@@ -157,11 +158,14 @@ def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
     """Return the form of an estimator's EM, the plan of one pass, and EM's: a round is such a pass, or a batch."""
     if estimator.annealing > 1 and estimator.em == "hard":
         raise ValueError("annealing has no effect with em='hard': set it to 1")
-    variational, full = estimator.em == "variational", getattr(estimator, "covariance_type", "") == "full"
-    if variational and getattr(estimator, "weight_alpha", 1) == 0:
-        raise ValueError("em='variational' needs a prior: weight_alpha must be positive")
-    if variational and (full or estimator._kind in ("poisson", "bernoulli")):
-        raise ValueError("em='variational' needs gaussian (diag), exponential or multinomial components")
+    if estimator.em == "variational":
+        if getattr(estimator, "weight_alpha", 1) == 0:
+            raise ValueError("em='variational' needs a prior: weight_alpha must be positive")
+        kinds: Any = estimator._kinds_of(source.n_features).keys() - {"gaussian", "exponential", "multinomial"}
+        without = any(isinstance(k, str) or type(k).posterior_of_theta is Family.posterior_of_theta for k in kinds)
+        if without or getattr(estimator, "covariance_type", "") == "full":
+            problem = "em='variational' needs gaussian (diag), exponential or multinomial components"
+            raise ValueError(f"{problem}, or families with the method posterior_of_theta: use em='soft'")
     step = float(estimator.em_step or defaults.GENERALISED_EM_STEP) if estimator.em == "generalised" else 1.0
     plan = replace(once := one_pass(estimator, source), n_epochs=estimator.n_epochs)
     if estimator.em == "online":

@@ -121,7 +121,7 @@ def ingest(
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
     for name, value in counts.items():
         if value is not None and not is_count(value):
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
     if not is_count(random_state, -(2**63)):
         raise ValueError(f"random_state must be an integer, got {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]

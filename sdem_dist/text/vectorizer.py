@@ -21,7 +21,7 @@ Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
-_MEANINGS = {"Pattern": "a regular expression of at most 1000 characters", "Count": "a positive integer"}
+_MEANINGS = {"Pattern": "a regular expression of at most 1000 characters", "Count": "an integer of at least 1"}
 _MEANINGS |= {"Fraction": "a fraction between 0.0 and 1.0", "tuple[Length, Length]": "two integers between 1 and 1000"}
 _MEANINGS |= {
     "tuple[str, ...]": "words",

@@ -4,7 +4,7 @@ Run: ``SDEM_CORPORA=... OMP_NUM_THREADS=1 python tests/benchmarks/text_speed.py 
 repeat all take turns; ratios are medians over repeats, so that a loaded machine harms all.
 
 compare: the raw reviews of IMDB's training part (2,000 with ``--small``); "bytes to CSR" goes from a list of str to sorted counts
-and the list of terms, as ``fit_transform`` does; ingest, predictions, and two threads against one;
+and the list of terms, as ``fit_transform`` does; ingest and predictions by one thread and by two;
 whole: words and pairs of words of IMDB, standard split, in one process on one core (``taskset -c 0``): us and the neighbours.
 Everyone begins with a list of texts, which fastText writes into a file. Nothing is tuned: fastText has the settings that its
 tutorial ends with;
@@ -18,7 +18,6 @@ training reviews, of which those in two documents or more are kept. Each ingest 
 import multiprocessing
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -42,29 +41,12 @@ from sklearn.svm import LinearSVC
 from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.cli import main as sdem
 from sdem_dist.cluster import connected
-from sdem_dist.storage.jobs import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
 from sdem_dist.text.patterns import expression_of
-from sdem_dist.text.texts import Texts, pieces, texts_of_strings
-from sdem_dist.text.tokens import NgramCounter
 
 PAIRS, OF_CHARACTERS = {"ngram_range": (1, 2)}, {"analyzer": "char", "ngram_range": (1, 2)}
 ORDERS: dict[str, dict[str, Any]] = {"words": {}, "1,2-grams": PAIRS, "char 1,2": OF_CHARACTERS}
 CHARACTERS = VectorizerSettings(**OF_CHARACTERS)
-
-
-def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
-    """Count blocks of texts in threads, each with terms of its own; return the number of entries."""
-    blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, max(1, texts.n_bytes // 16))]
-
-    local = threading.local()
-
-    def work(block: Texts) -> int:
-        if not hasattr(local, "counter"):
-            local.counter = NgramCounter(VectorizerSettings(**options))
-        return sum(len(part.nodes) for part in local.counter.parts(block, np.ones(len(block), bool)))
-
-    return sum(in_threads(work, blocks, n_jobs))
 
 
 def ingested(source: Path, target: Path, settings: VectorizerSettings, **where: Any) -> float:
@@ -96,11 +78,6 @@ def compare(repeats: int = 5, small: bool = False) -> None:
         a, b = harness.in_turns(calls, repeats).values()
         rate = f"{median(a):.3f} s, {megabytes / median(a):.0f} MB/s; CountVectorizer {median(b):.2f} s"
         print(f"bytes to CSR, {name}: {rate}; ratio {harness.median_ratio(b, a):.1f}", flush=True)
-    buffer = texts_of_strings(texts)
-    for name, options in ORDERS.items():
-        jobs = {str(n): partial(counted_in_threads, buffer, n, options) for n in (1, 2)}
-        one, two = harness.in_turns(jobs, repeats).values()
-        print(f"counting in two threads against one, {name}: {harness.median_ratio(one, two):.2f}", flush=True)
     for name, n_jobs in product(("words", "1,2-grams"), (1, 2)):
         with tempfile.TemporaryDirectory() as folder:
             source, corpus, model, answers = (Path(folder, each) for each in ("s.tsv", "c", "m", "a.tsv"))

@@ -55,7 +55,7 @@ def dense(*change) -> np.ndarray:
     (dense(), {"ids": [1, 2, 3, 2**63]}, "cannot be stored"),
     (dense(), {"made_by": {"x": float("nan")}}, "made_by must be JSON"),
     (dense(), {"vectorizer": {"x": object()}}, "vectorizer must be JSON"),
-    (dense(), {"shard_documents": 0}, "shard_documents must be a positive integer, got 0"),
+    (dense(), {"shard_documents": 0}, "shard_documents must be an integer of at least 1, got 0"),
     (dense(3, 2, np.inf), {"dense": True}, "document 3 .* contains an infinite value"),
     (dense(), {"targets": [1.0] * 3}, "has 4 documents, but the targets have shape"),
     (dense(), {"targets": [1, 1, 1, np.nan]}, "not finite, first at document 3"),

@@ -7,10 +7,10 @@ from reference.trained_bits import bits, kept
 from scipy.special import log_softmax
 
 import sdem_dist as sd
+from sdem_dist.corpus.folds import held_out_of
 from sdem_dist.errors import DocumentError
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.families import GaussianFull
-from sdem_dist.fitting.holdout import held_out_of
 from sdem_dist.reports.top_words import word_weights
 
 EM: dict = {"kind": sd.EMMixtureClassifier}
@@ -253,7 +253,7 @@ def test_groups_are_kept_together_where_there_are_enough(tmp_path):
     for n_groups in (4, 60):
         groups = np.arange(600) % n_groups
         corpus = sd.write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
-        inside = groups[held_out_of(corpus, 0.1, 0)]
+        inside = groups[held_out_of(corpus, 0.1, 0, 20, 20_000)]
         assert len(inside) >= 30
         assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
         assert sd.EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0

@@ -71,7 +71,7 @@ def test_samples_of_any_number(fitted, name):
         assert (rows.shape, y.shape, rows.dtype) == ((n, 4), (n,), np.float64)
         assert y.dtype == model.classes_.dtype
     for n in (-1, 1.5, "many"):
-        np.testing.assert_raises_regex(ValueError, "n_samples must be a nonnegative integer", model.sample, n)
+        np.testing.assert_raises_regex(ValueError, "n_samples must be an integer of at least 0", model.sample, n)
 
 
 def test_other_shares_of_classes_are_a_sum_of_logarithms():

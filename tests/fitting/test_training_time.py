@@ -9,9 +9,9 @@ from reference.random_documents import random_counts
 
 import sdem_dist as sd
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.engine.events import StageEnded
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import holdout
 from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, N_FOLDS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.spec import HoldOut
@@ -222,7 +222,7 @@ def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
 def test_a_fold_is_not_trained_on(trained_stages, monkeypatch):
     """Another label in a fold changes the other folds' models, and not its own."""
     folds = DOCUMENT % N_FOLDS  # whatever the labels are
-    monkeypatch.setattr(holdout.Folds, "numbers", property(lambda self: folds))
+    monkeypatch.setattr(Folds, "numbers", property(lambda self: folds))
     changed = sd.corpus.MemoryCorpus(X_FEW, Y_FEW, (0, 1, 2), random_state=0).order[folds == 1]
     other = Y_FEW.copy()
     other[changed] = (other[changed] + 1) % 3
