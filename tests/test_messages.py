@@ -18,7 +18,6 @@ from text.sources import DOCUMENTS, written
 import sdem_dist as sd
 from sdem_dist import CorpusError, IngestError, SdemError, ingest, write_corpus
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.families import Categorical
 from sdem_dist.losses import Hinge
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.storage.archive import read_archive
@@ -315,9 +314,6 @@ CASES = [
         ("loss", Hinge, LOSS, f"{Hinge}. Pass an instance: Hinge()"), ("min_df", 0, WHOLE, "0"),
         ("weighting", "tf-idf", "one of ('auto', 'counts', 'log', 'binary', 'tfidf')", "'tf-idf'. Did you mean 'tfidf'?"),
         ("alpha", 1e39, "one of ('laplace', 'log') or a float in [0, 3e38] or a sequence of positive numbers", "1e+39"))),
-    *((call(sd.Mixture(2, components="mixed", kinds={0: kind}, em="variational").fit, ONES), "ValueError: em='variational' needs "
-       "gaussian (diag), exponential or multinomial components, or families with the method posterior_of_theta: use em='soft'")
-      for kind in ("poisson", "categorical", Categorical(2))),
     (call(sd.MultinomialNB().partial_fit, TEXTS, LABELS, classes=["n", "p"]),
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),

@@ -106,18 +106,17 @@ def test_the_thresholds_of_rare_labels_are_near_that_of_all():
 
 
 def test_thresholds_can_be_changed_and_are_saved(tmp_path):
-    model, before = sd.MultiLabelNB(n_epochs=1).fit(X, LISTS), sd.MultiLabelNB(n_epochs=1).fit(X, LISTS).thresholds_
-    for changed in ({"bee": 0.0}, [*before[:1], 0.0, *before[2:]]):
+    model = sd.MultiLabelNB(n_epochs=1).fit(X, LISTS)
+    expected = np.where(np.arange(LABELS) == 1, 0.0, model.thresholds_)
+    for changed in ({"bee": 0.0}, expected):
         model.thresholds_ = changed
-        np.testing.assert_array_equal(model.thresholds_, np.where(np.arange(LABELS) == 1, 0.0, before))
-    model.save(tmp_path / "m")
-    for one in (model, sd.load_model(tmp_path / "m")):
-        assert one.predict(X)[:, 1].all() and all("bee" in labels for labels in one.labels_of(X))
-        assert one.evaluate(X, LISTS)["micro_f1"] == pytest.approx(f1_score(Y, one.predict(X), average="micro"))
+        model.save(tmp_path / "m")
+        for one in (model, sd.load_model(tmp_path / "m")):
+            assert one.predict(X)[:, 1].all() and (one.thresholds_ == expected).all()
     for wrong in ({"fox": 0.5}, {"bee": 1.5}, [0.5], [np.nan] * LABELS):
         np.testing.assert_raises_regex(ValueError, "must be 5 probabilities", setattr, model, "thresholds_", wrong)
-    one_label = sd.MultiLabelNB(n_epochs=1).fit(X, Y[:, 0])
-    np.testing.assert_raises_regex(sd.ModelError, "several labels", setattr, one_label, "thresholds_", [0.5, 0.5])
+    single = sd.MultiLabelNB(**FIXED).fit(X, Y[:, 0])
+    np.testing.assert_raises_regex(sd.ModelError, "several labels", setattr, single, "thresholds_", [0.5, 0.5])
 
 
 def test_thresholds_find_more_of_a_rare_label():

@@ -62,19 +62,17 @@ TOGETHER = [
     ("EMMixtureClassifier", {"offset": 2.0}, "offset needs components='exponential'"),
     ("EMMixtureClassifier", {"em": "generalised", "em_step": 1.5}, "em_step must"),
     ("MultiplicativeMixtureClassifier", {"patience": 2}, "needs validation"),
-    ("MultinomialMixture", {"em_step": 0.5}, "em_step needs em='generalised'"),
-    ("MultinomialMixture", {"em": "generalised", "em_step": 1.5}, "em_step must"),
     ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing has no effect"),
     ("MultinomialMixture", {"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive"),
+    *(("Mixture", {"components": "mixed", "kinds": kinds, "em": "variational"}, "or families with the method posterior")
+      for kinds in ({0: "poisson"}, {(0, 1): GaussianFull(2)})),
     ("MultinomialMixture", {"batch_size": 10}, "batch_size needs em='online'"),
     ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must be less than"),
     ("LDAClassifier", {"burn_in": 2}, "burn_in needs"),
     ("LDAClassifier", {"occurrences": "each"}, "'shared'"),
     ("LDAClassifier", {"batch_size": 3}, "batch_size needs merge='sum'"),
-    ("LDAClassifier", {"loss": "nll", "batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
     ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives all documents a weight of 0"),
-    ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
 ]  # fmt: skip
 REFUSED = [
     *((name, {key: value}, "random_state|seed" if key == "random_state" else key)
