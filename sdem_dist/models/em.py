@@ -1,4 +1,4 @@
-"""Forms of EM, and k-means: hard EM of spherical Gaussians of one variance; of rows of length 1 spherical k-means."""
+"""Forms of EM; k-means, the hard EM of spherical Gaussians that share one variance; spherical k-means of unit rows."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -14,22 +14,22 @@ from sdem_dist.records import Field, record
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
 COOLING = 0.8  # factor of the temperature of annealing after each epoch, until it is 1
-DECAY = 0.7  # steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, for stochastic approximation
-TRIES = 10  # starts of k-means on a sample; the best is kept
-ITERATIONS = 30  # iterations of each, at most
+DECAY = 0.7  # the steps of online EM are ``(rounds + 2) ** -DECAY``; stochastic approximation needs 1/2 < DECAY <= 1
+TRIES = 10  # runs of k-means on a sample, each from its own start; the best run is used
+ITERATIONS = 30  # maximal iterations of one run
 
 
 @record
 class EmForm:
-    """Which EM."""
+    """A variant of EM."""
 
     kind: str = "soft"
-    """"soft": the posterior of the components (Dempster, Laird and Rubin 1977). "hard": the most probable one,
-    classification EM. "stochastic": one drawn from the posterior (both Celeux and Govaert 1992). "generalised": the
-    M-step goes some way to its maximum. "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
-    "variational": parameters have a posterior too (Attias 2000)."""
-    step: float = 1.0  # of "generalised": the share of the way, above 0 and at most 1
-    annealing: float = 1.0  # temperature of the first epoch: posteriors to the power 1 / it (Ueda and Nakano 1998)
+    """"soft": the posterior of the components (Dempster, Laird and Rubin 1977). "hard": the most probable component,
+    classification EM. "stochastic": a component drawn from the posterior (both Celeux and Govaert 1992).
+    "generalised": the M-step goes part of the way to the maximum. "online": stepwise EM, one step per batch (Cappe and
+    Moulines 2009). "variational": the parameters have a posterior too (Attias 2000)."""
+    step: float = 1.0  # for "generalised": the fraction of the way to the maximum, above 0 and at most 1
+    annealing: float = 1.0  # temperature t of the first epoch: posteriors to the power 1 / t (Ueda and Nakano 1998)
 
     def __post_init__(self) -> None:
         if self.kind not in FORMS:
@@ -37,23 +37,23 @@ class EmForm:
 
     @property
     def rises(self) -> bool:
-        """Whether no iteration may lower the objective."""
+        """Whether each iteration raises the objective or leaves it unchanged."""
         return self.kind not in ("stochastic", "online") and self.annealing == 1.0
 
     def temperature(self, epoch: int) -> float:
         return max(1.0, self.annealing * COOLING**epoch)
 
     def rho(self, n_documents: float, batch: float) -> float:
-        """Return the step of online EM, from the documents seen and those of a batch."""
+        """Return the step of online EM, given the numbers of documents seen so far and in a batch."""
         return float((n_documents / batch + 2.0) ** -DECAY)
 
     def responsibilities(self, scores: np.ndarray, temperature: float, keys: np.ndarray) -> Arrays:
-        """Return the shares of components in documents, and what the objective gains by each document.
+        """Return the shares of the components in each document, and each document's term of the objective.
 
-        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
-        `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
-        Returns shares whose rows add up to 1, zeros where no component can be; and of each document ln p(document), of
-        "hard" the largest score, at a temperature t ``t ln sum exp(scores / t)``.
+        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf for an impossible component.
+        `keys`: uint64 of shape (n,), random keys of the documents, from which "stochastic" draws components.
+        The rows of the shares sum to 1; they are zeros if all components are impossible. The term of the objective is
+        ln p(document); for "hard" the largest score; at a temperature t ``t ln sum exp(scores / t)``.
         """
         if self.kind == "hard":
             return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
@@ -71,8 +71,8 @@ EXACT = EmForm()  # plain EM
 
 
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return squared distances of rows, of which `norms` are the squared lengths, from centres, (n_rows, n_centres)."""
-    products = X @ np.ascontiguousarray(centres.T)  # SciPy's product, not BLAS's: its bits do not depend on threads
+    """Return the squared distances of rows from centres, (n_rows, n_centres); `norms`: squared lengths of the rows."""
+    products = X @ np.ascontiguousarray(centres.T)  # by SciPy, not BLAS: the bits do not depend on the threads
     products *= -2.0
     products += norms[:, None]
     products += (centres**2).sum(axis=1)
@@ -85,13 +85,13 @@ def squared_lengths(X: sp.csr_matrix) -> np.ndarray:
 
 
 def sums_by_label(X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_clusters: int) -> Arrays:
-    """Return weighted sums of the rows of each label, shape (n_clusters, n_columns), and of their weights."""
+    """Return for each label the weighted sum of its rows, shape (n_clusters, n_columns), and the sum of the weights."""
     members = sp.csr_matrix((weights, (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
     return np.asarray((members @ X).toarray()), np.bincount(labels, weights, n_clusters)
 
 
 def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: bool) -> np.ndarray:
-    """Return the centres of clusters, of length 1 if `spherical`; an empty cluster keeps the one that it had."""
+    """Return the centres of clusters, of length 1 if `spherical`; an empty cluster keeps its centre from `before`."""
     centres = sums / np.where(counts > 0, counts, 1.0)[:, None]
     if spherical:
         lengths = np.sqrt((centres**2).sum(axis=1, keepdims=True))
@@ -101,24 +101,24 @@ def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: b
 
 class Clustered(NamedTuple):
     centres: np.ndarray  # shape (n_clusters, n_columns), float64
-    labels: np.ndarray  # shape (n_rows,), int64: the nearest centre of each row
-    inertia: float  # sum of weighted squared distances to it
+    labels: np.ndarray  # shape (n_rows,), int64: index of the nearest centre of each row
+    inertia: float  # weighted sum of the squared distances to the nearest centres
 
 
 def k_means(
     X: sp.csr_matrix, weights: np.ndarray, n_clusters: int, seed: int, *, tries: int = TRIES, spherical: bool = False
 ) -> Clustered:
-    """Return the best of several runs of k-means over rows in memory, float64; `spherical`: they have length 1."""
+    """Return the best of several runs of k-means over float64 rows in memory; `spherical`: the rows have length 1."""
     norms, n_drawn = squared_lengths(X), 2 + int(np.log(n_clusters))
     best: Clustered | None = None
     for number in range(tries):
         rng = np.random.default_rng([seed, number])
 
-        def drawn(masses: np.ndarray, n: int, rng: np.random.Generator = rng) -> np.ndarray:  # all masses 0: any row
+        def drawn(masses: np.ndarray, n: int, rng: np.random.Generator = rng) -> np.ndarray:  # uniform if all are 0
             total = np.cumsum(masses if masses.any() else np.ones(len(masses)))
             return np.minimum(np.searchsorted(total, rng.random(n) * total[-1], side="right"), len(masses) - 1)
 
-        # Greedy k-means++: each centre is the best of a few rows drawn in proportion to squared distances.
+        # Greedy k-means++: each new centre is the best of a few rows, drawn in proportion to their squared distances.
         chosen = [drawn(weights, 1)[0]]
         nearest = squared_distances(X, norms, X[chosen].toarray())[:, 0]
         while len(chosen) < n_clusters:
@@ -144,20 +144,20 @@ def k_means(
 
 
 class KMeansState(NamedTuple):
-    centres: np.ndarray  # shape (n_clusters, n_features), float64; of a table less its `location`
-    counts: np.ndarray  # documents of each cluster, by weight, in the last iteration, shape (n_clusters,)
-    t: float  # documents seen, by weight
+    centres: np.ndarray  # shape (n_clusters, n_features), float64; for tables relative to `Centres.location`
+    counts: np.ndarray  # weight of the documents of each cluster in the last iteration, shape (n_clusters,)
+    t: float  # weight of the documents seen
 
 
 class KMeansStatistics(NamedTuple):
-    sums: np.ndarray  # of documents by their nearest centre, shape (n_clusters, n_features)
-    class_counts: np.ndarray  # shape (n_clusters,)
+    sums: np.ndarray  # sums of the documents nearest to each centre, shape (n_clusters, n_features)
+    class_counts: np.ndarray  # weight of these documents, shape (n_clusters,)
     weight: float
 
 
 @record
 class Nearest:
-    n_classes: ClassVar[int] = 0  # labels play no part
+    n_classes: ClassVar[int] = 0  # labels are not used
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         return np.sum([[w.sum(), (w * squared).sum()] for w, squared in batches], axis=0)
@@ -171,7 +171,7 @@ class Centres(Model):
     n_clusters: int
     n_features: int
     spherical: bool = False  # rows and centres have length 1 (Dhillon and Modha 2001)
-    location: tuple[float, ...] = ()  # subtracted from columns of a table, so that squares do not cancel; empty: 0
+    location: tuple[float, ...] = ()  # subtracted from a table's columns, to avoid cancellation in squares; empty: 0
     head: Nearest = field(default_factory=Nearest)
     state_type = KMeansState
 
@@ -214,7 +214,7 @@ class Centres(Model):
         return squared_distances(X, squared_lengths(X), state.centres)
 
     def posterior(self, state: KMeansState, documents: Any, form: EmForm, at: Any, unlabelled: float) -> Any:
-        """Return the sums of documents by their nearest centre (E-step)."""
+        """Return the sums of the documents nearest to each centre (E-step)."""
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
         sums, counts = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
         return KMeansStatistics(sums, counts, float(weights.sum()))
@@ -224,7 +224,7 @@ class Centres(Model):
         return KMeansState(centres, s.class_counts, state.t + s.weight)
 
     def scored(self, state: KMeansState, documents: Any, temperature: float, seed: int) -> Any:
-        """Return the weights of documents, and their squared distances to the nearest centre."""
+        """Return the weights of documents and their squared distances to the nearest centres."""
         return documents.weights, self.distances(state, documents).min(axis=1, initial=np.inf)
 
     def parameters(self, state: KMeansState) -> KMeansState:

@@ -1,4 +1,4 @@
-"""Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
+"""Classes over dense features: naive Bayes with a family for each variable, and mixtures of such components."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -20,25 +20,25 @@ from sdem_dist.records import LARGEST, Field, record
 
 
 class FeatureState(NamedTuple):
-    """Expectation parameters, and where the run stands."""
+    """Expectation parameters and the progress of the run."""
 
     class_counts: np.ndarray  # N, expected counts of the classes, or of the components: shape (n_components,)
     mu: np.ndarray  # mean statistics given the class, S / N: shape (n_components, n_statistics)
     rho: float  # size of the next safe step
-    best_counts: np.ndarray  # N of the lowest objective so far; shape (0,) where rounds are not judged
-    best_mu: np.ndarray
-    best_objective: float  # mean loss and prior of the best, or infinity
-    first_loss: float  # mean loss at the start of the run, or infinity: a best with a higher one is none
-    t: float  # documents seen, a document of weight w counting w
+    best_counts: np.ndarray  # N at the lowest objective so far; shape (0,) if the learner does not compare rounds
+    best_mu: np.ndarray  # mu at the same point
+    best_objective: float  # the objective there, mean loss plus prior; or infinity
+    first_loss: float  # mean loss at the start of the run, or infinity; it bounds the loss of the best, unless blended
+    t: float  # weight of the documents seen
 
     @property
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """N and mu of the lowest objective, or the last where rounds are not checked."""
+        """N and mu at the lowest objective, or the last ones if the learner does not compare rounds."""
         return (self.best_counts, self.best_mu) if len(self.best_counts) else (self.class_counts, self.mu)
 
 
 def started(counts: np.ndarray, mu: np.ndarray, t: float = 0.0) -> FeatureState:
-    """Return a state at a point, of which nothing else is known."""
+    """Return a state at a point, without a best point and with rho 1."""
     return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, t)
 
 
@@ -46,24 +46,24 @@ class FeatureStatistics(NamedTuple):
     """Sums over documents, or over lanes."""
 
     class_counts: np.ndarray  # shape (n_components,)
-    sums: np.ndarray  # shape (n_components, n_statistics)
-    n_observed: np.ndarray  # of each component and variable, (n_components, n_variables); where lanes step (., 0)
-    loss: float  # at the state that was broadcast
-    weight: float  # documents, by weight
+    sums: np.ndarray  # sums of the statistics, shape (n_components, n_statistics)
+    n_observed: np.ndarray  # observed values, shape (n_components, n_variables); (n_components, 0) if lanes step
+    loss: float  # sum of the losses at the broadcast state
+    weight: float  # weight of the documents
 
 
 @dataclass(frozen=True)
 class DenseModel(Model):
-    """What models of tables have in common: states, sums, and how far EM goes."""
+    """Base of the models of tables: states, sums, and the M-step of each form of EM."""
 
     variables: FeatureModel  # the families of the columns
     head: Classes | Number
     state_type = FeatureState
-    class_alpha = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
+    class_alpha = 1.0  # pseudo-count of each class in the conjugate prior
 
     @property
     def n_components(self) -> int:
-        """Rows of the expectation parameters: components, or classes."""
+        """Number of rows of the expectation parameters: components, or classes."""
         return self.head.n_columns
 
     @property
@@ -80,11 +80,11 @@ class DenseModel(Model):
         """Return theta(mu) (M-step)."""
 
     def parameters(self, state: FeatureState) -> FeatureParameters:
-        """Return the natural parameters of the best mu, or of the last where rounds are not checked."""
+        """Return the natural parameters of the best mu, or of the last if the learner does not compare rounds."""
         return self.parameters_at(*state.best)
 
     def init(self, n_documents: float, seed: int) -> FeatureState:
-        """Return mu_0, the prior's (Algorithm 1, line 1)."""
+        """Return mu_0, the centre of the prior (Algorithm 1, line 1)."""
         mu = np.tile(self.variables.centre, (self.n_components, 1))
         return started(np.full(self.n_components, self.class_alpha), mu)
 
@@ -109,7 +109,7 @@ class DenseModel(Model):
             raise ValueError("array 'mu' is not inside S")
 
     def inside(self, state: FeatureState) -> FeatureState:
-        """Return a generative fit as a start for steps; moments without a theta (variance 0) are projected into S."""
+        """Return a generative fit as a start for steps; moments on the boundary (variance 0) are projected into S."""
         variables = self.variables
         with np.errstate(all="ignore"):
             theta = variables.to_natural(state.mu, np.zeros(self.n_components))
@@ -121,13 +121,13 @@ class DenseModel(Model):
         return mu
 
     def maximum(self, state: FeatureState, s: FeatureStatistics, n_documents: float, form: EmForm) -> FeatureState:
-        """Return the mu under which the expected statistics are most probable (M-step), or as far as the form goes.
+        """Return the mu that maximises the expected log-likelihood (M-step), or a step towards it, as `form` says.
 
-        Counts sum to the documents, so that a document's step weighs 1.
+        The counts sum to `n_documents`, so that the later step of one document has weight 1.
         """
         s = s._replace(sums=pooled(self.head, s.sums), n_observed=pooled(self.head, s.n_observed))
         variables = self.variables
-        if form.kind == "online":  # between the old mu and a batch's, each weighted by its observations and the prior's
+        if form.kind == "online":  # a mean of the old mu and the batch's, weighted by their observations and the prior
             rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
             mu = variables.posterior_mean(s.sums * scale, s.n_observed * scale)
             nu = variables.prior_weight
@@ -138,19 +138,19 @@ class DenseModel(Model):
         mu, counts = variables.posterior_mean(s.sums, s.n_observed), s.class_counts
         if form.kind != "variational":
             counts = counts * (n_documents / counts.sum())
-        if form.step < 1:  # the bound is concave on the way to its maximum, in the expectation parameters
+        if form.step < 1:  # the bound is concave in the expectation parameters, so a part of the step raises it too
             mu = variables.check(state.mu + form.step * (mu - state.mu))[0]
             counts = state.class_counts + form.step * (counts - state.class_counts)
         return started(counts, mu, state.t + s.weight)._replace(rho=state.rho, first_loss=state.first_loss)
 
     def counted(self, state: FeatureState, s: FeatureStatistics, n_documents: float) -> FeatureState:
-        """Return the fit of these documents and those before, none of which misses a value."""
+        """Return the fit of these documents and the earlier ones, if no values are missing."""
         alone, v, n = self.maximum(state, s, n_documents, EXACT), self.variables, s.n_observed
         if not state.t:
             return alone
         nu, of_prior = v.prior_weight + 0.0 * n, v.posterior_mean(0.0 * s.sums, 0.0 * n)
         prior, before, now = (w[:, v.variable_of] for w in (nu, nu + state.class_counts[:, None], nu + n))
-        total = before + now - prior  # which is in both
+        total = before + now - prior  # both include the prior
         sums = before * state.mu + now * alone.mu - prior * of_prior
         mu = np.divide(sums, total, out=of_prior, where=total > 0)
         return alone._replace(class_counts=state.class_counts + s.class_counts, mu=mu)
@@ -173,11 +173,11 @@ class DenseModel(Model):
         return (s.loss + prior) / s.weight
 
     def log_prior_density(self, state: FeatureState) -> float:
-        """Return the logarithm of the conjugate prior's density at the best mu, less that at its centre."""
+        """Return the log-density of the conjugate prior at the best mu, minus the log-density at its centre."""
         return -self._prior_divergence(state.best[1])
 
     def _prior_divergence(self, mu: np.ndarray) -> float:
-        """Return the divergence of the components from the centre of the prior, by its weight."""
+        """Return the sum of the components' divergences from the prior's centre, times the prior's weight."""
         if getattr(self.head, "shared", False):
             mu = mu[: len(mu) // self.n_classes]
         centre = np.broadcast_to(self.variables.centre, mu.shape)
@@ -186,7 +186,7 @@ class DenseModel(Model):
 
 @record
 class FeatureClasses(DenseModel):
-    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
+    """p(y) times naive Bayes of the variables given the class, or given its components, which are summed out."""
 
     head: Classes
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
@@ -198,11 +198,11 @@ class FeatureClasses(DenseModel):
 
     @property
     def tempered(self) -> bool:  # type: ignore[override]
-        """Whether evaluation has the log-loss at each temperature."""
+        """Whether evaluation computes the log-loss at each temperature."""
         return bool(self.head.component_class)
 
     def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Features:
-        """Return documents as statistics; where there are components, sorted by class."""
+        """Return documents as statistics; sorted by class if there are components."""
         labels = np.zeros(len(documents.values), np.int32) if self.head.clusters else documents.labels
         features = self.variables.features(documents.values, labels, documents.weights)
         return features.take(np.argsort(features.labels, kind="stable")) if self.head.component_class else features
@@ -214,7 +214,7 @@ class FeatureClasses(DenseModel):
             return self.variables.to_natural(mu, np.log(counts) - np.log(counts.sum()))
 
     def loss_weights(self, scores: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0) -> Any:
-        """Return each row's weights of components, and what it costs; both by the row's weight (Table 2)."""
+        """Return the loss weights of components for each row, and its loss; both times the row's weight (Table 2)."""
         weights, values = self.head.loss_weights(loss, scores, features.labels, unlabelled_weight)
         values = np.where(features.weights > 0, values, 0.0) * features.weights
         return weights * features.weights[:, None], values
@@ -222,11 +222,11 @@ class FeatureClasses(DenseModel):
     def expected(
         self, counts: np.ndarray, mu: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
-        """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
+        """Return the sum of loss weights times expected statistics, and the sum of losses, at one theta (Table 2)."""
         scores = self.variables.scores(self.parameters_at(counts, mu), features)
         weights, values = self.loss_weights(scores, features, loss, unlabelled_weight)
         s = self._weighted(weights, features)
-        absent = s.class_counts[:, None] - s.n_observed  # missing ones count as ``E[T | y]``
+        absent = s.class_counts[:, None] - s.n_observed  # a missing value counts as ``E[T | y]``
         return s._replace(sums=s.sums + absent[:, self.variables.variable_of] * mu, loss=float(values.sum()))
 
     def complete(self, features: Features) -> FeatureStatistics:
@@ -240,7 +240,7 @@ class FeatureClasses(DenseModel):
         return FeatureStatistics(totals, sums, observed, 0.0, float(features.weights.sum()))
 
     def posterior(self, state: FeatureState, features: Features, form: EmForm, at: Any, unlabelled: float) -> Any:
-        """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
+        """Return the sums of statistics weighted by the shares of the components, and of losses (E-step)."""
         variational = form.kind == "variational"
         if variational and features.missing.any():
             raise ValueError("em='variational' does not support missing values: impute them, or use em='soft'")

@@ -1,4 +1,4 @@
-"""Naive Bayes over dense features: every variable has a family, and is independent of the others given the class."""
+"""Naive Bayes over dense features: variables are independent given the class, each with a distribution family."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sdem_dist.records import record
 
 @record
 class Block:
-    """Variables of one family, side by side."""
+    """Variables of one family."""
 
     family: Family
-    columns: tuple[int, ...]  # of the table; variable i has ``columns[i * width : (i + 1) * width]``
-    location: tuple[float, ...] = ()  # of each column, subtracted before the family sees values; empty: 0
-    scale: tuple[float, ...] = ()  # of each column, then divided by; empty: 1
+    columns: tuple[int, ...]  # columns of the table; variable i has ``columns[i * width : (i + 1) * width]``
+    location: tuple[float, ...] = ()  # subtracted from each column before the family gets the values; empty: 0
+    scale: tuple[float, ...] = ()  # each column is then divided by its scale; empty: 1
 
     def __post_init__(self) -> None:
         n, width = len(self.columns), self.family.width
@@ -38,23 +38,23 @@ class Block:
 
     @property
     def is_coordinate(self) -> np.ndarray:
-        """Which statistics say where a value is, bool of shape (n_statistics,): all but the products of Gaussians."""
+        """Mask of the statistics of first order, bool of shape (n_statistics,): all but the products of Gaussians."""
         n = self.family.width if self.family.standardised else self.family.n_statistics
         return np.tile(np.arange(self.family.n_statistics) < n, self.n_variables)
 
     def values(self, table: np.ndarray) -> np.ndarray:
-        """Return the block's values as its family takes them, shape (n_rows, n_variables, width), float64."""
+        """Return the block's values, scaled for its family, shape (n_rows, n_variables, width), float64."""
         values = np.asarray(table[:, list(self.columns)], np.float64)
         if self.location:
             values = (values - np.asarray(self.location)) / np.asarray(self.scale)
         return values.reshape(len(table), self.n_variables, self.family.width)
 
     def in_units(self, values: np.ndarray) -> np.ndarray:
-        """Return values as the table has them, shape (n_rows, n_columns)."""
+        """Return scaled values in the units of the table, shape (n_rows, n_columns)."""
         return values * np.asarray(self.scale) + np.asarray(self.location) if self.location else values
 
     def log_base(self, values: np.ndarray) -> np.ndarray:
-        """Return ln h of such values, the scaling of columns included, shape (n_rows, n_variables)."""
+        """Return ln h of scaled values, including the scaling of the columns, shape (n_rows, n_variables)."""
         if not self.scale:
             return self.family.log_base(values)
         return self.family.log_base(values) - np.log(self.scale).reshape(self.n_variables, -1).sum(axis=1)
@@ -67,8 +67,8 @@ class Features(NamedTuple):
     """Rows of a table as sufficient statistics."""
 
     statistics: np.ndarray  # shape (n_rows, n_statistics), float64, zeros for missing variables
-    missing: np.ndarray  # shape (n_rows, n_variables), float64, 1 where a variable is missing; (n_rows, 0) if none is
-    log_base: np.ndarray  # shape (n_rows,): ln h of the variables that are not missing, the scaling of columns included
+    missing: np.ndarray  # shape (n_rows, n_variables), float64, 1 if a variable is missing; (n_rows, 0) if none is
+    log_base: np.ndarray  # shape (n_rows,): ln h of the observed variables, including the scaling of the columns
     labels: np.ndarray  # shape (n_rows,), int32; -1 for rows without a label
     weights: np.ndarray  # shape (n_rows,)
 
@@ -90,7 +90,7 @@ class FeatureParameters(NamedTuple):
 
 @record
 class FeatureModel:
-    """p(y) times, for every variable, p(variable | y); variables with a missing value (NaN) are summed out."""
+    """p(y) times the product of p(variable | y); missing variables (NaN) are integrated out."""
 
     blocks: tuple[Block, ...]
 
@@ -103,7 +103,7 @@ class FeatureModel:
         return sum(b.n_statistics for b in self.blocks)
 
     def split(self, statistics: np.ndarray) -> list[np.ndarray]:
-        """Return each block's part of statistics, shapes (..., n_variables, n_statistics of one)."""
+        """Return the statistics of each block, shapes (..., n_variables, n_statistics of one variable)."""
         ends = np.cumsum([b.n_statistics for b in self.blocks])
         return [b.shaped(statistics[..., e - b.n_statistics : e]) for b, e in zip(self.blocks, ends, strict=True)]
 
@@ -111,7 +111,7 @@ class FeatureModel:
         return np.concatenate([p.reshape(*p.shape[:-2], p.shape[-2] * p.shape[-1]) for p in parts], axis=-1)
 
     def _each(self, call: Callable[..., Any], *statistics: np.ndarray) -> list[Any]:
-        """Return what a function makes of each block's family and its part of statistics."""
+        """Return the results of a function of each block's family and statistics."""
         parts = zip(*map(self.split, statistics), strict=True)
         return [call(block.family, *own) for block, own in zip(self.blocks, parts, strict=True)]
 
@@ -122,7 +122,7 @@ class FeatureModel:
         return np.repeat(np.arange(self.n_variables), sizes)
 
     def all_of_variables(self, values: np.ndarray) -> np.ndarray:
-        """Return for each variable whether something holds of all its statistics, shape (..., n_variables)."""
+        """Return for each variable whether `values` is true for all its statistics, shape (..., n_variables)."""
         first = np.unique(self.variable_of, return_index=True)[1]
         return np.logical_and.reduceat(values, first, axis=-1)
 
@@ -141,7 +141,7 @@ class FeatureModel:
         return self.join([b.family.posterior_mean(s, n) for b, s, n in parts])
 
     def features(self, table: np.ndarray, labels: Any = None, weights: Any = None) -> Features:
-        """Return rows of a table as statistics; raise ValueError where a value is not one of its column's family."""
+        """Return a table's rows as statistics; raise ValueError for a value that its family does not support."""
         n = len(table)
         parts, absent, base = [], [], np.zeros(n)
         for block in self.blocks:
@@ -176,7 +176,7 @@ class FeatureModel:
     def under_posterior(
         self, mu: np.ndarray, weight: np.ndarray, log_prior: np.ndarray
     ) -> tuple[FeatureParameters, np.ndarray]:
-        """Return expectations of theta and log-partitions under a posterior, and KL(posterior || prior) of theta."""
+        """Return the expected theta and log-partitions under a posterior, and KL(posterior || prior) of theta."""
         thetas, partitions, divergence = [], [], np.zeros(len(mu))
         for block, m in zip(self.blocks, self.split(mu), strict=True):
             family, nu = block.family, block.family.prior_weight
@@ -192,7 +192,7 @@ class FeatureModel:
 
     def scores(self, parameters: FeatureParameters, features: Features) -> np.ndarray:
         """Return ln p(y, x) of every row and class, shape (n_rows, n_classes)."""
-        # Not a product by BLAS, whose bits depend on the number of its threads.
+        # No BLAS: the bits of its products depend on the number of threads.
         scores = np.einsum("ns,ks->nk", features.statistics, parameters.theta)
         scores += parameters.log_prior - parameters.partitions.sum(axis=1) + features.log_base[:, None]
         if features.missing.shape[1]:
@@ -200,7 +200,7 @@ class FeatureModel:
         return np.asarray(scores)
 
     def log_densities(self, parameters: FeatureParameters, row: np.ndarray) -> np.ndarray:
-        """Return ln p(variable | class) of a row, by column and class: at a variable's first column, elsewhere 0."""
+        """Return ln p(variable | class) of a row, (n_columns, n_classes): in a variable's first column, else 0."""
         densities = np.zeros((len(row), len(parameters.theta)))
         thetas, first = self.split(parameters.theta), 0
         for block, theta in zip(self.blocks, thetas, strict=True):
@@ -216,7 +216,7 @@ class FeatureModel:
         return densities
 
     def means(self, mu: np.ndarray) -> np.ndarray:
-        """Return the mean of each column, shape (n_classes, n_columns); NaN where T(x) does not begin with x."""
+        """Return the mean of each column, shape (n_classes, n_columns); NaN if T(x) does not begin with x."""
         table = np.full((len(mu), sum(len(b.columns) for b in self.blocks)), np.nan)
         for block, own in zip(self.blocks, self.split(mu), strict=True):
             x = np.full(block.family.width, 2.0)
@@ -225,7 +225,7 @@ class FeatureModel:
         return table
 
     def covariances(self, mu: np.ndarray) -> np.ndarray:
-        """Return covariances of Gaussian columns, (n_classes, n_columns, n_columns), or variances, one axis less."""
+        """Return covariances of Gaussian columns, (n_classes, n_columns, n_columns); or variances, one axis less."""
         block, scale = self.blocks[0], np.asarray(self.blocks[0].scale)
         if isinstance(block.family, GaussianFull):
             return np.asarray(block.family.to_moments(mu)[1] * scale[:, None] * scale)
@@ -233,12 +233,12 @@ class FeatureModel:
         return np.asarray((own[..., 1] - own[..., 0] ** 2) * scale**2)
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Project every variable into the interior of its S; return how many were outside."""
+        """Return mu with every variable projected into the interior of its S, and how many variables were outside."""
         checked = self._each(lambda family, m: family.check(m), mu)
         return self.join([mu for mu, _ in checked]), sum(n for _, n in checked)
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return mu of each class with variances of at least `least`, shape (n_classes,)."""
+        """Return mu with variances of at least `least`, shape (n_classes,), in each class."""
         return self.join(self._each(lambda family, m: family.lifted(m, least[:, None]), mu))
 
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the scores of a model mean, to losses and to evaluation: classes, components of classes, labels, a number."""
+"""Heads: how losses and evaluation read a model's scores, as classes, components of classes, labels or a number."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,38 +13,38 @@ from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Arrays, Loss, marginal_log_likelihood
 from sdem_dist.records import record
 
-TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # before the number of a label: metrics
-HELD_OUT = (1 << 32) - 1  # stands where an epoch would in the keys that decide what is held out
-ALIKE = 0.5  # share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99
+TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # metrics; the label's index follows
+HELD_OUT = (1 << 32) - 1  # takes the place of the epoch in the random keys that choose held-out documents
+ALIKE = 0.5  # documents are nearly alike if the total M cancels more than this share of the margin; for texts about .01
 
 
 class Model:
-    """What models have in common: their head says what scores mean, and statistics are NamedTuples that add up."""
+    """Base of all models: the head gives scores their meaning, and statistics are NamedTuples of additive fields."""
 
     head: Any
-    tempered = False  # whether evaluation has the log-loss at each temperature
+    tempered = False  # whether evaluation computes the log-loss at each temperature
 
     @property
     def n_classes(self) -> int:
         return int(self.head.n_classes)
 
     def add(self, parts: Sequence[Any]) -> Any:
-        """Return the sums of the fields of several lanes' statistics, from first to last."""
+        """Return the statistics of several lanes, summed field by field, in the order of the lanes."""
         return parts[0]._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
 
 @record
 class Classes:
-    """One class for each document; a class may be a mixture of components, and scores with their sum."""
+    """One class per document; the score of a class with several components is the log of their summed probabilities."""
 
     n_classes: int
-    # Of each component, ascending; empty: each column is a class. Of a single class they are clusters, without labels.
+    # The class of each component, ascending; empty: one column per class. Components of a single class are clusters.
     component_class: tuple[int, ...] = ()
-    shared: bool = False  # the i-th components of all classes are one, of which each class has a share of its own
+    shared: bool = False  # all classes share their i-th component, with a mixing weight per class
 
     def __post_init__(self) -> None:
         is_ascending = list(self.component_class) == sorted(self.component_class)
-        classes = sorted(set(self.component_class))  # a file may claim more classes than memory could count
+        classes = sorted(set(self.component_class))  # no range(n_classes): a damaged file may claim a huge n_classes
         all_there = len(classes) == self.n_classes and classes == list(range(len(classes)))
         if self.component_class and not (is_ascending and all_there):
             raise ValueError("component_class must be sorted, with at least one component per class")
@@ -58,9 +58,9 @@ class Classes:
         return self.n_classes == 1 and bool(self.component_class)
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, labels: np.ndarray, unlabelled_weight: float = 1) -> Arrays:
-        """Return minus the gradient of a loss by scores, (n, n_columns), and what each row costs (Table 2).
+        """Return the negative gradient of a loss by the scores, (n, n_columns), and the loss of each row (Table 2).
 
-        It is the weight of the class times ``p(z | y, x)``. A row whose class is hidden, -1, costs ``-ln p(x)``.
+        The gradient is the class's weight times ``p(z | y, x)``. A row without a label (-1) has the loss ``-ln p(x)``.
         """
         of_class, posteriors = by_class(scores, self.component_class)
         hidden = labels < 0
@@ -74,7 +74,7 @@ class Classes:
         return (weights if posteriors is None else weights[:, self.component_class] * posteriors), values
 
     def sums(self, batches: Iterable[Scored], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return sums over all batches; `tempered`: with the log-loss at each temperature."""
+        """Return the sums for `metrics` over all batches; `tempered`: with the log-loss at each temperature."""
         if held_out:
             return np.sum([evaluation.choosing_sums(b.scores, b.labels, b.weights) for b in batches], axis=0)
         documents = evaluation.joined(batches)
@@ -83,7 +83,7 @@ class Classes:
         return evaluation.classifier_sums(documents, tempered=tempered)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only that of p(x)."""
+        """Return accuracy, mean losses, perplexity and calibration; for clusters only the metrics of p(x)."""
         if held_out:
             return evaluation.choosing_metrics(sums)
         if self.clusters:
@@ -93,7 +93,7 @@ class Classes:
 
 
 def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, Any]:
-    """Return ln p(y, x) of classes from ln p(z, y, x) of components, and p(z | y, x); without any `scores` and None."""
+    """Return ln p(y, x) of classes from ln p(z, y, x), and p(z | y, x); `scores` and None without components."""
     if not component_class:
         return scores, None
     starts = first_components(component_class)
@@ -107,7 +107,7 @@ def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.n
 
 
 def pooled(head: Any, sums: np.ndarray) -> np.ndarray:
-    """Return sums of columns, the first axis; where classes share them, those of all classes in place of each one's."""
+    """Return the sums of columns (first axis); shared components get the sum over all classes in each class."""
     if not getattr(head, "shared", False):
         return sums
     return np.concatenate([sums.reshape(head.n_classes, -1, *sums.shape[1:]).sum(axis=0)] * head.n_classes)
@@ -119,12 +119,12 @@ def first_components(component_class: tuple[int, ...]) -> np.ndarray:
 
 @record
 class Labels:
-    """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``."""
+    """Any number of labels per document: label l has two columns, ``2 l`` (without it) and ``2 l + 1`` (with it)."""
 
-    n_classes: int  # labels
-    temperatures: tuple[float, ...] = ()  # of each label, see `sdem_dist.evaluation.Decisions`; empty: 1
-    thresholds: tuple[float, ...] = ()  # empty: 0.5
-    exclusive: bool = False  # each document has one label: labels are classes, and the strongest one is predicted
+    n_classes: int  # number of labels
+    temperatures: tuple[float, ...] = ()  # one per label, see `sdem_dist.evaluation.Decisions`; empty: 1
+    thresholds: tuple[float, ...] = ()  # one per label; empty: 0.5
+    exclusive: bool = False  # each document has one label: labels are classes, and the highest score is predicted
     component_class = ()
     clusters = False
 
@@ -143,7 +143,7 @@ class Labels:
         return evaluation.Decisions(*(np.broadcast_to(v, self.n_classes) for v in values))  # read-only
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return minus the gradient of each label's own loss by the scores of its two columns."""
+        """Return the negative gradient of each label's loss by the scores of its two columns."""
         weights = np.empty(scores.shape)
         for label in range(self.n_classes):
             pair = slice(2 * label, 2 * label + 2)
@@ -151,7 +151,7 @@ class Labels:
         return weights
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return sums over batches of log-odds and members, (n_documents, n_labels), and weights."""
+        """Return the sums for `metrics`; a batch: log-odds and members, (n_documents, n_labels), and weights."""
         if self.exclusive:
             return Classes(self.n_classes).sums(batches, held_out=held_out)
         odds, members, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
@@ -159,7 +159,7 @@ class Labels:
         return np.concatenate([sums, evaluation.fitting_sums(odds, members, weights)]) if held_out else sums
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return how well labels are predicted; with documents held out, also what these choose."""
+        """Return the metrics of the labels; from held-out documents also their temperatures and thresholds."""
         if self.exclusive:
             return Classes(self.n_classes).metrics(sums, held_out=held_out)
         n_sums = len(evaluation.COUNTS) + 4 * self.n_classes
@@ -179,7 +179,7 @@ class Number:
     clusters = False
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return sums over batches of weights, ``-ln p(y, x)`` and ``-ln p(y | x)``."""
+        """Return the sums over all batches of weights, ``-ln p(y, x)`` and ``-ln p(y | x)``."""
         sums = np.zeros(3)
         for weights, nll, ncll in batches:
             sums += [float((weights * column).sum()) for column in (np.ones(len(weights)), nll, ncll)]
@@ -191,20 +191,20 @@ class Number:
 
 
 def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:
-    """Return which documents at the stored positions ``start:stop`` are trained on, bool, where a share is held out."""
+    """Return the mask of training documents at positions ``start:stop``; `held_out`: the share of the others."""
     keys = document_keys(seed, HELD_OUT, start, stop)
     return np.asarray(keys >= np.uint64(held_out * 2.0**64))
 
 
 class Unit(NamedTuple):
-    margin: float  # ``s' (d theta / d mu) s`` of their statistics s, at the prior
-    mean_square: float  # squared Euclidean length
+    margin: float  # mean of ``s' (d theta / d mu) s`` at the prior; s: the statistics of a document
+    mean_square: float  # mean squared Euclidean length of s
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
-    """Return the unit of steps over documents by their weights, those without words left out.
+    """Return the unit of steps: weighted means over the documents that have words.
 
-    `prior`: shape (n_features,), pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
+    `prior`: shape (n_features,), pseudo-counts alpha_w, the start of mu: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
     squares, shares = weighed_squares(documents.data, unsigned(documents.indices), documents.indptr, 1.0 / prior)
@@ -214,6 +214,6 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     columns = shares, lengths**2 / prior.sum(), squares
     share, lost, mean_square = (float(np.average(column, weights=weights)) for column in columns)
     margin = share - lost
-    # Documents that are nearly alike, each with most of the words, move their scores little and their words' logarithms
-    # far: such steps would leave S. Their unit is what they move without the total.
+    # Nearly alike documents, which have most of the words, change their scores little but the logarithms of their words
+    # much: such large steps would leave S. For them the unit leaves out the term of the total M.
     return Unit(margin if margin > ALIKE * share else share, mean_square)

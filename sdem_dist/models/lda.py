@@ -1,4 +1,4 @@
-"""A classifier whose classes are LDA models: how documents score the classes, and their topics under each."""
+"""A classifier whose classes are LDA models: scores of documents under the classes, and their topic proportions."""
 
 from dataclasses import field, replace
 from typing import Any, NamedTuple
@@ -23,16 +23,16 @@ OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.
 
 @record
 class Inference:
-    """How the topics of a document under a class are inferred, and p(document | class) with them."""
+    """Settings of the inference of a document's topics under a class, and of p(document | class)."""
 
     method: str = "gibbs"  # collapsed Gibbs sampling of topics; or "map": maximum a posteriori proportions by EM
-    # What draws a topic: a distinct word by the exact conditional, or ("paper") by equation 18, or "each" occurrence.
+    # "each": every occurrence of a word has a topic. "shared": its occurrences share one; "paper": by equation 18.
     occurrences: str = "shared"
     alpha: float = 0.5  # of the Dirichlet prior of a document's topic proportions
-    n_sweeps: int = 10  # over a document, in all
-    burn_in: int = 3  # sweeps of which nothing is kept when sampling
-    # Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
-    # proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
+    n_sweeps: int = 10  # sweeps over a document, including burn-in
+    burn_in: int = 3  # first sweeps, whose samples are discarded
+    # Particles of the left-to-right estimate of ``ln p(d | class)``; 0: classify by the maximum over the proportions
+    # ("map") or the plug-in estimate at the sampled ones ("gibbs"). Neither is ln p(d | class), see `log_joint`.
     n_particles: int = 0
 
     def __post_init__(self) -> None:
@@ -52,11 +52,11 @@ class Inference:
 
 
 class LdaParameters(NamedTuple):
-    """Expected counts that define p(word | topic, class), of the words at hand, and the class prior."""
+    """Expected counts, which define p(word | topic, class) of the chosen words, and the class prior."""
 
     words: np.ndarray  # N, shape (n_words, n_topics * n_classes): column ``topic * n_classes + class``
     totals: np.ndarray  # M, the sums of N over the whole vocabulary
-    gamma: float  # what is added to each entry of N
+    gamma: float  # added to each entry of N
     n_features: int  # size of the vocabulary, ``|W|``
     log_prior: np.ndarray  # ln p(y), shape (n_classes,)
 
@@ -71,12 +71,12 @@ class LdaParameters(NamedTuple):
 
 @record
 class LdaClasses(WordCounts):
-    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``."""
+    """Classes that are LDA models: column ``topic * n_classes + class`` of the table is a topic of a class."""
 
-    n_topics: int = 2  # of each class
+    n_topics: int = 2  # topics per class
     inference: Inference = field(default_factory=Inference)
-    # The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number
-    # the topics in its own way, and averaging would erase them.
+    # The start is multiplied by ``exp(noise * normal)``, the same in all lanes. With noise of their own, lanes would
+    # number the topics differently, and averaging would erase them.
     noise: float = 0.1
 
     @property
@@ -96,9 +96,9 @@ class LdaClasses(WordCounts):
         return super().prepare(documents, frequent_first=frequent_first)
 
     def start(self, first: int, last: int, seed: int) -> SdemState:
-        """Return the prior's counts of the words ``first:last`` with topics told apart (Algorithm 5, line 1).
+        """Return the prior's counts of the words ``first:last``, with noise per topic (Algorithm 5, line 1).
 
-        The topics of a class share the same counts of every word, so that noise favours no class.
+        The counts of a word have the same sum over topics in every class, so that the noise favours no class.
         """
         words = np.empty((last - first, self.n_columns))
         log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
@@ -107,27 +107,27 @@ class LdaClasses(WordCounts):
         return state_at(words, np.full(self.n_classes, self.class_alpha))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
-        """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
+        """Return the parameters of p(word | topic, class) for the given words, and of the class prior (M-step)."""
         prior = self.log_class_prior(state)
         return LdaParameters(state.words[words], state.totals, float(state.gamma), self.n_features, prior)
 
     def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored:
-        """Return documents with what decides between classes, and ln p(y, d) at least: `joint_scores`, `log_joint`."""
+        """Return documents with their `joint_scores`, which choose the class, and their `log_joint`."""
         parameters, d = self.parameters(state, local.words), local.documents
-        d = replace(d, data=d.data.astype(np.float64), indices=d.indices.astype(np.uint32))  # as predictions have them
+        d = replace(d, data=d.data.astype(np.float64), indices=d.indices.astype(np.uint32))  # as in predict
         scores, thetas = joint_scores(parameters, d, local.words, self.inference, seed)
         joint = log_joint(parameters, d, self.inference, scores, thetas)
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), joint)
 
     def scores(self, parameters: LdaParameters, documents: Documents, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the `joint_scores` of documents, and proportions, by the parameters of the whole vocabulary."""
+        """Return the `joint_scores` of documents and their proportions; `parameters`: of the whole vocabulary."""
         return joint_scores(parameters, documents, np.arange(documents.n_features, dtype="u4"), self.inference, seed)
 
     def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
-        """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
+        """Return the sums of loss weights and of loss weights times expected counts, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
-        # NLL needs no scores, and so no particles.
+        # NLL needs no scores, hence no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, None)
         steps = Schedule(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, -np.inf, -np.inf, 0.0)
@@ -138,7 +138,7 @@ class LdaClasses(WordCounts):
         return local.statistics(rows, class_counts)
 
     def run(self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective) -> Moves:
-        """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
+        """Run sdEM over a lane's documents; return the changes of N of their words and of C, and the last moment."""
         keys, how = at.keys(local.documents.n_documents), self.inference.how
 
         def run(documents: Any, table: Table, moment: Moment) -> Any:
@@ -149,7 +149,7 @@ class LdaClasses(WordCounts):
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
-    """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
+    """Raise ValueError if ``occurrences="each"`` meets counts that are not integers."""
     if inference.occurrences == "each" and documents.data.dtype.kind == "f":
         odd = documents.data != np.rint(documents.data)
         if odd.any():
@@ -157,7 +157,7 @@ def check_occurrences(documents: Documents, inference: Inference) -> None:
 
 
 def _costs(documents: Documents, inference: Inference, n_columns: int) -> np.ndarray:
-    """Return about how many nanoseconds each document takes."""
+    """Estimate the running time of each document in nanoseconds."""
     each = inference.occurrences == "each"
     words = lengths(documents) if each else np.diff(documents.indptr).astype(np.float64)
     sweeps = (3.0 if inference.method == "map" else 30.0) * inference.n_sweeps
@@ -174,10 +174,10 @@ def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
 def joint_scores(
     parameters: LdaParameters, documents: Documents, ids: np.ndarray, inference: Inference, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what decides between classes, and proportions, shape (n_documents, n_topics, n_classes).
+    """Return scores for choosing a class, and topic proportions, shape (n_documents, n_topics, n_classes).
 
-    It is ln p(y) and the maximum ``ln p(d, theta | y)`` up to a constant; when sampling the plug-in estimate, which is
-    too high; or the left-to-right estimate of ln p(d | y). `parameters`: of the documents' words, `ids` in the corpus.
+    A score is ln p(y) plus, up to a constant: "map": the maximum of ``ln p(d, theta | y)``; "gibbs": the plug-in
+    estimate, which is too high; with particles: the left-to-right estimate. `parameters`: of the words `ids`.
     """
     check_occurrences(documents, inference)
     p, key = parameters, np.uint64(mixed(np.uint64(seed)))
@@ -192,10 +192,10 @@ def joint_scores(
 def log_joint(
     parameters: LdaParameters, documents: Documents, inference: Inference, scores: np.ndarray, thetas: np.ndarray
 ) -> np.ndarray:
-    """Return ln p(y, d) of every class and document: with particles their estimate, else a lower bound.
+    """Return ln p(y, d) of every class and document: the estimate of the particles, else a lower bound.
 
-    The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
-    proportions that `joint_scores` has found. With one topic it is exact.
+    It is the variational bound of Blei, Ng and Jordan (2003), after `n_sweeps` sweeps from the proportions of
+    `joint_scores`. It is exact for one topic.
     """
     if inference.n_particles:
         return scores
@@ -209,13 +209,13 @@ def log_joint(
 def log_probability(
     topics: np.ndarray, documents: Documents, alpha: float | np.ndarray, n_particles: int = 10, seed: int = 0
 ) -> np.ndarray:
-    """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
+    """Return the left-to-right estimate of ln p(words of each document), topics and proportions summed out.
 
-    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without
-    which it is biased. Without the multinomial coefficient; the half of a count of 2.5 is an occurrence of that weight.
+    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles resampled after each word, since it is
+    biased otherwise. No multinomial coefficient. A count of 2.5 is three occurrences, the last with weight 0.5.
 
     `topics`: shape (n_features, n_topics), float64: p(word | topic). `alpha`: float, or of shape (n_topics,).
-    `n_particles`: more make the estimate less noisy; ValueError: none, or more than 10,000.
+    `n_particles`: more particles give less noise; ValueError below 1 or above 10,000.
     """
     check_number("n_particles", n_particles, 1)
     out = np.empty(documents.n_documents)

@@ -1,4 +1,4 @@
-"""Multinomial naive Bayes of very many classes, whose table keeps only counts that differ from the prior's."""
+"""Multinomial naive Bayes with very many classes: a sparse table of the counts that differ from the prior's."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,19 +16,19 @@ from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
 MARGIN = 1.0  # of the hinge loss
-FEWEST = 20  # held-out documents under which they give no temperature
-SCORES = 1 << 22  # scores that are held at a time, where documents are scored a few at a time
+FEWEST = 20  # least number of held-out documents that choose a temperature
+SCORES = 1 << 22  # largest number of scores in memory at once
 
 
 class ManyClassState(NamedTuple):
-    """Expectation parameters mu, unnormalized, and where the run stands."""
+    """Expectation parameters mu, unnormalized, and the progress of the run."""
 
-    prior: np.ndarray  # alpha_w, where the count of each word starts in every class: shape (n_features,)
-    pairs: np.ndarray  # ``word * n_classes + class`` of the counts that have moved, ascending: shape (n_pairs,)
-    changes: np.ndarray  # how far they are from the prior's, shape (n_pairs,)
+    prior: np.ndarray  # alpha_w, the start of the count of each word in every class: shape (n_features,)
+    pairs: np.ndarray  # ``word * n_classes + class`` of the counts that have changed, ascending: shape (n_pairs,)
+    changes: np.ndarray  # their differences from the prior's counts, shape (n_pairs,)
     totals: np.ndarray  # M, sums of all counts of each class: shape (n_classes,)
     class_counts: np.ndarray  # C, expected counts of the classes, shape (n_classes,)
-    t: float  # documents seen, a document of weight w counting w
+    t: float  # weight of the documents seen
 
     def split(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the word and the class of each pair, int64."""
@@ -36,13 +36,13 @@ class ManyClassState(NamedTuple):
         return words, classes
 
     def starts(self) -> np.ndarray:
-        """Return where the pairs of each word begin, and the last end, shape (n_features + 1,)."""
+        """Return offsets, shape (n_features + 1,): word w has the pairs ``starts[w]:starts[w + 1]``."""
         return np.searchsorted(self.pairs, np.arange(len(self.prior) + 1) * float(len(self.totals)))
 
 
 class ManyClassParameters(NamedTuple):
     starts: np.ndarray  # the pairs of word w are ``starts[w]:starts[w + 1]``, shape (n_features + 1,), int64
-    classes: np.ndarray  # of each pair, ascending within a word: int32
+    classes: np.ndarray  # class of each pair, ascending within a word: int32
     rises: np.ndarray  # ln(N / alpha_w) of each pair, float64
     log_start: np.ndarray  # ln alpha_w, shape (n_features,)
     log_totals: np.ndarray  # ln M, shape (n_classes,)
@@ -69,7 +69,7 @@ def joint_scores(parameters: ManyClassParameters, documents: Documents) -> np.nd
 
 
 def few_at_a_time(documents: Documents, n_classes: int) -> Iterator[Documents]:
-    """Yield documents in pieces whose scores fit in memory."""
+    """Yield parts of the documents, with at most `SCORES` scores per part."""
     step = max(1, SCORES // n_classes)
     for start in range(0, max(documents.n_documents, 1), step):
         yield documents[start : start + step]
@@ -77,14 +77,14 @@ def few_at_a_time(documents: Documents, n_classes: int) -> Iterator[Documents]:
 
 def added(pairs: Sequence[np.ndarray], numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     every, values = np.concatenate(pairs), np.concatenate(numbers)
-    order = np.argsort(every, kind="stable")  # fast, where parts are sorted
+    order = np.argsort(every, kind="stable")  # fast, since the parts are sorted
     every, values = every[order], values[order]
     first = np.flatnonzero(np.diff(every, prepend=-1.0))
     return every[first], np.add.reduceat(values, first) if len(first) else values
 
 
 def lists_of(state: ManyClassState, documents: Documents) -> Lists:
-    """Return the counts of a state as a kernel takes them, with room for all that a pass over the documents can add."""
+    """Return the counts of a state for the kernel, with room for all entries that a pass over documents can add."""
     n_features, n_classes = len(state.prior), len(state.totals)
     words, classes = state.split()
     sizes = np.bincount(words, minlength=n_features)
@@ -101,7 +101,7 @@ def lists_of(state: ManyClassState, documents: Documents) -> Lists:
 
 
 class ManyClassStatistics(NamedTuple):
-    pairs: np.ndarray  # as those of a state, shape (n_pairs,), float64
+    pairs: np.ndarray  # as in `ManyClassState`, shape (n_pairs,), float64
     changes: np.ndarray
     class_counts: np.ndarray
     weight: float
@@ -109,12 +109,12 @@ class ManyClassStatistics(NamedTuple):
 
 @record
 class VeryManyClasses:
-    """One class of very many for each document: scores are never held for all documents."""
+    """One of very many classes per document: the scores of all documents are never in memory at once."""
 
     n_classes: int
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `classifier_sums`, or for held-out documents those for a temperature; see `scored`."""
+        """Return `classifier_sums`, or the sums for choosing a temperature on held-out documents; see `scored`."""
         sums = []
         for d, trained in (part for batch in batches for part in batch):
             if not held_out:
@@ -128,9 +128,9 @@ class VeryManyClasses:
         return np.asarray(np.sum(sums, axis=0))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return how good predictions are, or what documents choose that were held out, of classes that were trained.
+        """Return metrics; from held-out documents of trained classes also the best temperature.
 
-        One more counts as wrong, since none wrong does not show how rare errors are. With few the temperature is NaN.
+        See `cautious_temperature`. The temperature is NaN with fewer than `FEWEST` documents.
         """
         if not held_out:
             return classifier_metrics(sums, self.n_classes)
@@ -144,11 +144,11 @@ class VeryManyClasses:
 
 @record
 class SparseCounts(Model):
-    """Naive Bayes of words that keeps only counts that differ from the prior's."""
+    """Naive Bayes of words that stores only counts that differ from the prior's."""
 
     n_features: int
     head: VeryManyClasses
-    alpha: float = 1.0  # pseudo-count of a word, where no other start is given
+    alpha: float = 1.0  # pseudo-count of a word in `init`
     class_alpha: float = 1.0  # pseudo-count of a class
     state_type = ManyClassState
     cache_key = "many classes"
@@ -194,7 +194,7 @@ class SparseCounts(Model):
         return ManyClassStatistics(*sums, counts, float(weights.sum()))
 
     def run(self, state: ManyClassState, documents: Any, order: np.ndarray, schedule: Schedule) -> ManyClassStatistics:
-        """Run sdEM with the hinge loss over documents in `order`; return how far counts move."""
+        """Run sdEM with the hinge loss over documents in `order`; return the changes of the counts."""
         d, t = documents, state.t
         lists, counts = lists_of(state, d), ClassCounts(state.totals.copy(), state.class_counts.copy())
         for a, b in runs(np.full(d.n_documents, 20.0 * ENTRIES)):
@@ -221,7 +221,7 @@ class SparseCounts(Model):
 
     def parameters(self, state: ManyClassState) -> ManyClassParameters:
         words, classes = state.split()
-        with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf: a class without documents
+        with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf for a class without documents
             log_prior = np.log(state.class_counts / state.class_counts.sum())
         rises, classes = np.log1p(state.changes / state.prior[words]), classes.astype(np.int32)
         log_start, log_totals = np.log(state.prior), np.log(state.totals)
@@ -230,9 +230,9 @@ class SparseCounts(Model):
     def scored(
         self, state: ManyClassState, batch: Any, temperature: float, seed: int
     ) -> Iterator[tuple[Scored, np.ndarray]]:
-        """Yield a few documents with exact scores at a time, and whether each class has a count above the prior's."""
+        """Yield a few documents at a time with exact scores, and the mask of trained classes."""
         parameters, trained = self.parameters(state), np.zeros(self.n_classes, bool)
-        # A class that was only ever a rival has lost counts and gained none.
+        # A trained class has a count above the prior's. A class that was only ever a rival has only lost counts.
         trained[state.split()[1][state.changes > 0]] = True
         for part in few_at_a_time(batch, self.n_classes):
             assert part.labels is not None

@@ -15,30 +15,30 @@ from sdem_dist.kernels.rows import add_transposed_products, normalise_rows, row_
 from sdem_dist.models.heads import Classes, Model
 from sdem_dist.records import Field, record
 
-INNER_PRODUCT = 2.0  # mean product of two scaled rows: about the size of the logits at a start from examples
-LARGEST_RATIO = 30.0  # bound of ln of the updates' ratios: infinite for a component without examples
-BLOCK = 1024  # documents that are worked on at once, so that their posteriors stay in cache
+INNER_PRODUCT = 2.0  # mean inner product of two scaled rows: the size of the logits if theta starts from examples
+LARGEST_RATIO = 30.0  # bound of ln of the updates' ratios, which is infinite for a component without examples
+BLOCK = 1024  # documents per block; their posteriors fit in the CPU's cache
 POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
-"""Metrics of a model that has no p(x)."""
+"""Metrics of a model without p(x)."""
 
 
 @record
 class RowTransform:
-    """How rows are transformed before a model sees them."""
+    """Transformation of the rows before a model."""
 
-    scale: float = 0.0  # rows are divided by their sums and multiplied by this; 0 leaves them as they are
+    scale: float = 0.0  # rows are divided by their sums and multiplied by `scale`; 0: unchanged
     expand: bool = False  # expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling
 
     def n_features(self, n_columns: int) -> int:
         return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
 
     def n_columns(self, n_features: int) -> int:
-        """Undo `n_features`; -1 for a number that no rows have."""
+        """Return the inverse of `n_features`; -1 if no number of columns gives `n_features`."""
         n = int(np.sqrt(2 * n_features)) - 1 if self.expand else n_features
         return n if self.n_features(n) == n_features else -1
 
     def dense(self, X: np.ndarray) -> np.ndarray:
-        """Return rows; expanded they are ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9)."""
+        """Return transformed rows; expanded: ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9)."""
         if self.scale:
             sums = X.sum(axis=1, dtype=np.float64)
             X = X * (self.scale / np.where(sums > 0, sums, 1.0)).astype(X.dtype)[:, None]
@@ -65,28 +65,28 @@ def row_sums(documents: DenseDocuments | Documents) -> np.ndarray:
 
 
 def scale_of(mean_row: np.ndarray) -> float:
-    """Return the scale with which two rows, of this mean after division by their sums, have `INNER_PRODUCT`."""
+    """Return the scale that gives two rows a mean product of `INNER_PRODUCT`; `mean_row`: of rows with sum 1."""
     length = float(np.sqrt((mean_row**2).sum()))
     return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0
 
 
 class MixtureWeights(NamedTuple):
-    """Parameters of ``p(y = i | x) = sum_j W_ij exp(theta_j x) / sum_kj W_kj exp(theta_j x)``, rows x not negative."""
+    """Parameters of ``p(y = i | x) = sum_j W_ij exp(theta_j x) / sum_kj W_kj exp(theta_j x)`` of nonnegative rows x."""
 
-    log_weights: np.ndarray  # ln W, shape (n_classes, n_components), float64; -inf where a component is not the class's
+    log_weights: np.ndarray  # ln W, shape (n_classes, n_components), float64; -inf if a component is not of the class
     theta: np.ndarray  # shape (n_components, n_features), float64
 
 
 class MixtureSums(NamedTuple):
-    """What both updates need: sums over documents, all at one point (equations 11 to 14)."""
+    """Sums over documents for both updates, at one point (equations 11 to 14)."""
 
-    clamped: np.ndarray  # posteriors of each component given the label, by label: shape (n_classes, n_components)
-    free: np.ndarray  # sum of the posteriors of each component, the class not given: shape (n_components,), float64
-    clamped_features: np.ndarray  # features times the former, shape (n_components, n_features), float64
-    free_features: np.ndarray  # features times the latter
+    clamped: np.ndarray  # sums of p(component | label, x), by label: shape (n_classes, n_components), float64
+    free: np.ndarray  # sums of p(component | x): shape (n_components,), float64
+    clamped_features: np.ndarray  # sums of p(component | label, x) x, shape (n_components, n_features), float64
+    free_features: np.ndarray  # sums of p(component | x) x, the same shape
     log_likelihood: float  # conditional log-likelihood ``sum ln p(y | x)`` (equation 10)
-    weight: float  # documents, by weight
-    largest: float  # largest absolute value of the largest logit of a document
+    weight: float  # weight of the documents
+    largest: float  # largest absolute value of a document's log-normaliser, ``ln sum exp(logits)``
 
 
 def columns_of(log_weights: np.ndarray) -> list[slice]:
@@ -132,7 +132,7 @@ def _add_products(posteriors: np.ndarray, rows: np.ndarray | Documents, out: np.
 def posterior_sums(
     weights: MixtureWeights, table: np.ndarray | Documents, starts: np.ndarray, shares: np.ndarray
 ) -> MixtureSums:
-    """Return the sums over transformed rows, each by its share, that are sorted by class.
+    """Return the sums over transformed rows, sorted by class; `shares`: weights of the rows.
 
     `starts`: shape (n_classes + 1,), int: rows ``starts[i]:starts[i + 1]`` have label i.
     """
@@ -169,14 +169,13 @@ def multiplied(
 ) -> MixtureWeights:
     """Return the parameters after an update (equations 13 and 14), in logarithms.
 
-    The likelihood cannot fall for the exponents (1, 0) and (0, 1 / eta), nor for (c, 1) / (eta + c) with any c > 0. The
-    last is the update of theta where every component of every class has one more feature of its own: its value is c,
-    and its parameter ln W / c. The proof of the appendix holds for it. The exponents (1, 1 / eta) have no such
-    guarantee.
+    The likelihood cannot fall with the exponents (1, 0) and (0, 1 / eta), nor with (c, 1) / (eta + c) for any c > 0.
+    The last is the update of theta with one more feature per component and class, of value c and parameter ln W / c,
+    so the proof of the appendix holds. The exponents (1, 1 / eta) have no such guarantee.
     """
 
-    def bounded(log_ratio: np.ndarray) -> np.ndarray:  # 0 where there is nothing to compare
-        # Any step on the way to the best one raises the bound of the likelihood too, as it is concave.
+    def bounded(log_ratio: np.ndarray) -> np.ndarray:  # 0 for 0 / 0
+        # The bound of the likelihood is concave, so a shorter step raises it too.
         return np.clip(np.where(np.isnan(log_ratio), 0.0, log_ratio), -LARGEST_RATIO, LARGEST_RATIO)
 
     log_weights, theta = weights
@@ -193,25 +192,25 @@ def multiplied(
 
 
 class MultiplicativeState(NamedTuple):
-    """Where the run stands: a point whose likelihood the next pass finds, and the best one found."""
+    """The current point, whose likelihood the next pass computes, and the best point so far."""
 
     log_weights: np.ndarray  # ln W, shape (n_classes, n_components)
     theta: np.ndarray  # shape (n_components, n_features)
-    good_log_weights: np.ndarray  # of the point with the highest likelihood so far; the start before the first pass
+    good_log_weights: np.ndarray  # point of the highest likelihood so far; before the first pass the start
     good_theta: np.ndarray
-    plain_log_weights: np.ndarray  # the plain update of that point, which cannot be worse
+    plain_log_weights: np.ndarray  # the plain update of the best point, which cannot lower the likelihood
     plain_theta: np.ndarray
     log_likelihood: float  # log-likelihood of the best point, summed over documents; -inf before the first pass
     factor: float  # factor of the exponents
-    plain: float  # 1 if the point is a plain update
-    n_good: float  # updates that were kept
-    path: np.ndarray  # the highest log-likelihood per document after each pass
+    plain: float  # 1 if the current point is a plain update
+    n_good: float  # number of accepted updates
+    path: np.ndarray  # highest log-likelihood per document after each pass
 
 
 class SortedDocuments(NamedTuple):
     """Documents with a label, sorted by class."""
 
-    rows: np.ndarray | Documents  # transformed: a table, or sparse documents without labels and weights
+    rows: np.ndarray | Documents  # transformed rows: a table, or sparse documents without labels and weights
     starts: np.ndarray  # class i has the rows ``starts[i]:starts[i + 1]``
     weights: np.ndarray
 
@@ -226,7 +225,7 @@ class SortedDocuments(NamedTuple):
 
 @record
 class PosteriorClasses(Classes):
-    """One class for each document, by a model that has no p(x)."""
+    """One class per document, by a model without p(x)."""
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         means = super().metrics(sums, held_out=held_out)
@@ -235,14 +234,14 @@ class PosteriorClasses(Classes):
 
 @record
 class PosteriorMixture(Model):
-    """Classes that are mixtures of log-linear components, of which only p(y | x) is learned."""
+    """Classes that are mixtures of log-linear components; only p(y | x) is learned."""
 
     head: PosteriorClasses
-    n_components: int  # of all classes together
+    n_components: int  # components of all classes together
     n_inputs: int  # features after the transform
-    component_class: tuple[int, ...] = ()  # of each component, ascending; empty: all classes share all components
+    component_class: tuple[int, ...] = ()  # class of each component, ascending; empty: classes share all components
     transform: RowTransform = AS_IS
-    dtype: str = "float64"  # or "float32": of products and posteriors; parameters and sums are float64
+    dtype: str = "float64"  # or "float32": dtype of products and posteriors; parameters and sums are float64
     state_type = MultiplicativeState
     tempered = True
 
@@ -254,7 +253,7 @@ class PosteriorMixture(Model):
 
     @property
     def n_features(self) -> int:
-        """Columns of the documents, before they are transformed."""
+        """Number of columns of the documents before the transform."""
         return self.transform.n_columns(self.n_inputs)
 
     @cached_property
@@ -277,7 +276,7 @@ class PosteriorMixture(Model):
         return self.start_at(np.zeros((self.n_components, self.n_inputs)))
 
     def start_at(self, theta: np.ndarray) -> MultiplicativeState:
-        """Return W = 1 where a component is the class's, and theta: random examples, transformed (section 6)."""
+        """Return a state with W = 1 for the components of each class; `theta`: transformed examples (section 6)."""
         log_weights = np.zeros((self.n_classes, self.n_components))
         if self.component_class:
             log_weights[np.asarray(self.component_class) != np.arange(self.n_classes)[:, None]] = -np.inf
@@ -287,7 +286,7 @@ class PosteriorMixture(Model):
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
 
     def prepare(self, documents: DenseDocuments | Documents, *, frequent_first: bool = False) -> SortedDocuments:
-        """Sort labelled documents by class and transform them; no value may be negative or missing."""
+        """Return labelled documents, transformed and sorted by class; values must be nonnegative, not missing."""
         if documents.labels is None:
             raise ValueError("training and evaluation need documents with labels")
         if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
@@ -311,7 +310,7 @@ class PosteriorMixture(Model):
         return MixtureSums._make([*(sum(column[1:], start=column[0]) for column in sums), max(largest)])
 
     def parameters(self, state: MultiplicativeState) -> MixtureWeights:
-        """Return the parameters of the highest likelihood found."""
+        """Return the parameters of the highest likelihood so far."""
         return MixtureWeights(state.good_log_weights, state.good_theta)
 
     def scores(self, parameters: MixtureWeights, rows: np.ndarray | Documents) -> np.ndarray:

@@ -21,7 +21,7 @@ from sdem_dist.records import record
 
 
 class NaturalParameters(NamedTuple):
-    """Natural parameters of the words at hand and of the classes, or of their components."""
+    """Natural parameters of the chosen words and of the classes, or of their components."""
 
     log_words: np.ndarray  # ln(N + gamma), shape (n_words, n_columns): not normalized, see `log_totals`
     log_totals: np.ndarray  # ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)
@@ -29,40 +29,40 @@ class NaturalParameters(NamedTuple):
 
     @property
     def log_probabilities(self) -> np.ndarray:
-        """Logarithm of p(word | column), shape (n_columns, n_words)."""
+        """Values of ln p(word | column), shape (n_columns, n_words)."""
         return np.asarray((self.log_words - self.log_totals).T)
 
 
 @record
 class NaiveBayes(WordCounts):
-    """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest."""
+    """Naive Bayes of words with classes, mixtures of components as classes, or labels against the rest."""
 
     def start(self, first: int, last: int, seed: int = 0) -> SdemState:
         return self.start_at(np.full(last - first, self.alpha))
 
     def start_at(self, prior: np.ndarray) -> SdemState:
-        """Return mu_0 of words with pseudo-counts of their own, shape (n_features,)."""
+        """Return mu_0; `prior`: pseudo-count of each word, shape (n_features,)."""
         return state_at(np.repeat(prior[:, None], self.n_columns, axis=1), np.full(self.n_counts, self.class_alpha))
 
     def natural(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words, for all columns (M-step, Algorithm 3)."""
         rows, totals = state.words[words], state.totals + state.gamma * self.n_features
-        # Rows that were picked are a copy already.
+        # Indexing with an array has copied the rows already.
         rows = np.add(rows, state.gamma, out=None if isinstance(words, slice) else rows)
         rows = np.ascontiguousarray(rows)
-        take_logarithms(rows.reshape(-1))  # in place: memory need not hold the table of a wide model twice
-        with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
+        take_logarithms(rows.reshape(-1))  # in place: no second copy of a wide model's table
+        with np.errstate(divide="ignore"):  # ln 0 = -inf for a class without documents, or alpha = 0
             return NaturalParameters(rows, np.log(totals), self.log_class_prior(state))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
-        """Return what predicts: theta(mu), or of labels the log-odds, their columns' theta less those of their rest."""
+        """Return theta(mu), or for labels the log-odds: theta of the column with the label minus the one without."""
         theta = self.natural(state, words)
         if not isinstance(self.head, Labels):
             return theta
         return NaturalParameters(*(column[..., 1::2] - column[..., ::2] for column in theta))
 
     def log_prior_density(self, state: SdemState) -> float:
-        """Return the logarithm of the prior's density of words and classes, up to a constant."""
+        """Return the log-density of the prior of words and classes, up to a constant."""
         parameters = self.parameters(state)
         density = self.alpha * float((parameters.log_words - parameters.log_totals).sum())
         return density + (self.class_alpha * float(parameters.log_prior.sum()) if self.class_alpha else 0.0)
@@ -80,7 +80,7 @@ class NaiveBayes(WordCounts):
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), scores)
 
     def expected(self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float) -> Any:
-        """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
+        """Return the sums of loss weights and of loss weights times counts, at one theta (Tables 1 and 2)."""
         scores = joint_scores(self.natural(state, local.words), local.documents)
         if isinstance(self.head, Labels):
             weights = self.head.loss_weights(loss, scores, local.targets)
@@ -92,7 +92,7 @@ class NaiveBayes(WordCounts):
         return self._weighted(one_hot(local.labels, self.n_columns) * local.weights[:, None], local)
 
     def posterior(self, state: SdemState, local: LocalDocuments, form: EmForm, at: Any, unlabelled: float) -> Any:
-        """Return the counts expected of what is hidden (E-step); at first only labelled ones, unless of components."""
+        """Return the expected counts (E-step); without components, the first step uses only labelled documents."""
         labels, component_class = local.labels, np.asarray(self.head.component_class)
         hidden = labels < 0
         if not len(component_class) and not (hidden.any() and state.t > 0):
@@ -112,8 +112,8 @@ class NaiveBayes(WordCounts):
         return local.statistics(np.ascontiguousarray(pooled(self.head, rows.T).T), weights.sum(axis=0))
 
     def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
-        """Return the expected counts with the prior's (M-step), or as far as the form goes."""
-        # A line in expected counts is a line in shares, along which the bound is concave.
+        """Return the expected counts plus the prior's (M-step), or a step towards them, as `form` says."""
+        # The bound is concave in the counts, so a part of the step raises it too.
         prior, class_prior = np.full_like(state.words, self.alpha), np.full(self.n_counts, self.class_alpha)
         if form.kind != "online" and form.step == 1:
             return self.counted(state._replace(words=prior, class_counts=class_prior), s, n_documents)
@@ -126,9 +126,9 @@ class NaiveBayes(WordCounts):
         return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
 
     def run(self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective) -> Moves:
-        """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
+        """Run sdEM over a lane's documents; return the changes of N of their words and of C, and the last moment."""
         costs = 2.0 * np.diff(local.documents.indptr) * self.n_columns
-        if steps.word_gain > 0.0:  # the prior's running correction: steps to the letter of the paper
+        if steps.word_gain > 0.0:  # a running prior correction: the literal steps of the paper
             paper = partial(run_paper_steps, schedule=steps, objective=objective)
             return self.stepped(state, local, at, 10.0 * costs, paper)
         order = at.order(local.documents.n_documents)
@@ -158,7 +158,7 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 def sample_documents(
     parameters: NaturalParameters, columns: np.ndarray, length: int, rng: np.random.Generator
 ) -> sp.csr_matrix:
-    """Draw a document of so many words from each of some columns, classes or components."""
+    """Draw a document of `length` words from each of `columns`, indices of classes or components."""
     p = np.exp(parameters.log_probabilities)
     p /= p.sum(axis=1, keepdims=True)
     rows = (sp.csr_matrix(rng.multinomial(length, p[j])) for j in columns)
@@ -166,7 +166,7 @@ def sample_documents(
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return "laplace" as 1 (P1), "log" as ln |W| (P2), and 0 as 1e-10, as scikit-learn's ``force_alpha=False``."""
+    """Return "laplace" as 1 (P1), "log" as ln |W| (P2), 0 as 1e-10 like scikit-learn's ``force_alpha=False``."""
     if np.ndim(alpha):
         raise ValueError("only MultinomialNB(loss='nll') supports one alpha per word")
     if alpha == "laplace":

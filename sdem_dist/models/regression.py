@@ -1,4 +1,4 @@
-"""A joint Gaussian of features and target as a model for sdEM, and the evidence for its prior."""
+"""Regression by a joint Gaussian of features and target, and the choice of its prior by the evidence."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
 from sdem_dist.records import record
 
-_LEAST_NOISE = 1e-12  # variance of a target that the features determine, of a standardized target
-PENALTIES = np.logspace(-6, 6, 121)  # penalties that are compared
-_PERFECT = 1e-12  # share of the target's variance that a perfect fit leaves; variance of a constant target
+_LEAST_NOISE = 1e-12  # least variance of the noise of a standardised target, even if the features determine it
+PENALTIES = np.logspace(-6, 6, 121)  # candidate penalties
+_PERFECT = 1e-12  # share of the target's variance left by a perfect fit; variance of a constant target
 LEVEL = 0.05  # smaller differences of log marginal likelihoods do not count
 
 
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield rows by what they miss (NaN): positions; rows with conditional means there; the conditional covariance."""
+    """Yield, per pattern of missing values (NaN): indices of rows; rows with conditional means; their covariance."""
     for missing, rows in _patterns(table):
         observed = ~missing
         filled, rest = table[rows], np.zeros_like(covariance)
         if missing.any():
-            # The weights of the known columns in the means of the missing ones.
+            # Regression coefficients of the missing columns on the observed ones.
             slopes = np.linalg.solve(covariance[np.ix_(observed, observed)], covariance[np.ix_(observed, missing)])
             shifts = table[np.ix_(rows, observed)] - mean[observed]
             filled[:, missing] = mean[missing] + np.einsum("nk,km->nm", shifts, slopes)
@@ -40,7 +40,7 @@ def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> 
 
 
 def expected_sum(family: GaussianFull, mu: np.ndarray, table: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the expected statistics of rows given what is known of them, weighted and summed: ``E_z[s]`` (Table 2)."""
+    """Return the weighted sum of the rows' expected statistics given their observed values, ``E_z[s]`` (Table 2)."""
     total = np.zeros(family.n_statistics)
     for rows, filled, covariance in conditioned(*family.to_moments(mu), table):
         weighted = filled * weights[rows, None]
@@ -50,7 +50,7 @@ def expected_sum(family: GaussianFull, mu: np.ndarray, table: np.ndarray, weight
 
 
 def log_density_of_observed(family: GaussianFull, mu: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Return ln p of what is known of each row, shape (n_rows,); 0 where nothing is."""
+    """Return ln p of each row's observed values, shape (n_rows,); 0 for a row without any."""
     mean, covariance = family.to_moments(mu)
     densities = np.zeros(len(table))
     for missing, rows in _patterns(table):
@@ -63,7 +63,7 @@ def log_density_of_observed(family: GaussianFull, mu: np.ndarray, table: np.ndar
 
 
 def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield which columns are missing, and the rows that miss just these."""
+    """Yield each mask of missing columns, and the indices of the rows with this mask."""
     gaps = np.isnan(table)
     if len(table) and not gaps.any():
         yield gaps[0], np.arange(len(table))
@@ -74,23 +74,23 @@ def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def coefficients(covariance: np.ndarray) -> np.ndarray:
-    """Return what a unit of each feature adds to the target, the last column."""
+    """Return the regression coefficients of the target, the last column, on the features."""
     return np.asarray(solve(covariance[:-1, :-1], covariance[:-1, -1], assume_a="pos"))
 
 
 def predicted_target(family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float) -> Arrays:
-    """Return mean and variance, of noise and of coefficients, of a new target, the last column; NaN is unknown."""
+    """Return mean and variance, of noise and coefficients, of new targets, the last column; NaN: missing feature."""
     mean, covariance = family.to_moments(mu)
     n, alpha = n_rows + family.alpha, family.alpha
     slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
     residual = float(covariance[-1, -1] - slopes @ covariance[:-1, -1])
-    # The noise is the squared residuals over the rows less the effective number of coefficients. The covariance of the
-    # joint fit is that of n rows, the prior's among them: they are taken out (MacKay 1992, Bayesian Interpolation).
-    # With as many coefficients as rows there is nothing to divide by: then it is the noise of the largest likelihood.
+    # Variance of the noise: squared residuals over (rows minus effective coefficients), MacKay 1992, Bayesian
+    # Interpolation. The joint fit's covariance includes the prior's rows, which are subtracted. If there are as many
+    # coefficients as rows, this estimate is useless, and the noise of the largest likelihood is used.
     penalised = n * residual - alpha
     squares = penalised - alpha * float(slopes @ slopes)
     determined = float((1.0 - alpha / (n * np.linalg.eigvalsh(covariance[:-1, :-1]))).sum())
-    n_free = max(n_rows - 1.0, 0.5 * n_rows)  # the mean takes one
+    n_free = max(n_rows - 1.0, 0.5 * n_rows)  # the mean takes one row
     added = max(penalised / n_free, squares / max(n_free - determined, 1.0), _LEAST_NOISE) - residual
     table = np.concatenate([features, np.full((len(features), 1), np.nan)], axis=1)
     means, variances = np.empty(len(table)), np.empty(len(table))
@@ -105,7 +105,7 @@ def predicted_target(family: GaussianFull, mu: np.ndarray, features: np.ndarray,
 
 
 class Rows(NamedTuple):
-    values: np.ndarray  # shape (n_rows, n_columns), float64, the target last; NaN where a feature is missing
+    values: np.ndarray  # shape (n_rows, n_columns), float64, the target last; NaN for a missing feature
     weights: np.ndarray  # shape (n_rows,)
 
     @property
@@ -114,7 +114,7 @@ class Rows(NamedTuple):
 
     @property
     def features(self) -> np.ndarray:
-        """The rows without their targets, NaN."""
+        """The rows with NaN as targets."""
         features = self.values.copy()
         features[:, -1] = np.nan
         return features
@@ -125,7 +125,7 @@ class Rows(NamedTuple):
 
 @record
 class JointGaussian(DenseModel):
-    """One class, whose variables are one block of `GaussianFull` with the target last."""
+    """A single `GaussianFull` block of the features and the target, which is the last column."""
 
     head: Number = field(default_factory=Number)
 
@@ -139,13 +139,13 @@ class JointGaussian(DenseModel):
 
     def check_state(self, state: FeatureState) -> None:
         for mu in (*state.mu, *state.best_mu):
-            # A huge moment is refused first: its covariance overflows.
+            # Huge moments are rejected first: their covariance would overflow.
             if np.abs(mu).max() > LARGEST**2 or np.linalg.eigvalsh(self.family.to_moments(mu)[1]).min() <= 0.0:
                 raise ValueError("array 'mu' is not inside S")
         super().check_state(state)
 
     def init(self, n_documents: float, seed: int) -> FeatureState:
-        """Return mu_0, the prior's; it counts for as many rows as there are."""
+        """Return mu_0, the centre of the prior; its count is `n_documents`."""
         return started(np.array([n_documents]), self.variables.centre[None])
 
     def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Rows:
@@ -160,7 +160,7 @@ class JointGaussian(DenseModel):
     def expected(
         self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
-        """Return ``E[s | x, y]``, for conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
+        """Return the sums of ``E[s | x, y]``, for conditional loss minus ``E[s | x]``, and of the loss (Table 2)."""
         joint, conditional = self.complete(rows, mu), isinstance(loss, Ncll)
         joint = joint._replace(loss=float((rows.weights * self.losses(mu, rows)[int(conditional)]).sum()))
         if not conditional:
@@ -169,17 +169,17 @@ class JointGaussian(DenseModel):
         return joint._replace(class_counts=np.zeros(1), sums=sums)
 
     def posterior(self, state: FeatureState, rows: Rows, form: Any, at: Any, unlabelled: float) -> FeatureStatistics:
-        """Return what is expected of missing features, summed over rows (E-step); the loss is not computed."""
+        """Return the sums of the rows' expected statistics (E-step); the loss is not computed."""
         return self.complete(rows, state.mu)
 
     def complete(self, rows: Rows, mu: np.ndarray | None = None) -> FeatureStatistics:
-        """Return ``E[s | x, y]``, summed over rows; where nothing is missing, mu plays no part."""
+        """Return the sum of ``E[s | x, y]`` over rows; mu matters only for missing values."""
         mu, weight = self.variables.centre[None] if mu is None else mu, float(rows.weights.sum())
         sums = expected_sum(self.family, mu[0], rows.values, rows.weights)
         return FeatureStatistics(np.array([weight]), sums[None], np.array([[weight]]), 0.0, weight)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return, for conditional loss, the target given the features at mu, and the prior's features: they stay."""
+        """Return mu; for conditional loss with the prior's moments of the features, which this loss does not train."""
         if not isinstance(loss, Ncll):
             return mu
         mean, covariance = self.family.to_moments(mu[0])
@@ -192,16 +192,16 @@ class JointGaussian(DenseModel):
         return self.family.from_moments(located, spread)[None]
 
     def losses(self, mu: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""
+        """Return -ln p(y, x) and -ln p(y | x) of each standardised row; x: its observed features."""
         joint = -log_density_of_observed(self.family, mu[0], rows.values)
         return joint, joint + log_density_of_observed(self.family, mu[0], rows.features)
 
     def moments(self, state: FeatureState) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and covariance of features and target, in their own units."""
+        """Return mean and covariance of features and target in the units of the table."""
         return self.variables.means(state.best[1])[0], self.variables.covariances(state.best[1])[0]
 
     def predicted(self, state: FeatureState, features: np.ndarray, n_rows: float) -> np.ndarray:
-        """Return means and standard deviations of new targets in their own unit, shape (n, 2); NaN is unknown."""
+        """Return means and standard deviations of new targets in the table's unit, shape (n, 2); NaN: missing."""
         block = self.variables.blocks[0]
         location, scale = np.asarray(block.location), np.asarray(block.scale)
         standardised = (features - location[:-1]) / scale[:-1]
@@ -209,7 +209,7 @@ class JointGaussian(DenseModel):
         return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
 
     def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
-        """Return the rows' sums of products of deviations from the mean of a joint fit, without the prior's rows."""
+        """Return the rows' sums of products of deviations from their mean, from a joint fit, without the prior."""
         nu = self.family.prior_weight
         sums = (n_documents + nu) * mu - nu * self.family.centre
         return n_documents * self.family.to_moments(sums / n_documents)[1]
@@ -219,14 +219,14 @@ class JointGaussian(DenseModel):
 
 
 class Evidence(NamedTuple):
-    penalty: float  # of ridge regression: variance of the noise over that of the slopes
-    log_evidence: float  # its log marginal likelihood, up to a constant of the target
+    penalty: float  # of ridge regression: variance of the noise over variance of the slopes
+    log_evidence: float  # log marginal likelihood at this penalty, up to a constant of the target
 
 
 def best_prior(products: np.ndarray, scale: np.ndarray, variance: np.ndarray, n: float) -> tuple[float, np.ndarray]:
-    """Return the penalty of the largest evidence and the columns' units, one for each feature or one for all.
+    """Return the penalty of the largest evidence and the columns' units: one per feature, or one for all features.
 
-    `products`: as those of `largest_evidence`, in units of `scale`. `variance`: of the columns.
+    `products`: see `largest_evidence`, in units of `scale`. `variance`: of the columns.
     """
     one, evidences = scale.copy(), list[tuple[Evidence, np.ndarray]]()
     one[:-1] = np.sqrt(variance[:-1].mean()) or 1.0
@@ -241,10 +241,10 @@ def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
     Slopes are normal with mean 0 and one variance; the noise has its most probable variance. The intercept has no prior
-    and takes one row: without it the evidence of a fit through all points would grow as the penalty falls. So it is
-    level there, and of equally good penalties the largest is taken, of a constant target the least.
+    and takes one row; otherwise the evidence of a perfect fit would grow without bound as the penalty falls. Among
+    equally good penalties the largest is returned; for a constant target the smallest.
 
-    `products`: sums of products of deviations from means, the target last, of variance 1 or 0. `n`: rows, by weight.
+    `products`: sums of products of deviations from means, the target last, of variance 1 or 0. `n`: weight of the rows.
     """
     total, rows = float(products[-1, -1]), max(n - 1.0, 0.0)
     if total <= _PERFECT * n:

@@ -1,4 +1,4 @@
-"""What topic models learn to predict from a document's topics: classes, levels, labels, numbers, counts, or nothing."""
+"""Heads of topic models, which predict classes, levels, labels, numbers, counts or nothing from a document's topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdem_dist.records import record
 
 
 class TopicParameters(NamedTuple):
-    topics: np.ndarray  # p(word | topic), (n_words, n_topics), float64; columns sum to 1 over the vocabulary
+    topics: np.ndarray  # p(word | topic), shape (n_words, n_topics), float64; columns sum to 1 over the vocabulary
     output: np.ndarray  # U, shape (n_outputs, n_topics), float64
     alpha: np.ndarray  # shape (n_topics,), float64
 
@@ -27,53 +27,53 @@ class TopicScores(NamedTuple):
     log_likelihood: np.ndarray  # ln p(words | theta), shape (n_documents,)
     theta: np.ndarray  # topic proportions, shape (n_documents, n_topics)
     parameters: TopicParameters
-    alpha: np.ndarray  # of the Dirichlet prior that left-to-right estimates take, shape (n_topics,)
+    alpha: np.ndarray  # Dirichlet parameters for the left-to-right estimate, shape (n_topics,)
     documents: LocalDocuments
 
 
 @dataclass(frozen=True)
 class TopicHead:
-    """What is learned of each document beside its words; heads have `sums` over batches, and `metrics` of these."""
+    """Base of the heads: each computes `sums` over batches and `metrics` from these sums."""
 
-    n_classes: int = 0  # outputs, the rows of U
-    gamma: float = 1.0  # factor of U theta; for numbers the precision of their noise
-    kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_steps`
-    learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents bring
-    runaway: ClassVar[float] = np.inf  # an entry of U past which training has diverged
+    n_classes: int = 0  # number of outputs, the rows of U
+    gamma: float = 1.0  # factor of U theta; for numbers the precision of the noise
+    kind: ClassVar[int]  # code in `sdem_dist.kernels.topic_steps`
+    learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents must have
+    runaway: ClassVar[float] = np.inf  # training has diverged if an entry of U exceeds this
 
     @property
     def cache_key(self) -> str:
         return type(self).__name__
 
     def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
-        """Return U before the first document: normal numbers, unless the kind has others."""
+        """Return the initial U: standard normal numbers, unless a subclass has others."""
         return rng.standard_normal((self.n_classes, n_topics))
 
     def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Return ln p(c | d) up to a constant of each document, or log-odds of labels, from U and U theta."""
+        """Return ln p(c | d) up to a constant per document, or log-odds of labels; `outputs`: U theta."""
         return self.gamma * outputs
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
-        """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
+        """Return the targets for the kernel; raise ValueError for impossible ones."""
         return np.asarray(targets, np.float64)
 
 
 @record
 class NoOutput(TopicHead):
-    """The words alone: topics without labels (BP-LDA). U has no rows."""
+    """Topics of words alone, without labels (BP-LDA). U has no rows."""
 
-    n_particles: int = 0  # of the left-to-right estimate of ``ln p(w)``, which takes far longer than training; 0: none
+    n_particles: int = 0  # for the left-to-right estimate of ``ln p(w)``, much slower than training; 0: no estimate
     kind = kernel.NONE
     learns = "nothing"
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the words, minus ``ln p(w | theta)``, minus ``ln p(w)``, and the documents."""
+        """Return weighted sums of words, ``-ln p(w | theta)``, ``-ln p(w)`` and documents."""
         total = np.zeros(4)
         for batch in batches:
             local, weights = batch.documents.documents, batch.documents.weights
             log_p = np.zeros(len(weights))
             if self.n_particles:
-                # By the words' own numbers: the draws of a document must not depend on what else is in its batch.
+                # With the corpus's numbers of words: a document's draws must not depend on the rest of its batch.
                 documents = replace(local, indices=batch.documents.words[local.indices])
                 log_p = log_probability(batch.parameters.topics, documents, batch.alpha, self.n_particles)
             columns = lengths(local), -batch.log_likelihood, -log_p, np.ones(len(weights))
@@ -81,7 +81,7 @@ class NoOutput(TopicHead):
         return total
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return ``-ln p(w)`` per word, its exponential, and ``-ln p(w | theta)``, whose theta is of the same words."""
+        """Return ``-ln p(w)`` per word, its exponential, and ``-ln p(w | theta)`` with theta inferred from w."""
         plug_in, word_nll = (sums[1:3] / max(float(sums[0]), 1e-300)).tolist()
         of_words = {"word_nll": word_nll, "perplexity": float(np.exp(word_nll))} if self.n_particles else {}
         return of_words | {"plug_in_nll": plug_in}
@@ -89,7 +89,7 @@ class NoOutput(TopicHead):
 
 @record
 class SoftmaxClasses(TopicHead):
-    """A class of each document: ``p(c | d)`` is proportional to ``exp(gamma U theta)``."""
+    """One class per document: ``p(c | d)`` is proportional to ``exp(gamma U theta)``."""
 
     kind = kernel.SOFTMAX
     learns = "labels"
@@ -102,17 +102,17 @@ class SoftmaxClasses(TopicHead):
         return evaluation.classifier_sums(evaluation.joined(parts))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return how good probabilities are, among them the mean of ``-ln p(y | d)`` (ncll): there is no p(d)."""
+        """Return the metrics that need no p(d); "ncll" is the mean of ``-ln p(y | d)``."""
         means = evaluation.classifier_metrics(sums, self.n_classes)
         return {name: means[name] for name in ("accuracy", "ncll", "macro_f1", "brier", "ece")}
 
 
 @record
 class Levels(SoftmaxClasses):
-    """A level of a scale: the cumulative logit, or proportional odds, of McCullagh 1980.
+    """One level of an ordered scale per document: the cumulative logit, or proportional odds, of McCullagh 1980.
 
-    ``p(level <= j | d) = sigmoid(threshold_(j + 1) - gamma u theta)``. U's first row is u. Of each other row all
-    entries are one number: the first threshold, then the logarithms of the gaps to the next ones.
+    ``p(level <= j | d) = sigmoid(threshold_(j + 1) - gamma u theta)``. The first row of U is u. Each other row repeats
+    one number: the first threshold, then the logarithms of the gaps between thresholds.
     """
 
     kind = kernel.ORDERED
@@ -123,7 +123,7 @@ class Levels(SoftmaxClasses):
         return np.vstack([rng.standard_normal(n_topics), np.tile(thresholds[:, None], n_topics)])
 
     def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Return ln p(level | d), from U and U theta."""
+        """Return ln p(level | d); `outputs`: U theta."""
         score, at = self.gamma * outputs[:, :1], level_thresholds(output)
         edges = np.concatenate([[-np.inf], at, [np.inf]])
         inside = np.concatenate([[0.0], np.log(-np.expm1(-np.diff(at))), [0.0]])
@@ -138,9 +138,9 @@ def level_thresholds(output: np.ndarray) -> np.ndarray:
 
 @record
 class SigmoidLabels(TopicHead):
-    """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones."""
+    """Any number of labels per document: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones."""
 
-    thresholds: tuple[float, ...] = ()  # the probability from which on a document gets each label; empty: 0.5
+    thresholds: tuple[float, ...] = ()  # least probability at which a document gets a label, one per label; empty: 0.5
     kind = kernel.LABELS
     learns = "targets"
     exclusive = False
@@ -156,7 +156,7 @@ class SigmoidLabels(TopicHead):
         return evaluation.label_sums(odds, members, weights, evaluation.Decisions(np.ones(self.n_classes), thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return how well labels are predicted; before thresholds are known, without what depends on them."""
+        """Return the metrics of the labels; without `thresholds` only metrics that need none."""
         means = evaluation.label_metrics(sums)
         unknown = () if self.thresholds else evaluation.OF_THRESHOLDS
         return {name: means[name] for name in means if name not in unknown}
@@ -164,14 +164,14 @@ class SigmoidLabels(TopicHead):
 
 @record
 class Numbers(TopicHead):
-    """Real numbers of each document: a Gaussian about U theta, of targets less their location, by their scale."""
+    """Real numbers per document: ``(target - location) / scale`` is Gaussian with mean U theta."""
 
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
-    single: bool = False  # targets are one number, not a row of a table
+    single: bool = False  # a target is one number, not a row of a table
     kind = kernel.GAUSSIAN
     learns = "targets"
-    runaway = 1e6  # standard deviations of a target
+    runaway = 1e6  # in standard deviations of a target
 
     def __post_init__(self) -> None:
         if {len(self.location), len(self.scale)} != {self.n_classes} or (self.single and self.n_classes > 1):
@@ -188,11 +188,11 @@ class Numbers(TopicHead):
         return np.sum([_errors(batch.outputs, batch.documents) for batch in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the mean squared error and R2, means over targets; of a constant R2 is 0, or 1 if it is met."""
+        """Return mean squared error and R2, means over targets; R2 of a constant is 1 if predicted exactly, else 0."""
         weight = max(float(sums[0]), 1e-300)
         squared, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight
-        varies = spread > 1e-12 * squares  # the rest is rounding
+        varies = spread > 1e-12 * squares  # smaller differences are rounding
         r2 = np.where(varies, 1.0 - squared / np.where(varies, spread, 1.0), squared == 0.0)
         mse = squared / weight * np.asarray(self.scale) ** 2
         return {"mse": float(mse.mean()), "r2": float(r2.mean())}
@@ -205,10 +205,10 @@ def _errors(means: np.ndarray, d: LocalDocuments) -> np.ndarray:
 
 @record
 class Rates(Numbers):
-    """Counts of each document: Poisson of mean ``scale * exp(U theta)``, the scale being the mean of all documents."""
+    """Counts per document: Poisson with mean ``scale * exp(U theta)``; the scale is the mean over all documents."""
 
     kind = kernel.POISSON
-    # ln of a factor of the mean. Long training on rare counts reaches half of it.
+    # The logarithm of a factor of the mean. Long training on rare counts reaches half of this limit.
     runaway = 50.0
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
@@ -232,9 +232,9 @@ class Rates(Numbers):
 
 @record
 class TopicShares:
-    """For scoring a trained model: each topic's share of the words; of labels the probability from which F1 is largest.
+    """Head for scoring a trained model: each topic's share of the words; for labels the thresholds of the largest F1.
 
-    A topic model has so few parameters a label that thresholds need no held-out documents.
+    Thresholds need no held-out documents, since a topic model has few parameters per label.
     """
 
     of: TopicHead
@@ -262,7 +262,7 @@ class TopicShares:
         return np.concatenate([shares, evaluation.fitting_sums(*map(np.concatenate, zip(*columns, strict=True)))])
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the shares, and then thresholds, by their numbers."""
+        """Return the shares, then the thresholds; the keys are "0", "1", ..."""
         shares, of_labels = np.split(sums, [self.n_topics])
         figures = (shares / max(shares.sum(), 1e-300)).tolist()
         if len(of_labels):

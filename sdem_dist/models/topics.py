@@ -17,21 +17,21 @@ from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
 from sdem_dist.models.word_counts import LocalDocuments, added_by_word, entries, localised
 from sdem_dist.records import Field, record
 
-METHODS = "mirror-descent", "accelerated", "line-search", "line-search-l1"  # by the kernel's numbers
-START = 0.1  # mean of the topics' pseudo-counts where a prior is learned
-LEAST = 1e-4  # pseudo-counts that a topic keeps where a prior is learned
+METHODS = "mirror-descent", "accelerated", "line-search", "line-search-l1"  # in the order of the kernel's codes
+START = 0.1  # initial mean of the topics' pseudo-counts if the prior is learned
+LEAST = 1e-4  # least pseudo-count of a topic if the prior is learned
 
 
 @record
 class MirrorDescent:
-    """How topic proportions are found (Chen et al. 2015, Algorithm 1)."""
+    """Inference of topic proportions (Chen et al. 2015, Algorithm 1)."""
 
-    # Of the Dirichlet prior; the problem is convex from 1 on. "learned": see `renewed`.
+    # Parameters of the Dirichlet prior; the problem is convex if all are at least 1. "learned": see `renewed`.
     alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
     n_layers: int = 10  # L, steps of mirror descent
-    step: float = 1.0  # T of a document times its words and pseudo-counts; half of what a line search tries first
-    # Steps of that length; "accelerated": with momentum (Tseng 2008); "line-search", whose bound has the divergence
-    # (Algorithm 1), or "line-search-l1", the 1-norm (equation 29).
+    step: float = 1.0  # T times the sum of words and pseudo-counts of a document; a line search first tries 2 T
+    # "mirror-descent": steps of constant length; "accelerated": with momentum (Tseng 2008); "line-search": with the
+    # divergence in the bound (Algorithm 1); "line-search-l1": with the 1-norm (equation 29).
     method: str = "mirror-descent"
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class MirrorDescent:
         return Descent(alpha, self.n_layers, float(self.step), METHODS.index(self.method))
 
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
-        """Return topic proportions, (n_documents, n_topics), and ln p(words | theta), of sequences (equation 9)."""
+        """Return topic proportions, (n_documents, n_topics), and ln p(word sequence | theta) (equation 9)."""
         topics, how = parameters.topics, self.how(parameters.alpha)
         theta, log_likelihood = np.empty((documents.n_documents, topics.shape[1])), np.empty(documents.n_documents)
         for a, b in runs(np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])):
@@ -64,11 +64,11 @@ class MirrorDescent:
 
 
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
-    """Return alpha after a step, or a `share` of its logarithm, towards the documents' estimate of it.
+    """Return alpha after a step towards the documents' estimate; `share`: exponent of the factor of each pseudo-count.
 
     The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
-    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays, since counts expected at the mode show too little
-    of how documents differ: pseudo-counts would grow and topics would become even. `evidence`: see `add_evidence`.
+    (equation 55). The sum of the pseudo-counts ``alpha - 1`` is fixed: counts expected at the mode understate the
+    differences between documents, so it would grow, and all topics would become equal. `evidence`: see `add_evidence`.
     """
     if not evidence[-1] > 0.0:
         return alpha
@@ -77,53 +77,53 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
 
 
 class TopicState(NamedTuple):
-    """Parameters after some batches, and their running means."""
+    """Parameters and their running means over batches."""
 
     topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
     output: np.ndarray  # U, shape (n_outputs, n_topics)
     squares: np.ndarray  # sum over batches of each topic's weighted mean square gradient by Phi, shape (n_topics,)
-    t: float  # batches, those of lanes side by side counted once
-    seen: float  # documents, by weight
-    mean_topics: np.ndarray  # running mean of Phi over batches; zeros before it begins
-    mean_output: np.ndarray
-    n_averaged: float  # batches averaged
-    alpha: np.ndarray  # of the Dirichlet prior of a document's topics, shape (n_topics,)
+    t: float  # number of batches; parallel batches of the lanes count once
+    seen: float  # weight of the documents seen
+    mean_topics: np.ndarray  # running mean of Phi over batches; zeros before averaging begins
+    mean_output: np.ndarray  # running mean of U
+    n_averaged: float  # number of batches in the means
+    alpha: np.ndarray  # parameters of the Dirichlet prior of a document's topics, shape (n_topics,)
 
 
 class TopicStatistics(NamedTuple):
-    """Sums over lanes, by weight: where the parameters ended (merge "mean"), or gradients (merge "sum")."""
+    """Weighted sums over lanes: of their last parameters (merge "mean"), or of gradients (merge "sum")."""
 
-    words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
-    rows: np.ndarray  # (n_words, n_topics): gradients; or Phi less what the lane makes of words it did not meet
-    mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
-    decay: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
+    words: np.ndarray  # words in the documents of any lane: shape (n_words,), uint32, ascending
+    rows: np.ndarray  # (n_words, n_topics): gradients; or Phi minus ``decay * Phi`` of the broadcast state
+    mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) without averaging
+    decay: np.ndarray  # factor of Phi for words that are not in the lane's documents: shape (n_topics,)
     mean_decay: np.ndarray
     output: np.ndarray
     mean_output: np.ndarray
     squares: np.ndarray
     t: float
     n_averaged: float
-    weight: float  # documents
-    labelled: float  # those that have a label, or all where there are no labels
-    evidence: np.ndarray  # what documents say of alpha, see `sdem_dist.kernels.topic_steps`; empty unless it is learned
+    weight: float  # weight of the documents
+    labelled: float  # weight of the documents with a label; of all documents if the head uses no labels
+    evidence: np.ndarray  # evidence about alpha, see `sdem_dist.kernels.topic_steps`; empty unless alpha is learned
 
 
 @record
 class TopicModel(Model):
-    """Topics Phi, whose proportions in a document predict by U what the head says.
+    """Topics Phi and outputs U: the head predicts from the topic proportions of a document.
 
-    The loss: mean over labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta).
+    The loss: mean of -ln p(y | d) over labelled documents + words_weight * mean of -ln p(words | theta) over all.
     """
 
     n_features: int
     n_topics: int
     head: TopicHead
     inference: MirrorDescent = field(default_factory=MirrorDescent)
-    beta: float = 1.0  # of the Dirichlet prior of the topics
-    log_counts: bool = False  # take ln(1 + x) of every count
+    beta: float = 1.0  # parameter of the Dirichlet prior of the topics
+    log_counts: bool = False  # replace every count x by ln(1 + x)
     words_weight: float = 0.0
-    n_labelled: float = 0.0  # documents that have a label, by weight; 0: all
-    uniform: float = 0.0  # share of the uniform distribution over words in the topics that predict
+    n_labelled: float = 0.0  # weight of the documents with a label; 0: all documents have one
+    uniform: float = 0.0  # weight of the uniform distribution over words, mixed into the topics for prediction
     state_type = TopicState
 
     def state_fields(self) -> dict[str, Field]:
@@ -145,17 +145,17 @@ class TopicModel(Model):
         return self.start(np.ones(self.n_features), seed)
 
     def start(self, frequencies: np.ndarray, seed: int) -> TopicState:
-        """Return the state before the first document: topics are the words' frequencies times exp(.1 normal)."""
+        """Return the initial state: topics are proportional to word frequencies times ``exp(.1 normal)``."""
         rng = np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65))
         noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
         share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
         output = self.head.start(rng, self.n_topics)
-        means = np.zeros_like(noise), np.zeros_like(output)  # from the start: memory is checked once
+        means = np.zeros_like(noise), np.zeros_like(output)  # allocated at once: memory is checked only here
         current = on_the_simplex(share * noise), output, np.zeros(self.n_topics), 0.0, 0.0
         return TopicState(*current, *means, 0.0, self.inference.prior(self.n_topics))
 
     def transformed(self, documents: Documents) -> Documents:
-        """Return documents with their counts, or logarithms, as kernels take them."""
+        """Return documents with counts, or ``ln(1 + counts)``, as float32 for the kernels."""
         return replace(documents, data=entries(documents.data, self.log_counts))
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
@@ -169,14 +169,14 @@ class TopicModel(Model):
             raise ValueError(f"training and evaluation need documents with {learns}")
         local = localised(self.transformed(documents), labels, weights, targets)
         indices, words = local.documents.indices, local.words
-        if self.beta != 1.0:  # the prior moves all words in every batch
+        if self.beta != 1.0:  # every batch updates all words, because of the prior
             indices, words = documents.indices, np.arange(self.n_features, dtype=np.uint32)
         own = replace(local.documents, indices=unsigned(indices), n_features=len(words))
         return local._replace(documents=own, words=words)
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         words, rows, mean_rows, *rest = zip(*parts, strict=True)
-        # Without running means there are no rows to add up.
+        # Without averaging, mean_rows has shape (0, 0) and is not summed.
         tables = (rows, mean_rows) if mean_rows[0].shape[1] else (rows,)
         union, sums = added_by_word(words, tables, self.n_features)
         means = sums[1:] or mean_rows[:1]
@@ -185,7 +185,7 @@ class TopicModel(Model):
     def run(
         self, state: TopicState, local: LocalDocuments, order: np.ndarray, rates: Rates, averaging: bool, n: float
     ) -> TopicStatistics:
-        """Run Algorithm 2 over batches of documents in `order`; return where it ends, times the lane's weight."""
+        """Run Algorithm 2 over batches of documents in `order`; return the last parameters times the lane's weight."""
         weight, before = local.weight, state.topics[local.words]
         topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
         evidence = np.zeros(self.n_topics + 1 if self.inference.learned else 0)
@@ -204,7 +204,7 @@ class TopicModel(Model):
         )  # fmt: skip
 
     def gradients(self, state: TopicState, local: LocalDocuments, n_documents: float) -> TopicStatistics:
-        """Return the sums of the gradients of documents' losses by Phi and U, at the broadcast parameters."""
+        """Return the sums over documents of the gradients of the loss by Phi and U, at the broadcast parameters."""
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
         evidence, zeros = np.zeros(self.n_topics + 1 if self.inference.learned else 0), np.zeros(self.n_topics)
@@ -221,9 +221,9 @@ class TopicModel(Model):
         return Response(self.head.kind, float(self.head.gamma), float(self.words_weight), labelled)
 
     def parameters(self, state: TopicState) -> TopicParameters:
-        """Return the running means, or the last parameters before there are any."""
+        """Return the running means; before averaging begins, the last parameters."""
         topics, output = (state.mean_topics, state.mean_output) if state.n_averaged else (state.topics, state.output)
-        if self.uniform:  # training leaves a rare word to the topics of the few documents that have it
+        if self.uniform:  # a rare word is learned only in the topics of its few documents
             topics = (1.0 - self.uniform) * topics + self.uniform / self.n_features
         return TopicParameters(topics, output, state.alpha)
 
@@ -240,11 +240,11 @@ def _labelled(local: LocalDocuments) -> float:
 
 
 def outputs(output: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return U theta of each document, shape (n_documents, n_outputs), without BLAS, whose threads choose the bits."""
+    """Return U theta of each document, shape (n_documents, n_outputs); without BLAS, whose bits depend on threads."""
     return np.einsum("ck,dk->dc", output, theta)
 
 
 def on_the_simplex(topics: np.ndarray) -> np.ndarray:
-    """Return topics with no probability under the floor, each column summing to 1."""
+    """Return topics with probabilities raised to at least `FLOOR`, then divided by the columns' sums."""
     floored = np.maximum(topics, FLOOR)
     return np.asarray(floored / floored.sum(axis=0))

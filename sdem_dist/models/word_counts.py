@@ -1,4 +1,4 @@
-"""Expected counts of words and classes: the expectation parameters of models of words, documents, sums of lanes."""
+"""Models of words: expected counts of words and classes, prepared documents, and sums over lanes."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ from sdem_dist.models.heads import Classes, Labels, Model
 from sdem_dist.records import Field
 
 COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
-"""Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
+"""Dtype of entries in kernels by stored dtype, else float64: exact, small, and few, since each needs a compilation."""
 
 
 @dataclass(frozen=True)
 class BlockedTable:
-    """The rows of all words, in consecutive arrays that are not copied into one: what lanes of a wide model read."""
+    """The rows of all words in consecutive arrays, which lanes of a wide model read without joining them."""
 
     blocks: Sequence[np.ndarray]
 
@@ -36,30 +36,30 @@ class BlockedTable:
 
 
 class SdemState(NamedTuple):
-    """Expectation parameters mu, unnormalized, and where the run stands."""
+    """Expectation parameters mu, unnormalized, and the progress of the run."""
 
-    # N, expected counts without gamma of a word in each column (a class, or a component or topic of one); a
-    # `BlockedTable` while lanes of a wide model are mapped.
+    # N, expected counts of words in each column (a class, or a component or topic of a class), without gamma; in lanes
+    # of a wide model a `BlockedTable`.
     words: np.ndarray  # shape (n_features, n_columns), float64
     totals: np.ndarray  # M, the sums of N over the vocabulary: shape (n_columns,)
     class_counts: np.ndarray  # C, expected counts of the classes, or of the components, without gamma
     gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
     class_gamma: float  # the same for the classes
-    t: float  # documents seen, a document of weight w counting w
+    t: float  # weight of the documents seen
 
 
 def state_at(words: np.ndarray, class_counts: np.ndarray) -> SdemState:
     return SdemState(words, words.sum(axis=0), class_counts, 0.0, 0.0, 0.0)
 
 
-Moves: TypeAlias = tuple[np.ndarray, np.ndarray, Moment]  # how far N of some words and C move, and where a run ends
+Moves: TypeAlias = tuple[np.ndarray, np.ndarray, Moment]  # changes of N of the lane's words and of C; last moment
 
 
 class LocalDocuments(NamedTuple):
-    """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
+    """Documents with compact word numbers, so that a lane's tables are small and stay in the CPU's cache."""
 
-    documents: Documents  # `indices` are positions in `words`; labels and weights are beside it
-    words: np.ndarray  # shape (n_words,), uint32: the words of the corpus that occur, in any order
+    documents: Documents  # `indices` are positions in `words`; without labels and weights
+    words: np.ndarray  # shape (n_words,), uint32: corpus numbers of the words that occur, in any order
     labels: np.ndarray  # shape (n_documents,), int32
     weights: np.ndarray  # shape (n_documents,), float64
     targets: np.ndarray  # shape (n_documents, n_targets), float64 or uint8; (1, 0) without targets
@@ -73,14 +73,14 @@ class LocalDocuments(NamedTuple):
         return float(self.weights.sum())
 
     def sums_of_words(self, data: np.ndarray) -> np.ndarray:
-        """Return the sum of what stands in the place of entries for each word, by documents' weights: (n_words,)."""
+        """Return for each word the sum of `data`, one number per entry, times the documents' weights: (n_words,)."""
         d = self.documents
         return np.asarray(column_sums(data, d.indices, d.indptr, self.weights, len(self.words)))
 
     def statistics(self, rows: np.ndarray, class_counts: np.ndarray) -> "SdemStatistics":
         """Return statistics at one theta."""
-        none = np.zeros(len(rows))
-        return SdemStatistics(self.words, rows, none, none, class_counts, 0.0, 0.0, self.weight, 0.0)
+        zeros = np.zeros(len(rows))
+        return SdemStatistics(self.words, rows, zeros, zeros, class_counts, 0.0, 0.0, self.weight, 0.0)
 
     def visited(self, order: np.ndarray) -> Visited:
         d = self.documents
@@ -90,8 +90,8 @@ class LocalDocuments(NamedTuple):
 def localised(
     documents: Documents, labels: np.ndarray, weights: np.ndarray, targets: np.ndarray, frequent_first: bool = False
 ) -> LocalDocuments:
-    """Return documents with the words that occur numbered from 0; if `frequent_first`, rows often needed are close."""
-    # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
+    """Return documents whose words are numbered from 0; if `frequent_first`, frequent words get adjacent rows."""
+    # Kernels take a quarter of NumPy's time, and each block of a prediction needs this.
     number, indices = np.zeros(documents.n_features, np.uint32), np.empty(len(documents.indices), np.uint32)
     words = number_words(unsigned(documents.indices), number, OFTEN if frequent_first else 1, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
@@ -99,7 +99,7 @@ def localised(
 
 
 def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
-    """Return counts, or ln(1 + x) of them, as float32: one dtype for kernels to be compiled for."""
+    """Return counts, or ``ln(1 + counts)``, as float32, so that kernels are compiled for one dtype."""
     return np.asarray(np.log1p(data.astype(np.float64)) if log_counts else data, np.float32)
 
 
@@ -108,23 +108,23 @@ def lengths(documents: Documents) -> np.ndarray:
 
 
 class SdemStatistics(NamedTuple):
-    """Sums over lanes: how far the lanes moved, or statistics at one theta."""
+    """Sums over lanes: of the changes by steps, or of statistics at one theta."""
 
-    words: np.ndarray  # words of any lane: shape (n_words,), uint32; ascending, but of a lane that steps
-    rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
-    met: np.ndarray  # shape (n_words,): how many lanes changed the word
+    words: np.ndarray  # words of any lane: shape (n_words,), uint32; ascending after `add`
+    rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that have the word
+    met: np.ndarray  # shape (n_words,): number of lanes that changed the word
     entries: np.ndarray  # shape (n_words,): sums of the documents' entries
     class_counts: np.ndarray  # shape (n_counts,)
-    gamma: float  # gain of the running prior correction
+    gamma: float  # increase of the running prior correction
     class_gamma: float
-    weight: float  # documents, by weight
+    weight: float  # weight of the documents
     n_lanes: float
 
 
 def added_by_word(
     words: Sequence[np.ndarray], tables: Sequence[Sequence[np.ndarray]], n_features: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the words that any part has, ascending, and for each table the sum of the parts' rows, word by word."""
+    """Return the union of the parts' words, ascending, and for each table the sum of the parts' rows per word."""
     number = np.zeros(n_features, np.uint32)
     number[np.concatenate(words)] = 1
     union = np.flatnonzero(number).astype(np.uint32)
@@ -141,13 +141,13 @@ def added_by_word(
 
 @dataclass(frozen=True)
 class WordCounts(Model):
-    """What models of tables of words have in common: states, documents, sums."""
+    """Base of the models of words: states, documents, sums."""
 
     n_features: int
     head: Classes | Labels
     alpha: float = 1.0  # pseudo-count of every word in the conjugate prior
-    class_alpha: float = 1.0  # the same of every class, or column
-    log_prior: tuple[float, ...] | None = None  # fixed ln p of each class, or column; None learns it
+    class_alpha: float = 1.0  # pseudo-count of every class, or column
+    log_prior: tuple[float, ...] | None = None  # fixed ln p of each class, or column; None: learned
     state_type = SdemState
     tempered = True
 
@@ -183,7 +183,7 @@ class WordCounts(Model):
             totals = state.totals + state.gamma * self.n_features
         if not (np.isfinite(totals) & (totals > 0)).all():
             raise ValueError("array 'totals' contains columns without a word of positive probability")
-        if not np.allclose(state.words.sum(axis=0), state.totals, rtol=1e-3, atol=1e-6):  # rounding adds up
+        if not np.allclose(state.words.sum(axis=0), state.totals, rtol=1e-3, atol=1e-6):  # rounding errors accumulate
             raise ValueError("array 'totals' does not match the sums of 'words'")
         if state.gamma == 0 and not state.words.any(axis=1).all():
             raise ValueError("array 'words' contains words without a positive probability")
@@ -191,7 +191,7 @@ class WordCounts(Model):
             raise ValueError("array 'class_counts' contains no class with a positive probability")
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
-        """Renumber words compactly, in few bytes an entry; classes need labels, and `Labels` need targets."""
+        """Return documents with compact word numbers and dtypes; classes need labels, `Labels` need targets."""
         labels, targets = documents.labels, NO_TARGETS
         if self.head.clusters:
             labels = np.zeros(documents.n_documents, np.int32)
@@ -218,7 +218,7 @@ class WordCounts(Model):
         return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
 
     def log_class_prior(self, state: SdemState) -> np.ndarray:
-        """Return normalized ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
+        """Return normalized ln p(y) of classes, or components: the fixed one, or the one of the class counts."""
         if self.log_prior is not None:
             return np.asarray(self.log_prior)
         counts = state.class_counts + state.class_gamma
@@ -226,7 +226,7 @@ class WordCounts(Model):
             return np.asarray(np.log(counts) - np.log(counts.sum()))
 
     def working_table(self, state: SdemState, words: np.ndarray) -> tuple[Table, Moment]:
-        """Return what a lane's kernel changes, with the lane's rows in `words`, and where it starts."""
+        """Return the table that a lane's kernel changes and its first moment; `words`: the lane's rows."""
         counts = state.class_counts.copy()
         prior = np.zeros(len(counts)) if self.log_prior is None else np.array(self.log_prior)
         table = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
@@ -235,7 +235,7 @@ class WordCounts(Model):
     def stepped(
         self, state: SdemState, local: LocalDocuments, at: Any, costs: np.ndarray, run: Callable[..., Any]
     ) -> Moves:
-        """Run a kernel over a lane's documents; return how N of their words and C move, and where it ends."""
+        """Run a kernel over a lane's documents; return the changes of N of their words and of C; the last moment."""
         order = at.order(local.documents.n_documents)
         before = state.words[local.words]
         table, moment = self.working_table(state, before.copy())
@@ -244,5 +244,5 @@ class WordCounts(Model):
         return table.words - before, table.class_counts - state.class_counts, moment
 
     def bounds(self, block: int, n_blocks: int) -> tuple[int, int]:
-        """Return the first word of a block of the vocabulary and the first after it."""
+        """Return the range of words ``first:stop`` of a block of the vocabulary."""
         return self.n_features * block // n_blocks, self.n_features * (block + 1) // n_blocks
