@@ -1,4 +1,4 @@
-"""Interface of exponential families, and functions that all of them share."""
+"""Interface of exponential families, and methods that they share."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Family(ABC):
     with `sdem_dist.testing.check_family`.
     """
 
-    standardised = False  # whether a learner may shift and scale the columns: the family is closed under both
+    standardised = False  # whether a learner may shift and scale the columns, since the family is closed under both
 
     @property
     def width(self) -> int:
@@ -61,25 +61,25 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Project mu into the interior of S, unchanged if it is inside; return how many were outside (section 3.2)."""
+        """Return mu projected into the interior of S, and how many points were outside S (section 3.2)."""
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return mu with variances, if any, of at least `least`, shape (...) (Masegosa 2014, section 4.1)."""
+        """Return mu with variances raised to at least `least`, shape (...) (Masegosa 2014, section 4.1)."""
         return mu
 
     @abstractmethod
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are invalid for the family; NaN, a missing value, is valid."""
+        """Return the mask of values that the family does not support; it supports NaN, a missing value."""
 
     @abstractmethod
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw one value of each variable."""
 
     def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the mu of the generative fit, from the observations of the prior and the data.
+        """Return the mu of the generative fit to the observations of the prior and the data.
 
-        `totals`: shape (..., n_statistics), statistics summed over observations. `weight`: shape (...), number of
-        observations; without observations and prior, mu is the centre.
+        `totals`: shape (..., n_statistics), sums of the statistics. `weight`: shape (...), number of observations.
+        Without observations and without a prior, mu is the centre.
         """
         weight = np.asarray(weight, np.float64)[..., None]
         nu = np.where((weight == 0) & (self.prior_weight == 0), 1.0, self.prior_weight)
@@ -88,7 +88,7 @@ class Family(ABC):
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return E[theta], E[A(theta)], ln Z of the conjugate posterior ``exp(weight (<mu, theta> - A(theta))) / Z``.
 
-        `mu`: inside S. `weight`: shape (...), its weight in observations, above 0.
+        `mu`: inside S. `weight`: shape (...), positive, the weight of `mu` in observations.
         """
         raise ModelError(
             f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: "
@@ -96,7 +96,7 @@ class Family(ABC):
         )
 
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return ln p(x), shapes broadcast against each other."""
+        """Return ln p(x); the shapes of `theta` and `x` are broadcast."""
         return np.asarray((theta * self.statistics(x)).sum(axis=-1) - self.log_partition(theta) + self.log_base(x))
 
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:

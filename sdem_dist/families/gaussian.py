@@ -1,4 +1,4 @@
-"""Gaussian families: of single columns, and of several columns with their covariances."""
+"""Gaussian families: of single columns, and of several columns with a covariance matrix."""
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -6,8 +6,8 @@ from scipy.special import digamma, gammaln
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
 
-_SMALLEST = 1e-10  # smallest variance, or eigenvalue of the covariance, next to ``1 + mean ** 2``
-LARGEST = 1e100  # largest number that a column may hold, so that sums of squares stay finite
+_SMALLEST = 1e-10  # smallest variance, or eigenvalue of the covariance, relative to ``1 + mean ** 2``
+LARGEST = 1e100  # largest absolute value in a column, so that sums of squares are finite
 
 
 @record
@@ -56,7 +56,7 @@ class Gaussian(Family):
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         square = mu[..., 0] ** 2
         smallest = _SMALLEST * (1.0 + square)
-        outside = mu[..., 1] - square < 0.5 * smallest  # half, so that rounding does not put a projected point outside
+        outside = mu[..., 1] - square < 0.5 * smallest  # half, so that a projected point is inside despite rounding
         second = np.where(outside, square + smallest, mu[..., 1])
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
 
@@ -71,7 +71,7 @@ class Gaussian(Family):
         return np.asarray(theta[..., :1] * variance + np.sqrt(variance) * rng.standard_normal(variance.shape))
 
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return expectations under a Normal-Gamma posterior of mean and precision; its density is by theta."""
+        """Return expectations under a Normal-Gamma posterior of mean and precision; ln Z is for a density in theta."""
         mean = mu[..., 0]
         shape, rate = 0.5 * weight + 1.5, 0.5 * weight * (mu[..., 1] - mean**2)
         precision, log_precision = shape / rate, digamma(shape) - np.log(rate)
@@ -170,12 +170,12 @@ class GaussianFull(Family):
         return np.asarray(squares + 0.5 * np.linalg.slogdet(covariance)[1])
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep the eigenvalues of the covariance positive."""
+        """Return mu with positive eigenvalues of the covariance, and how many points were outside S."""
         mean, covariance = self.to_moments(mu)
         values, vectors = np.linalg.eigh(covariance)
         squares = 1.0 + (mean**2).sum(axis=-1, keepdims=True)
         smallest = _SMALLEST * (squares + np.abs(values).max(axis=-1, keepdims=True))
-        outside = (values < 0.5 * smallest).any(axis=-1)  # half, as above
+        outside = (values < 0.5 * smallest).any(axis=-1)  # half, as in `Gaussian.check`
         raised = np.einsum("...ij,...j,...kj->...ik", vectors, np.maximum(values, smallest), vectors)
         return np.where(outside[..., None], self.from_moments(mean, raised), mu), int(outside.sum())
 

@@ -1,4 +1,4 @@
-"""Families of numbers that are not negative: categories, counts, waiting times."""
+"""Families of nonnegative numbers: categories, counts, waiting times."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _LARGEST = 1e100
 
 @record
 class Categorical(Family):
-    """Values 0 to ``n_categories - 1``; T(x) indicates which of 1, 2, ... it is, and is 0 for category 0.
+    """Values 0 to ``n_categories - 1``; T(x) is the one-hot vector of categories 1, 2, ..., and 0 for category 0.
 
     Theta is ``ln(p_c / p_0)``, the log-partition ``ln(1 + sum_c exp(theta_c))``.
 
@@ -28,7 +28,7 @@ class Categorical(Family):
 
     n_categories: int
     alpha: float = 1.0
-    length = 1  # what counts sum to
+    length = 1  # sum of the counts
 
     @property
     def n_statistics(self) -> int:
@@ -43,7 +43,7 @@ class Categorical(Family):
         return self.alpha * self.n_categories / self.length
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return which of categories 1, 2, ... each value is; a missing value is none of them."""
+        """Return the one-hot vectors of categories 1, 2, ...; zeros for category 0 and for a missing value."""
         return np.asarray(x == np.arange(1, self.n_categories), np.float64)
 
     def _probabilities(self, mu: np.ndarray) -> np.ndarray:
@@ -65,9 +65,9 @@ class Categorical(Family):
         return np.asarray(self.length * self._log_sum(theta))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep all probabilities above 0, by reducing the others."""
+        """Return mu with all probabilities at least `_MARGIN`, and how many points were outside S."""
         p = self._probabilities(mu)
-        # Half of the margin, so that rounding does not put a projected point outside.
+        # Half of the margin, so that a projected point is inside despite rounding.
         outside = np.asarray(p < _MARGIN / 2).any(axis=-1)
         spare = np.maximum(p - _MARGIN, 0.0)
         inside = _MARGIN + spare * (1.0 - _MARGIN * self.n_categories) / spare.sum(axis=-1, keepdims=True)
@@ -85,7 +85,7 @@ class Categorical(Family):
 
 @record
 class Multinomial(Categorical):
-    """Vectors of counts with a known sum; T(x) is all counts except the first, which the others determine.
+    """Vectors of counts with a fixed sum; T(x) is all counts except the first, which the other counts determine.
 
     Attributes
     ----------
@@ -119,10 +119,10 @@ class Multinomial(Categorical):
 
 @dataclass(frozen=True)
 class Mean(Family):
-    """T(x) = x, one number, whose mean is mu; `alpha` observations of the centre are the conjugate prior."""
+    """Numbers with T(x) = x and mean mu; the conjugate prior counts as `alpha` observations of the centre."""
 
     alpha: float = 1.0
-    largest = np.inf  # mean, or 1 where it is a probability
+    largest = np.inf  # upper bound of the mean; 1 for a probability
 
     @property
     def centre(self) -> np.ndarray:
@@ -140,7 +140,7 @@ class Mean(Family):
         return inside, int(np.count_nonzero(inside != mu))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are negative or too large to be summed; weighted counts need not be integers."""
+        """Return the mask of negative and too large values; counts need not be integers, since they may be weighted."""
         return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
 
 
@@ -153,7 +153,7 @@ class Bernoulli(Mean):
     alpha : float
         Pseudo-count of each of the two values.
     threshold : float or None
-        Accept any number: values above the threshold become 1, others 0.
+        Accept any number: values above the threshold become 1, other values 0.
     """
 
     threshold: float | None = None
@@ -180,7 +180,7 @@ class Bernoulli(Mean):
         return np.asarray(np.logaddexp(0.0, theta[..., 0]))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are neither 0 nor 1; with a threshold, which are infinite."""
+        """Return the mask of values other than 0 and 1; with a threshold, of infinite values."""
         if self.threshold is not None:
             return np.asarray(np.isinf(x).any(axis=-1))
         return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))
@@ -191,7 +191,7 @@ class Bernoulli(Mean):
 
 @record
 class Exponential(Mean):
-    """Nonnegative numbers; T(x) = x, mu is the mean and theta ``-1 / mu``; `alpha`: observations of 1 (Gamma)."""
+    """Nonnegative numbers; T(x) = x, mu is the mean, theta is ``-1 / mu``; `alpha`: observations of 1 in the prior."""
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
         return np.asarray(-1.0 / mu)
@@ -213,7 +213,7 @@ class Exponential(Mean):
 
 @record
 class Poisson(Mean):
-    """Counts or weights; T(x) = x, mu is the mean and theta its logarithm; `alpha` is as in `Exponential`."""
+    """Counts or weights; T(x) = x, mu is the mean, theta is ``ln mu``; `alpha`: observations of 1 in the prior."""
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(-gammaln(x[..., 0] + 1.0))
