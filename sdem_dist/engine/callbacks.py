@@ -25,14 +25,14 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.publish import free_space
 
-SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
+SHORT = 1.0  # an unmonitored stage gets a line once its rounds have taken this many seconds
 MANY_EPOCHS = 20
-PAUSE = 0.1  # seconds between two pictures of bars in a notebook: each is a message to the browser
-PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
+PAUSE = 0.1  # least seconds between two redraws in a notebook: each redraw is a message to the browser
+PUT_SECONDS = 5.0  # least seconds between two uploads of a log to a bucket: objects cannot be appended to
 
 
 def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
-    """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
+    """Return one line: the epoch and the metrics `main_metrics`, of held-out documents if they were evaluated."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
     figures = [f"{metric_of(name).name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
@@ -41,7 +41,7 @@ def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
 
 
 class LogLines:
-    """Write a line for each epoch to standard error; for a stage that is not monitored one line, if it takes long."""
+    """Write a line per epoch to standard error; an unmonitored stage gets a single line, and only if it takes long."""
 
     _seconds, _stage = 0.0, cast(StageStarted | None, None)
 
@@ -63,7 +63,7 @@ class LogLines:
                 line = f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round, "
                 line += counted(event.n_workers, "thread") + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             case EpochEnded(), StageStarted(monitored=True) as stage:
-                # Of many quick epochs without a figure, one in ten gets a line.
+                # If epochs are many, quick and without metrics, only every tenth gets a line.
                 has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
                 if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or event.epoch % 10 == 9:
                     figures = brief(event, stage.main_metrics)
@@ -77,7 +77,7 @@ class LogLines:
 
 
 class ProgressBar(ExitStack):
-    """Show a bar for each stage, by `rich` or in a notebook's cell; of a monitored one it stays, with its metrics."""
+    """Show a bar per stage, with `rich` or in a notebook cell; the bar of a monitored stage stays, with its metrics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class ProgressBar(ExitStack):
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
             if self._stage is not None and not self._stage.monitored:
-                self._bars.remove_task(self._bars.task_ids[-1])  # the next bar takes its place
+                self._bars.remove_task(self._bars.task_ids[-1])  # the next progress bar overwrites this line
             self._stage = event
             self._bars.add_task(event.stage, completed=event.done, total=max(1, event.total))
         if self._stage is None:
@@ -118,26 +118,26 @@ class ProgressBar(ExitStack):
 
 
 def in_notebook() -> bool:
-    """Say whether code runs in the kernel of a notebook, without importing IPython."""
+    """Return whether the code runs in a notebook kernel, without importing IPython."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def progress_callback() -> AbstractContextManager[Callback]:
-    """Return a progress bar for a notebook's cell or a terminal; else plain lines."""
+    """Return a progress bar in a notebook or a terminal, otherwise a writer of plain lines."""
     return ProgressBar() if in_notebook() or sys.stderr.isatty() else nullcontext(LogLines())
 
 
 class JsonLines:
     """Append every event of a run to a file, a JSON object per line: ``event``, ``time`` in UTC, and its fields.
 
-    A disk that fills up ends the log with a warning, and not the run. A file is opened for each line, which so survives
-    the death of this process; an object at a URL is written every few seconds.
+    If the disk is full, the log ends with a warning and the run continues. A file is opened and closed for each line,
+    so that lines survive if this process is killed; an object at a URL is uploaded every few seconds.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path, self._is_object = place(path), is_url(path)
-        self._ended, self._content, self._written = False, b"", 0.0  # of an object all, of a file nothing
+        self._ended, self._content, self._written = False, b"", 0.0  # _content: an object's whole log; empty for a file
         if self._is_object:
             with suppress(FileNotFoundError):
                 self._content = buckets.get(str(self._path))
@@ -145,8 +145,8 @@ class JsonLines:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab+") as file:
                 file.seek(max(0, file.tell() - 1))
-                self._content = b"" if file.read() in (b"", b"\n") else b"\n"  # a run that was killed while it wrote
-        self._append(b"", last=True)  # a path that cannot be written is noticed before the run
+                self._content = b"" if file.read() in (b"", b"\n") else b"\n"  # ends a line cut short by a killed run
+        self._append(b"", last=True)  # raises before the run if the path cannot be written
 
     def __call__(self, event: Event) -> None:
         if self._ended:
@@ -156,14 +156,14 @@ class JsonLines:
         try:
             self._append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
         except (OSError, BucketError) as error:
-            self._ended = True  # only the last line may be cut short
+            self._ended = True  # a line cut short must remain the last
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             room = "" if self._is_object else free_space(self._path.absolute().parent)
             warnings.warn(f"cannot write to the log {self._path}: {reason}{room}; the run continues", stacklevel=2)
 
     def failed(self) -> None:
-        """Write what waits; `fit` calls it where it does not reach its end."""
-        with suppress(OSError, BucketError):  # the failure itself says more
+        """Write the lines not yet uploaded; `fit` calls this when it fails."""
+        with suppress(OSError, BucketError):  # an error here must not hide the error of the fit
             self._append(b"", last=True)
 
     def _append(self, line: bytes, *, last: bool) -> None:

@@ -26,7 +26,7 @@ Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
 SHARED_FOLDER_HINT = "use a checkpoint folder that all workers can read, or disable checkpoints"
-_KINDS = {  # of files: what their metadata tell beside the run, and what to do with a damaged one
+_KINDS = {  # kind of file: the metadata key read besides "run", and advice for a damaged file
     CHECKPOINT: ("progress", "remove the damaged checkpoint to resume from the previous one"),
     RESULT: ("result", "remove the damaged result to repeat this stage"),
 }
@@ -34,28 +34,28 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 
 
 class SavedState(NamedTuple):
-    """A state in a checkpoint, to be read block by block wherever its file is seen."""
+    """A state in a checkpoint; any process that sees the file can read it block by block."""
 
-    path: str  # absolute: processes have working directories of their own
-    contents: str | None  # checksum of the file's table of contents: on another machine another file may have its name
+    path: str  # absolute: each process has its own working directory
+    contents: str | None  # checksum of the table of contents: another machine may have a different file at this path
     state_type: type[Any]
 
     def is_visible(self) -> bool:
-        """Whether this process sees the file, and not another one of that name."""
+        """Return whether this process sees the file, and not a different file at the same path."""
         return self.contents is not None and contents_checksum(self.path) == self.contents
 
     def block(self, number: int, n_blocks: int) -> Any:
-        """Return one block of the state; raise OSError where the file cannot be read here, ModelError if damaged."""
+        """Return one block of the state; raise OSError if this process cannot read the file, ModelError if damaged."""
         where = f"as seen from {socket.gethostname()}"
         try:
-            if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
+            if contents_checksum(self.path) not in (self.contents, None):  # if None, `_read` raises the cause
                 raise ModelError(f"{self.path} is not the checkpoint of this run, {where}: {SHARED_FOLDER_HINT}")
             return _read(self.path, CHECKPOINT, self.state_type, "state" if n_blocks == 1 else f"state_{number}")[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
-            # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
-            code = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
+            # Not `raise cause`: it would be its own context, and an error with such a cycle cannot be sent by a worker.
+            code = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors sets no errno
             what = f"{cause.strerror or cause}, {where} ({SHARED_FOLDER_HINT})"
             raise OSError(cause.errno or code, what, self.path) from None
 
@@ -71,16 +71,16 @@ class Progress(NamedTuple):
 
 
 class StageRecord(NamedTuple):
-    """What a stage's files are recognised by."""
+    """The data by which the files of a stage are recognised."""
 
     number: int  # its position among the stages of the fit
-    run: Json  # what decides its bits, see `identity`
+    run: Json  # everything that determines its bits, see `identity`
     state_type: type[Any]  # a NamedTuple of arrays and floats
     n_blocks: int
 
 
 def checkpoint_folder(folder: str | Path) -> Path:
-    """Return a folder or URL for checkpoints, made if need be; raise ModelError if nothing can be written there."""
+    """Return a folder or URL for checkpoints, and create it if missing; ModelError if it cannot be written to."""
     folder = place(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,16 +93,16 @@ def checkpoint_folder(folder: str | Path) -> Path:
 
 @dataclass
 class Checkpoints:
-    """A folder of one fit, made if need be, or a URL; ModelError if it cannot be made or written to.
+    """The folder of one fit, created if missing, or a URL; ModelError if it cannot be created or written to.
 
-    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of one that another
-    follows.  Those of the last stage stay: a run of more epochs can go on from them.
+    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` holds the progress of a stage; ``stage-STAGE.sdem`` holds its result, and is
+    written when the next stage begins. Checkpoints of the last stage are kept: a run of more epochs can continue them.
     """
 
     folder: Path
     every_rounds: int | None = None  # write after this many rounds of a stage; None: at the end of each epoch
-    every_seconds: float | None = None  # instead, after the first round that ends so long after the last checkpoint
-    keep: int = 2  # how many of a stage to keep; older ones are removed once a newer one is published
+    every_seconds: float | None = None  # or: after the first round that ends this long after the last checkpoint
+    keep: int = 2  # number of checkpoints kept per stage; older ones are removed after a newer one is published
 
     def __post_init__(self) -> None:
         if self.every_rounds is not None and self.every_seconds is not None:
@@ -110,7 +110,7 @@ class Checkpoints:
         self.folder, self._last = checkpoint_folder(self.folder).absolute(), time.monotonic()
 
     def refuse_earlier_run(self) -> None:
-        """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
+        """Raise ModelError if the folder contains files of an earlier fit, which a new fit would overwrite."""
         if any(re.fullmatch(r"(checkpoint-\d+-\d+|stage)-\d+\.sdem", path.name) for path in self.folder.iterdir()):
             hint = "resume it (resume=True, --resume), or choose another folder"
             raise ModelError(f"{self.folder} contains checkpoints of an earlier run: {hint}")
@@ -121,7 +121,7 @@ class Checkpoints:
         return end_of_epoch if self.every_rounds is None else rounds_done % self.every_rounds == 0
 
     def write(self, stage: StageRecord, progress: Progress, get: Callable[[int], Any], best: Any) -> SavedState:
-        """Publish blocks, each got after the one before is written, and the best state; remove old checkpoints."""
+        """Publish blocks, each fetched after the previous is written, and the best state; remove old checkpoints."""
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
             for block in range(stage.n_blocks):
@@ -136,7 +136,7 @@ class Checkpoints:
         return SavedState(str(path), contents_checksum(path), stage.state_type)
 
     def latest(self, stage: StageRecord, n_epochs: int) -> tuple[Progress, SavedState, Any] | None:
-        """Return (progress, state, best state or None) of a stage's newest checkpoint; ModelError: another's."""
+        """Return (progress, state, best state or None) of a stage's newest checkpoint; ModelError if of another run."""
         if not (paths := self._of([stage.number])):
             return None
         path = paths[-1]
@@ -148,24 +148,24 @@ class Checkpoints:
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
     def write_result(self, run: Json, stage: int, state: Any, values: object) -> None:
-        """Publish what a finished stage gave, its state and history, or None and the metrics of a scoring."""
+        """Publish the state and history of a finished stage, or None and the metrics of a scoring."""
         arrays = {} if state is None else dict(_named(state, "state"))
         path = self.folder / f"stage-{stage:03d}.sdem"
         write_archive(path, RESULT, arrays, {"run": run, "result": to_json(values)})
 
     def result(self, run: Json, stage: int, state_type: type[Any] | None = None) -> tuple[Any, Any] | None:
-        """Return what `write_result` was given; None where a stage has not finished. A scoring has no state."""
+        """Return the state (None for a scoring) and the values passed to `write_result`; None if there is no result."""
         path = self.folder / f"stage-{stage:03d}.sdem"
         return _read(path, RESULT, state_type, "state", run) if path.exists() else None
 
     def remove(self, stages: Container[int], keep: int = 0) -> None:
-        """Remove the checkpoints of stages, but the newest `keep`."""
+        """Remove the checkpoints of stages, except the newest `keep`."""
         for path in self._of(stages)[: -keep or None]:
-            with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
+            with suppress(OSError, BucketError):  # newer checkpoints are published; the next call retries
                 path.unlink()
 
     def _of(self, stages: Container[int]) -> list[Path]:
-        """Return the checkpoints of stages, the oldest first."""
+        """Return the checkpoints of stages, oldest first."""
         names = [(_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir()]
         numbered = [([int(number) for number in name.groups()], path) for name, path in names if name]
         return [path for numbers, path in sorted(numbered) if numbers[0] in stages]
@@ -179,7 +179,7 @@ def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
 def _read(
     path: str | Path, kind: str, state_type: type[Any] | None, prefix: str, run: Json | None = None
 ) -> tuple[Any, Any]:
-    """Return a state, None where there is no best one, and of `run`, if given, what else the file tells."""
+    """Return a state (None if the file has no best state) and, if `run` is passed, its progress or result."""
     names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
     part, remedy = _KINDS[kind]
     try:
@@ -189,7 +189,7 @@ def _read(
             raise
         raise ModelError(f"{error}; {remedy}") from error
     if run is not None:
-        check_run(path, run, metadata)  # first: the state of another run may have other arrays
+        check_run(path, run, metadata)  # before the arrays: those of another run may differ
     try:
         value = None if run is None else from_json(metadata[part])
         if state_type is None or (prefix == "best" and not arrays):
@@ -201,7 +201,7 @@ def _read(
 
 
 def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:
-    """Raise OtherRunError unless a file was written by the run `run`; it names the first settings that differ."""
+    """Raise OtherRunError, which names the first settings that differ, unless the file was written by the run `run`."""
 
     def leaves(tree: object, path: str = "") -> Iterator[tuple[str, object]]:
         for name, value in tree.items() if isinstance(tree, dict) else ():
@@ -219,6 +219,6 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
 
 
 def identity(**parts: object) -> Json:
-    """Return whatever decides the bits of a run as JSON."""
+    """Return everything that determines the bits of a run, as JSON."""
     as_text = json.dumps(parts, default=lambda value: str(value) if plain(value) is value else plain(value))
     return cast(Json, to_json(json.loads(as_text)))

@@ -20,33 +20,33 @@ from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.errors import DocumentError, SdemError, reraise_interrupt
 from sdem_dist.learners.protocol import Lane, WideLearner
 
-TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
-# Long beside a task's messages, short for people who wait for news of rounds. 0: every round goes to all workers.
+TASKS_A_WORKER = 2  # tasks per worker and round, so that a fast worker can take over tasks of a slow one
+# Long compared to the messages of a task, short enough for progress bars. 0: all workers share every round.
 SHORT_TASK = 0.25  # seconds that one task of whole rounds should take
-FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
-SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
-SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
-AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # only it looks into states, statistics and prepared documents
-MakeBlock: TypeAlias = Callable[[int, int], Any]  # takes the number of a block and of all blocks
+FORGOTTEN = 0.8  # factor per round by which the remembered seconds of reading decay
+SCORED_DOCUMENTS = 16_384  # approximate number of documents that one task scores
+SCORES_ADDED = 16  # sums of scores that are added at once; affects the bits
+AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]  # Any: only the learner looks into states, statistics, documents
+MakeBlock: TypeAlias = Callable[[int, int], Any]  # (number of a block, number of blocks) -> this block of the state
 ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
-_compiled: set[object] = set()  # what `kernels_of` says of the learners that this process has run
+_compiled: set[object] = set()  # the `kernels_of` of learners that this process has compiled
 
 
 class TaskTiming(NamedTuple):
-    """What one task did."""
+    """The work of one task, and its seconds."""
 
-    lane: int = -1  # first lane; a task that only merged has none
+    lane: int = -1  # first lane; -1 for a task that only merged
     n_lanes: int = 0
     n_documents: int = 0
     worker: str = ""  # host and process
-    read: float = 0.0  # seconds of reading and verifying documents, partly while others are mapped
-    prepare: float = 0.0  # seconds of preparing them for the learner
-    map: float = 0.0  # seconds of the learner's statistics
-    merge: float = 0.0  # seconds of combining statistics and updating the state
+    read: float = 0.0  # seconds for reading and verifying documents, partly while others are mapped
+    prepare: float = 0.0  # seconds for preparing documents for the learner
+    map: float = 0.0  # seconds for computing statistics
+    merge: float = 0.0  # seconds for combining statistics and updating the state
 
 
 class TaskResult(NamedTuple):
-    """A result, and what the tasks behind it took, back to the state before."""
+    """A result, and the timings of all tasks that led to it from the state before."""
 
     value: Any
     timings: tuple[TaskTiming, ...] = ()
@@ -56,7 +56,7 @@ Blocks: TypeAlias = list[Handle[TaskResult]]  # a state, block by block
 
 
 def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that adds the time it takes to the seconds of a name."""
+    """Return `function`, wrapped to add the seconds of each call to ``seconds[name]``."""
 
     def run(*args: Any) -> Any:
         started = time.perf_counter()
@@ -69,12 +69,12 @@ def timed(seconds: dict[str, float], name: str, function: Callable[..., Any]) ->
 
 @cache
 def _read_ahead(process: int) -> ThreadPoolExecutor:
-    """Return this process's threads that read ahead; never shut down, as joining one can deadlock in a generator."""
+    """Return this process's threads for reading ahead; never shut down: joining one in a generator can deadlock."""
     return ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
 
 
 class TaskInput(NamedTuple):
-    """Where tasks find documents, prepared for a learner, and how many bytes of them a process may keep."""
+    """The source of documents for tasks: the learner that prepares them, the corpus, and the bytes to cache."""
 
     learner: AnyWideLearner
     corpus: CorpusLike
@@ -84,8 +84,8 @@ class TaskInput(NamedTuple):
         return blocks[0].value if len(blocks) == 1 else self.learner.joined([b.value for b in blocks])
 
     def prepared(self, spans: Sequence[tuple[int, int]], seconds: dict[str, float]) -> Iterator[Any]:
-        """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        shard_cache.resize(self.cache_bytes // 4)  # of several runs in a process, the budget of the latest task holds
+        """Yield prepared documents of each span, from the cache or the corpus; the next span is read ahead."""
+        shard_cache.resize(self.cache_bytes // 4)  # with several runs in a process, the latest task sets the budget
         prepared_cache.resize(self.cache_bytes - self.cache_bytes // 4)
         names = self.corpus.cache_key, self.learner.cache_key
         read, prepare = timed(seconds, "read", self.corpus.read), timed(seconds, "prepare", self.learner.prepare)
@@ -102,20 +102,20 @@ class TaskInput(NamedTuple):
 
 
 def kernels_of(value: object) -> object:
-    """Return what decides which kernels a learner runs: its type, and those of what it is composed of."""
-    parts = getattr(type(value), "__dataclass_fields__", ())  # sooner than by `dataclasses.fields`
+    """Return a key of the kernels that a learner runs: its type, and recursively the types of its fields."""
+    parts = getattr(type(value), "__dataclass_fields__", ())  # faster than `dataclasses.fields`
     return (type(value), *(kernels_of(getattr(value, name)) for name in parts))
 
 
 def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
-    """Run a learner of this kind on one document, once a process, to compile it; return the `compile_target`."""
+    """Compile the kernels of a learner, once per process, by a run on one document; return the `compile_target`."""
     learner, lane = inputs.learner, Lane(0, 0, 0, 0, 1, 1)
     if (kind := kernels_of(learner)) not in _compiled:
         blocks = [start_block(learner, None, b, n_blocks) for b in range(n_blocks)]
         state = inputs.state(blocks)
         with naming_bad_document(inputs, state, [lane]):
             documents = learner.prepare(inputs.corpus.read(0, 1))
-            learner.evaluate(state, [documents])  # first: a process beside this one begins with what maps
+            learner.evaluate(state, [documents])  # first: another process compiles `map` meanwhile
             part = TaskResult([learner.map(state, documents, lane)] * 2)
             needed = part if n_blocks == 1 else block_of(learner, part, 0, n_blocks)
             combine(learner, 1, needed, state=blocks[0])
@@ -124,14 +124,14 @@ def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
 
 
 def start_block(learner: AnyWideLearner, make: MakeBlock | None, block: int, n_blocks: int) -> TaskResult:
-    """Return a block of the state at which rounds begin, made where it is needed: initial, or by `make`."""
+    """Return a block of the state before the first round: from `make`, or the learner's initial state."""
     if make is not None:
         return TaskResult(make(block, n_blocks))
     return TaskResult(learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks))
 
 
 def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
-    """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
+    """Return the statistics of lanes: a list of their one sum (see `reduce`) if `summed`, else of one per lane."""
     seconds, state, learner = dict[str, float](), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], seconds)
     timed_map, timed_combine = timed(seconds, "map", learner.map), timed(seconds, "merge", learner.combine)
@@ -143,13 +143,13 @@ def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: T
 
 
 def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: int) -> TaskResult:
-    """Return the statistics that one block needs, so that only these travel; timings come with the first block."""
+    """Return only the statistics that one block needs, to send less; the first block carries the timings."""
     needed = [learner.block_of_statistics(s, block, n_blocks) for s in part.value]
     return TaskResult(needed, () if block else part.timings)
 
 
 def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult, state: TaskResult | None = None) -> TaskResult:
-    """Return the sum of neighbouring parts, see `reduce`; with `state` the next state, of all sums of a round."""
+    """Return the sum of neighbouring parts, see `reduce`; or, from all parts of a round and `state`, the next state."""
     started = time.perf_counter()
     value = reduce((item for part in parts for item in part.value), learner.combine, at_once)
     value = [value] if state is None else learner.update(state.value, value)
@@ -162,7 +162,7 @@ def update(learner: AnyWideLearner, state: TaskResult, *parts: TaskResult) -> Ta
 
 
 def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskResult) -> TaskResult:
-    """Return the state after rounds, all lanes of each in this task; their timings follow in order, two a round."""
+    """Return the state after rounds whose lanes all run in this task, and two timings per round, in order."""
     timings: list[TaskTiming] = []
     for lanes in rounds:
         state = combine(inputs.learner, 1, map_lanes(inputs, lanes, True, state), state=state)
@@ -172,7 +172,7 @@ def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskR
 
 @contextmanager
 def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) -> Iterator[None]:
-    """Raise DocumentError, with the first document that fails alone, for errors not of storage or this package."""
+    """Turn an error (not of storage, memory or this package) into a DocumentError for the document at fault."""
     try:
         with reraise_interrupt():
             yield
@@ -185,13 +185,13 @@ def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) ->
             try:
                 learner.map(state, learner.prepare(corpus.read(lane.start, lane.stop)), lane)
             except (SdemError, OSError, MemoryError):
-                raise  # a storage error has no document to blame
-            except Exception:  # noqa: BLE001  any: it is the same that brought us here
+                raise  # not the fault of a document
+            except Exception:  # noqa: BLE001  the error being traced, whatever its type
                 return True
             return False
 
         if (lane := next(filter(fails, lanes), None)) is None:
-            raise  # of `combine`, say: no document is to blame
+            raise  # no document is at fault: an error of `combine`, for example
         while lane.stop - lane.start > 1:
             middle = (lane.start + lane.stop) // 2
             halves = replace(lane, stop=middle), replace(lane, start=middle)
@@ -206,37 +206,37 @@ def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) ->
 
 
 def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> Blocks:
-    """Send ``get(block)``, one after the other, so that the driver has no more than one."""
+    """Send ``get(block)`` for each block in turn, so that the driver never holds more than one."""
     handles: Blocks = []
     for b in range(n_blocks):
         handles.append(executor.put(TaskResult(get(b))))
-        executor.result(executor.submit(getattr, handles[-1], "timings"))  # when it is there; the value stays there
+        executor.result(executor.submit(getattr, handles[-1], "timings"))  # waits for its arrival, without fetching it
     return handles
 
 
 class TaskSizes:
-    """How many lanes, by powers of two, make a task, and how many rounds; neither changes a bit.
+    """The number of lanes (a power of two) and of rounds per task; neither changes a bit of the model.
 
-    Where all work of a round, reading and preparing too, takes one worker less than the round took all of them, most of
-    that was messages: then one task runs whole rounds, as many as fit into `SHORT_TASK` seconds.
+    If one worker could do all work of a round, with reading and preparing, in less time than all workers together took,
+    most of that time was messages: then one task runs whole rounds, as many as fit into `SHORT_TASK` seconds.
     """
 
     def __init__(self, plan: Plan, executor: Executor) -> None:
-        self._plan, self._executor, self._n_rounds = plan, executor, 1  # its workers may come and go
-        self._load_seconds = 0.0  # of a round, what reading and preparing took lately
-        self._shared_seconds = 0.0  # what the last round took that was dealt out to all workers
-        self._work_seconds = float("inf")  # what one worker needs for a round
+        self._plan, self._executor, self._n_rounds = plan, executor, 1  # its number of workers may change
+        self._load_seconds = 0.0  # of reading and preparing the documents of a round, lately
+        self._shared_seconds = 0.0  # of the last round that all workers shared
+        self._work_seconds = float("inf")  # that one worker would need for a round
 
     def measured(self, n_rounds: int, timings: Sequence[TaskTiming], seconds: float) -> None:
-        """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
+        """Record the timings of the tasks of `n_rounds` rounds, and the seconds that the driver waited for them."""
         n_documents = sum(t.n_documents for t in timings) / n_rounds
-        # Rounds of the first epoch may grow: seconds are those of a full one.
+        # Rounds of the first epoch may be small: extrapolate to a full round.
         growth = max(1.0, self._plan.n_documents / self._plan.n_rounds / max(1.0, n_documents))
         load = growth * sum(t.read + t.prepare for t in timings) / n_rounds
-        # Caches make it short, but one worker would have to read what is in those of others: it is forgotten slowly.
+        # Caches shorten it, but a single worker would have to read what others have cached: so it decays slowly.
         self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
         self._work_seconds = growth * sum(t.map + t.merge for t in timings) / n_rounds + self._load_seconds
-        # Where workers shared a round, none has all of its documents: one alone begins with a single round.
+        # After a shared round, no worker has all documents cached: a single worker starts with one round per task.
         most = max(self._n_rounds, 2 * n_rounds)
         if sum(t.n_lanes > 0 for t in timings) > n_rounds:
             self._shared_seconds, most = seconds, 1
@@ -244,7 +244,7 @@ class TaskSizes:
 
     def lanes_and_rounds(self) -> tuple[int, int]:
         n_lanes = self._plan.n_lanes
-        # Threads of this process need no messages that could be saved.
+        # Threads of this process exchange no messages, so there are none to save.
         if self._executor.max_pending_rounds > 0 and self._plan.n_blocks == 1:
             longest = SHORT_TASK if n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
             if self._work_seconds < longest:
@@ -255,11 +255,11 @@ class TaskSizes:
 def submit_rounds(
     inputs: TaskInput, plan: Plan, executor: Executor, blocks: Blocks, rounds: Sequence[Sequence[Lane]], bundle: int
 ) -> Blocks:
-    """Submit the tasks of a round, or of several that are one task each; return the state's blocks after it.
+    """Submit the tasks of a round, or one task for all `rounds` if a bundle holds a round; return the new blocks.
 
-    ``M = ceil(L / b)`` tasks map L lanes in bundles of b. Those of fewer than 4 lanes are not sums yet: ``ceil(L / 4)``
-    tasks make them.  For each of B blocks, sums are merged by 4 while more than 4 are left (by 16 while more than 64),
-    in a task each, and one task updates; with more than one block, ``M B`` tasks cut first.
+    ``M = ceil(L / b)`` tasks map L lanes in bundles of b. Bundles of fewer than 4 lanes are not summed while mapping,
+    but by ``ceil(L / 4)`` tasks. For each of B blocks, tasks merge 4 sums each while more than 4 are left (16 while
+    more than 64), and one task updates the block; if B > 1, ``M B`` tasks first cut the statistics into blocks.
     """
     lanes, learner, n, submit = rounds[0], inputs.learner, plan.n_blocks, executor.submit
     if len(lanes) <= bundle and n == 1:
@@ -277,9 +277,9 @@ def submit_rounds(
         parts = mapped if n == 1 else [submit(block_of, learner, part, b, n) for part in mapped]
         if bundle < LANES_COMBINED:
             parts = merged(parts, LANES_COMBINED // bundle, LANES_COMBINED)
-        while len(parts) > 4:  # few are merged on the workers that have them, many in fewer tasks
+        while len(parts) > 4:  # by 4: mostly where the parts are; by 16: fewer tasks
             parts = merged(parts, 16 if len(parts) > 64 else 4, 1)
-        # Blocks ask for workers of their own, or one might end up with all of them.
+        # Each block prefers a different worker; otherwise one worker might end up with all blocks.
         after.append(submit(update, learner, block, *parts, affinity=b / n if n > 1 else None))
     return after
 
@@ -290,7 +290,7 @@ def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
 
 
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
-    """Return what tasks score of the training corpus: the ranges that lanes have cached, where they were mapped."""
+    """Return the training ranges that each task scores: those of lanes, with their affinity, as they may be cached."""
     lane_documents, groups = max(1, plan.n_documents // (plan.n_rounds * plan.n_lanes)), list[ScoredRanges]()
     lanes_a_task, size = (max(1, SCORED_DOCUMENTS // n) for n in (lane_documents * plan.n_rounds, lane_documents))
     for first in range(0, plan.n_lanes, lanes_a_task):

@@ -1,4 +1,4 @@
-"""Training, stage by stage: epochs of rounds, evaluated, saved, stopped; a fit can be resumed in any of them."""
+"""Training in stages: epochs of rounds, with evaluation, checkpoints, early stopping; a fit can resume in any stage."""
 
 import itertools
 import time
@@ -20,22 +20,22 @@ from sdem_dist.engine.rounds import AnyWideLearner, Blocks, TaskInput, TaskTimin
 from sdem_dist.learners.protocol import AnyLearner, Prepared, State, Statistics
 from sdem_dist.storage.buckets import place
 
-# Without checkpoints, a state's value replaces the tasks behind it when there are so many, or later if these still take
-# less memory than the value: large rounds should not each end with a way of the state over the driver.
+# Without checkpoints, the driver fetches and resends the state after this many tasks, so that the scheduler can forget
+# them; later if these tasks still take less memory than the state: large states should not pass the driver every round.
 MANY_TASKS = 10_000
-TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
+TASK_BYTES = 4096  # approximate bytes that Dask's scheduler keeps per task
 
 
 @dataclass(eq=False)
 class Trainer:
-    """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit."""
+    """Run the stages of a fit, one after the other, on one executor; as a context manager, report its start and end."""
 
     executor: Executor
     documents: CorpusLike
     _: KW_ONLY
     monitoring: Monitoring = NOT_EVALUATED
     checkpoints: Checkpoints | None = None
-    settings: Json = field(default_factory=dict)  # to be equal for a resume, with learners and plans but for `n_epochs`
+    settings: Json = field(default_factory=dict)  # part of the run's identity: a resumed fit needs equal ones
     resume: bool = False
     callbacks: Sequence[Callback] = ()
 
@@ -43,10 +43,10 @@ class Trainer:
         if self.checkpoints is not None and not self.resume:
             self.checkpoints.refuse_earlier_run()
         self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
-        # Shared with what `changed` returns.
+        # Shared with the trainers that `changed` returns.
         self._numbers, self.compiled = itertools.count(), set[object]()
-        # What `Checkpoints.write_result` takes, of the last stage and the scorings after it. It goes to the folder when
-        # the next stage begins; until then its checkpoints stay, and a resumed run repeats a scoring.
+        # Arguments of `Checkpoints.write_result` for the last stage and the scorings after it. They are written when
+        # the next stage begins; until then the stage keeps its checkpoints, and a resumed run repeats the scorings.
         self.unsaved: list[tuple[Json, int, Any, object]] = []
 
     def __enter__(self) -> Self:
@@ -63,14 +63,14 @@ class Trainer:
         return other
 
     def emit(self, *latest: Event) -> bool:
-        """Tell all callbacks, first what happened to workers; return whether one that may asks to stop."""
+        """Send events to all callbacks, those of workers first; return whether a callback that may stop asks to."""
         replies: list[object] = []
         for event in (*self.executor.drain_events(), *latest):
             replies = [callback(event) for callback in self.callbacks]
         return any(r is True and getattr(c, "may_stop", False) for r, c in zip(replies, self.callbacks, strict=False))
 
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
-        """Load a finished stage, go on from its checkpoint, or begin it; ModelError: another run's, or too large."""
+        """Load a finished stage, continue from its checkpoint, or begin it; ModelError: of another run, too large."""
         stage = self._change(stage)
         run = StageRun(self, stage, next(self._numbers))
         checkpoints, record, progress, saved = self.checkpoints, run.record, Progress(), None
@@ -84,14 +84,14 @@ class Trainer:
                     return StageResult(*done)
                 if (latest := checkpoints.latest(record, stage.plan.n_epochs)) is not None:
                     progress, saved, run.best = latest
-                del latest  # a wide state must not be kept twice
+                del latest  # it refers to a state, which must not be kept twice
         ended = run.run_rounds(progress, saved)
         if checkpoints is not None:
             self.unsaved.append((run.finished, record.number, *ended))
         return ended
 
     def score(self, name: str, learner: AnyLearner, state: Any) -> dict[str, float]:
-        """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
+        """Return the metrics of an undivided state over all documents of the fit; `name` is displayed."""
         number, checkpoints, executor = next(self._numbers), self.checkpoints, self.executor
         run = identity(stage=name, learner=learner, **self.settings)
         if checkpoints is not None and self.resume and (done := checkpoints.result(run, number)) is not None:
@@ -107,7 +107,7 @@ class Trainer:
 
 
 class StageRun:
-    """A stage under way: rounds that are submitted and have not ended, as far as is known, and what ended ones left."""
+    """A running stage: rounds that are submitted but not known to have ended, and the results of ended rounds."""
 
     def __init__(self, trainer: Trainer, stage: AnyStage, number: int) -> None:
         self._trainer, self._stage, self._plan, self._executor = trainer, stage, stage.plan, trainer.executor
@@ -116,7 +116,7 @@ class StageRun:
         size, n_classes = n * state_bytes(first), getattr(getattr(learner, "model", None), "n_classes", 0)
         budget = cache_bytes(size, n, trainer.executor.memory_bytes(), n_classes)
         self._inputs = TaskInput(learner, trainer.documents if stage.corpus is None else stage.corpus, budget)
-        # A resumed run may go further, but only in its last stage.
+        # A resumed run may have more epochs, but only in its last stage.
         settings = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}
         run = identity(stage=stage.name, learner=learner, plan=settings, **trainer.settings)
         self.finished, self.record = {**run, "n_epochs": plan.n_epochs}, StageRecord(number, run, type(first), n)
@@ -124,21 +124,21 @@ class StageRun:
         if stage.reweighed is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.reweighed(monitoring.validation))
         self._monitoring, self._most_tasks = monitoring, max(MANY_TASKS, size // TASK_BYTES)
-        self.best: Any = None  # the state of the best epoch, in one piece
+        self.best: Any = None  # the undivided state of the best epoch
         self._sizes, self._stopped, self._clock = rounds.TaskSizes(plan, trainer.executor), False, 0.0
-        # Rounds under way: epoch, numbers, timings block by block (none for a round without documents).
+        # Submitted rounds: epoch, numbers, and timings per block (none for a round without documents).
         self._pending: deque[tuple[int, range, list[Handle[tuple[TaskTiming, ...]]]]] = deque()
-        # The state before each round under way, of which what a lost worker held is computed again, and the last.
+        # The last state, and the state before each pending round, from which results of lost workers are recomputed.
         self._states: deque[Blocks] = deque()
 
     def run_rounds(self, progress: Progress, saved: SavedState | None) -> StageResult[Any]:
-        """Run the rounds that are left, going on from a saved state if there is one.
+        """Run the remaining rounds, from a saved state if there is one. How many stay submitted at once is below.
 
         ============================  =========================================
-        after an epoch's last round   a callback that may stop, an evaluation, the last epoch: nothing stays under way
-        where a checkpoint is due     nothing stays under way; the state is written, and read again by workers
-        where the lineage is long     nothing stays under way; the state goes over the driver
-        else                          as many rounds stay under way as the executor takes
+        after an epoch's last round   none, if a callback may stop, an evaluation follows, or the epoch is the last
+        if a checkpoint is due        none; the state is written, and workers read it again
+        if the lineage is long        none; the driver fetches the state and sends it again
+        otherwise                     `max_pending_rounds` of the executor
         ============================  =========================================
         """
         trainer, executor, plan, monitoring = self._trainer, self._executor, self._plan, self._monitoring
@@ -161,10 +161,10 @@ class StageRun:
             of_rounds = (plan.lanes(epoch, first + i) for i in range(min(most, most_together)))
             lanes = list(itertools.takewhile(bool, of_rounds))
             blocks, timings, n_rounds = self._states[-1], [], max(1, len(lanes))
-            if lanes:  # otherwise there are more rounds than documents
+            if lanes:  # a round is empty if there are more rounds than documents
                 blocks = rounds.submit_rounds(self._inputs, plan, executor, blocks, lanes, bundle)
-                # Submitted before the tasks of later rounds, so that they run first, each where its block is: only what
-                # the rounds behind a state took moves to the driver.
+                # Submitted before the tasks of later rounds, so that they run first, each where its block is: only
+                # timings are sent to the driver.
                 timings = [executor.submit(getattr, block, "timings") for block in blocks]
             self._states.append(blocks)
             self._pending.append((epoch, range(first, first + n_rounds), timings))
@@ -174,12 +174,12 @@ class StageRun:
             cuts = executor.n_remembered - n_before >= self._most_tasks
             may_stop = epoch == plan.n_epochs - 1 or any(getattr(c, "may_stop", False) for c in trainer.callbacks)
             drains = evaluates or saves or cuts or (ends_epoch and may_stop)
-            del blocks, timings  # otherwise they would be alive where `_states` and `_pending` let go of them
+            del blocks, timings  # no reference may outlive those of `_states` and `_pending`
             while len(self._pending) > (0 if drains else executor.max_pending_rounds):
                 self._wait_oldest(evaluates)
             if self._pending:
                 continue
-            # Time has passed: a checkpoint may be due by now.
+            # A checkpoint with `every_seconds` may have become due while waiting.
             if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
                 progress = Progress(*plan.place(number), self._history, self._best_epoch, self._seconds)
                 saved = checkpoints.write(self.record, progress, get, self.best)
@@ -199,19 +199,19 @@ class StageRun:
         return StageResult(self.best if self.best is not None else self._state(last=True), self._history)
 
     def _begin(self, progress: Progress) -> int:
-        """Take up the history, say that the stage starts, have all workers compile; return the first round's number."""
+        """Load the history, emit StageStarted, let all workers compile; return the number of the first round."""
         trainer, stage, plan, monitoring = self._trainer, self._stage, self._plan, self._monitoring
         self._best_epoch, self._seconds, self._history = progress.best_epoch, progress.seconds, [*progress.history]
         last = len(self._history) - 1
         is_planned = last < 0 or last == self._best_epoch or monitoring.should_evaluate(last, plan.n_epochs)
-        if monitoring.every > 0 and not is_planned:  # it was evaluated because it was the last
+        if monitoring.every > 0 and not is_planned:  # evaluated only as the last epoch of the earlier run
             self._history[-1] = {name: self._history[-1][name] for name in ("epoch", "seconds")}
         metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
         sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
         first_round = plan.number(progress.epoch, progress.round)
         begins = *plan.place(first_round), first_round, plan.number(plan.n_epochs, 0)
         trainer.emit(events.StageStarted(stage.name, self.record.number, stage.monitored, metrics, *sizes, *begins))
-        if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once a run, in every process
+        if (kernels := rounds.kernels_of(stage.learner)) not in trainer.compiled:  # once per fit, in every process
             started = time.perf_counter()
             targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
             if not trainer.compiled and {*targets} - {compile_target()}:
@@ -226,7 +226,7 @@ class StageRun:
         return first_round
 
     def _first_blocks(self, saved: SavedState | None) -> Blocks:
-        """Have the workers read or make a state; what they do not see, or cannot make, the driver sends."""
+        """Let the workers read or make the state; otherwise the driver sends it."""
         executor, n, learner, initial = self._executor, self._plan.n_blocks, self._inputs.learner, self._stage.initial
         if saved is not None:
             visible = executor.run_on_all_workers(saved.is_visible)
@@ -236,11 +236,11 @@ class StageRun:
             state, cut = initial() if callable(initial) else initial, learner.block_of_state if n > 1 else None
             return rounds.blocks_from_driver(executor, n, lambda b: state if cut is None else cut(state, b, n))
         make = getattr(saved or initial, "block", None)
-        # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
+        # No affinity: if all workers were lost, Dask would keep the task for the preferred one.
         return [executor.submit(rounds.start_block, learner, make, b, n) for b in range(n)]
 
     def _wait_oldest(self, evaluates: bool) -> None:
-        """Wait for the first rounds under way, those of one task, and tell and record what they did."""
+        """Wait for the oldest submitted rounds; emit their events and record their timings and metrics."""
         trainer, executor, name, monitoring = self._trainer, self._executor, self._stage.name, self._monitoring
         epoch, numbers, handles = self._pending[0]
         timings = [timing for handle in handles for timing in executor.result(handle)]
@@ -251,7 +251,7 @@ class StageRun:
         self._seconds += seconds
         if timings:
             self._sizes.measured(len(numbers), timings, seconds)
-        each = len(timings) // len(numbers)  # of several rounds all have a bundle's and an update's
+        each = len(timings) // len(numbers)  # several rounds in one task have two timings each
         for i, round_ in enumerate(numbers):
             own = timings[i * each : (i + 1) * each]
             for timing in own:
@@ -276,11 +276,11 @@ class StageRun:
         rate = self._plan.n_documents / max(seconds, 1e-9)
         self._stopped = trainer.emit(events.EpochEnded(name, epoch, seconds, rate, metrics))
         if monitoring.is_best(self._history, self._best_epoch):
-            self.best = None  # otherwise there would be two
+            self.best = None  # frees the old state before the new one is fetched
             self._best_epoch, self.best = epoch, self._state()
 
     def _state(self, *, last: bool = False) -> Any:
-        """Return the last state, in one piece; `last`: nobody asks again, and each block is dropped on arrival."""
+        """Return the last state, undivided; `last`: it is not needed again, so each block is freed on arrival."""
         left = dict(enumerate(self._states[-1]))
         if last:
             self._states[-1].clear()
