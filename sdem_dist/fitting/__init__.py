@@ -1,4 +1,4 @@
-"""How a fit goes, for all estimators: its plan, its held-out documents, its start, its executor."""
+"""What fits of all estimators share: the plan, held-out documents, the initial state, the executor."""
 
 from sdem_dist.compat import import_scikit_learn
 

@@ -1,4 +1,4 @@
-"""Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities."""
+"""Documents held out of training: they choose the training time, the loss, and the temperature of probabilities."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -20,45 +20,45 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.word_counts import SdemState
 
 MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
-CURVE_POINTS = 10  # evaluations of held-out documents in the training of a mixture, about
+CURVE_POINTS = 10  # approximate number of evaluations of held-out documents during the training of a mixture
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A training that held-out documents judge."""
+    """A way to train, to be evaluated on held-out documents."""
 
     learner: Any
     plan: Plan
-    initial: Any = None  # where it starts, as of a `Stage`
+    initial: Any = None  # the initial state, see `Stage`
     stage: str = "choose"
-    # Where the start depends on what is held out: takes the learner of a draw, and which; returns it, a stage's name.
+    # If the start depends on the held-out documents: (learner, name of the draw) -> (initial state, name of the stage)
     start: Callable[[Any, str], tuple[Any, str]] | None = None
-    view: Source | None = None  # how documents are weighed, and of which words are known, if not as the policy's are
+    view: Source | None = None  # the source that weighs documents and knows words, if not the policy's
 
 
 class HoldoutResult(NamedTuple):
-    """What held-out documents say of a candidate."""
+    """The evaluation of a candidate on held-out documents."""
 
     candidate: Candidate
-    log_loss: np.ndarray  # of each draw, folds being one, shape (n_draws,)
+    log_loss: np.ndarray  # of each draw (all folds are one draw), shape (n_draws,)
     accuracy: np.ndarray
     temperatures: np.ndarray
-    n_epochs: int  # for the training with all documents: one more than were worth it, as they bear more steps
-    history: list[dict[str, float]]  # figures of each of these epochs; of folds one entry, of the whole training
-    state: Any  # the model of the first draw, trained without them; None: several were
-    figures: dict[str, float]  # all metrics of the epoch that was kept
-    scored: Sequence[Scored] = ()  # held-out documents of folds
-    tried: Sequence[Any] = ()  # such results of all candidates, in their order
+    n_epochs: int  # for the training with all documents: one evaluation past the best, since more documents allow it
+    history: list[dict[str, float]]  # metrics of each of these epochs; for folds, one entry for the whole training
+    state: Any  # the model of the first draw, trained without its held-out documents; None for folds
+    figures: dict[str, float]  # all metrics of the best epoch
+    scored: Sequence[Scored] = ()  # held-out documents of folds, scored
+    tried: Sequence[Any] = ()  # the results of all candidates, in order
 
     @property
     def known(self) -> bool:
-        """Whether any held-out document has a weight above 0."""
+        """Return whether any held-out document has a weight above 0."""
         return bool(np.isfinite(self.log_loss).any())
 
     @property
     def temperature(self) -> float:
-        """Of the last of the epochs: longer training makes a model surer."""
+        """The temperature of the last of `n_epochs`, since longer training makes a model more confident."""
         return float(self.temperatures[0])
 
     def means(self, which: str) -> dict[str, float]:
@@ -67,22 +67,22 @@ class HoldoutResult(NamedTuple):
 
 @dataclass(frozen=True)
 class HoldoutPolicy:
-    """How documents are held out, and what they decide."""
+    """How documents are held out, and what is chosen on them."""
 
     trainer: Trainer
     source: Source
-    share: float  # of the documents that is held out
-    patience: int | None = None  # epochs without a lower log-loss that end a training; None runs all of its plan
+    share: float  # share of the documents that is held out; 0: folds
+    patience: int | None = None  # end a training after this many epochs without a lower log-loss; None: never
     every: int = 1  # epochs between two evaluations
-    n_draws: int = 1  # of held-out documents, for each candidate
-    # Takes the first candidate's result: whether others are tried, whose draws then end where they do no better.
+    n_draws: int = 1  # draws of held-out documents per candidate
+    # From the first candidate's result: whether to try others. Draws then end once the last candidate is no better.
     doubt: Callable[[HoldoutResult], bool] | None = None
 
     def choose(self, candidates: Iterator[Candidate]) -> HoldoutResult:
-        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
+        """Return the result of the best candidate: a later one must lower log-loss by more than the standard error.
 
-        With a `share` of 0 a draw is a fold of documents that are few: trainings without one each, until enough are
-        scored, give the temperature, and no training time.
+        If `share` is 0 (few documents), a draw is a fold: candidates are trained without it, for more folds until
+        enough documents are scored. Folds choose the temperature, but no training time.
         """
         run, n_draws = (self._without_share, self.n_draws) if self.share else (self._without_fold, defaults.N_FOLDS)
 
@@ -95,7 +95,7 @@ class HoldoutPolicy:
             draws += [[run(candidate, 0)] for candidate in candidates]
         for draw in range(1, n_draws):
             if self.doubt is not None and not gain_of(pooled(draws[0]), pooled(draws[-1]))[0] > 0.0:
-                break  # not lower: no second look
+                break  # not better so far: further draws are not worth their time
             for of_one in draws:
                 of_one.append(run(of_one[0].candidate, draw))
         tried, best = list(map(_joined, draws)), 0
@@ -145,7 +145,7 @@ class HoldoutPolicy:
     def _without_fold(self, candidate: Candidate, number: int) -> HoldoutResult:
         folds = folds_of(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed)
         rest: Any = folds.train(number)
-        # Words that the fold alone has are unknown.
+        # Words that occur only in the held-out fold are unknown.
         weighed = self.source.weighed_by(rest.document_frequency, int(np.count_nonzero(rest.weights)))
         learner = replace(candidate.learner, n_documents=rest.weight)
         name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
@@ -155,7 +155,7 @@ class HoldoutPolicy:
         return self._pooled(candidate, [learner.model.scored(state, local, 1.0, 0)])
 
     def _pooled(self, candidate: Candidate, parts: Sequence[Scored]) -> HoldoutResult:
-        """Return what documents of folds say of a candidate as one draw, at one temperature."""
+        """Return the evaluation of a candidate on all folds as one draw, at one temperature."""
         scores, labels, weights = joined(parts)[:3]
         accuracy, log_loss, temperature = few_documents_metrics(scores, labels, weights)
         figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
@@ -166,9 +166,9 @@ class HoldoutPolicy:
         return HoldoutResult(candidate, losses, accuracies, temperatures, n_epochs, history, None, figures, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
-        """Run the training with all documents, as it was chosen, where those held out are more than a few."""
-        # One more pass over all from where the choice ended takes half the time, but meets the held-out documents, and
-        # the words that only they have, once, and all others several times.
+        """Train with all documents as chosen, or keep the model of the choice if few documents were held out."""
+        # Continuing the chosen model for one pass over all documents would take half the time, but it would visit the
+        # held-out documents, and words that only they have, once, and all others several times.
         plan, initial = result.candidate.plan, result.candidate.initial
         if not result.known:
             _log.warning("no held-out document has a weight above 0: no parameters are tuned, and the temperature is 1")
@@ -178,33 +178,33 @@ class HoldoutPolicy:
         if result.state is not None and (self.share <= defaults.NO_REFIT or not self.source.retrain):
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
-        if result.state is None:  # in the last entry alone, so that nobody takes it for a curve
+        if result.state is None:  # in the last entry only: it describes the whole training, not a curve
             return end._replace(history=[*end.history[:-1], {**end.history[-1], **result.history[0]}])
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
         return end._replace(history=history)
 
 
 def _joined(draws: Sequence[HoldoutResult]) -> HoldoutResult:
-    """Return the draws of a candidate that held out a document, one after another."""
+    """Return the draws of a candidate as one result, without draws that held out no document."""
     finite = [draw for draw in draws if np.isfinite(draw[1:4]).all()] or draws[:1]
     log_loss, accuracy, temperatures = map(np.concatenate, zip(*(draw[1:4] for draw in finite), strict=True))
     return draws[0]._replace(log_loss=log_loss, accuracy=accuracy, temperatures=temperatures)
 
 
 def is_better(first: HoldoutResult, second: HoldoutResult) -> bool:
-    """Whether the second is lower in log-loss, in the mean by more than its standard error, and as accurate."""
+    """Return whether the second has a mean log-loss lower by more than the standard error, and no lower accuracy."""
     gain, error = gain_of(first, second)
     return bool(gain > error and second.accuracy.mean() >= first.accuracy.mean())
 
 
 def gain_of(first: HoldoutResult, second: HoldoutResult) -> tuple[float, float]:
-    """Return by how much the second lowers log-loss, the mean over the draws, and its standard error; 0 of one draw."""
+    """Return the mean decrease of log-loss from the first to the second, and its standard error (0 for one draw)."""
     gain = first.log_loss - second.log_loss
     return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
 
 
 def held_out_figures(entry: dict[str, float], source: Source) -> dict[str, float]:
-    """Return what a history says of held-out documents after an epoch."""
+    """Return the metrics of held-out documents from an entry of a history."""
     figures = {name: entry[name] for name in ("epoch", "seconds")}
     for name, metric in ("accuracy", "accuracy"), ("log_loss", MONITOR), ("macro_f1", "macro_f1"):
         if VALIDATION + metric in entry and (name != "macro_f1" or has_rare_classes(source)):
@@ -218,15 +218,15 @@ def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HEL
 
 
 def has_rare_classes(source: Source) -> bool:
-    """Whether some classes are so rare that accuracy hides how they fare."""
+    """Return whether some classes are so rare that accuracy hides errors on them."""
     sizes = np.array([n for n in source.class_counts if n > 0])
     return len(sizes) > 1 and source.members is None and bool(sizes.min() < defaults.RARE_CLASS * sizes.max())
 
 
 def first_loss(source: Source) -> str:
-    """Return the default loss before any document is held out: NCLL of few documents of three or more even classes."""
-    # Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, NCLL
-    # all of them. But NCLL finds a larger class too often, since each of its documents moves all the others.
+    """Return the default loss before any document is held out: NCLL for few documents of three or more even classes."""
+    # With few documents, all rival classes score about the same. The hinge loss moves only the strongest, NCLL all of
+    # them. But NCLL predicts a larger class too often, since each of its documents moves all other classes.
     if source.n_documents >= defaults.DOCUMENTS_A_CLASS * len(source.classes):
         return "hinge"
     sizes = np.array([n for n in source.class_counts if n > 0])
@@ -237,32 +237,32 @@ def first_loss(source: Source) -> str:
 
 
 def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> Trained:
-    """Train a mixture without held-out documents, to choose the temperature on them, then on all documents."""
-    # Components treat words or columns as independent, which they are not: classes seem far surer than they are.
+    """Train a mixture without held-out documents, choose the temperature on them, then train on all documents."""
+    # Components treat words or columns as independent, which they are not: probabilities are far too confident.
     share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
     # A class of weight 0 has probability 0, whatever the temperature.
     sizes = defaults.FEW_HELD_OUT, defaults.MAX_HELD_OUT
     held_out = held_out_of(source.corpus, share, seed, *sizes, plans.weights_of_classes(estimator, source))
     if held_out is None:
         return estimator._train(trainer, source)
-    rest, scored = source.corpus.within(~held_out), source.corpus.within(held_out)
-    if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
+    training, scored = source.corpus.within(~held_out), source.corpus.within(held_out)
+    if source.corpus.header.layout == "sparse":  # words that occur only in these documents are unknown
         scored = scored.transformed(HoldOut(source.corpus.document_frequency))
-    # With patience the training with all comes first, and the other one is as long.
+    # With patience, the training with all documents runs first, and sets the length of the other training.
     trained = None if estimator.patience is None else estimator._train(trainer, source)
     n_epochs = 0 if trained is None else int(estimator._best_entry(trained.history)["epoch"])
 
     def without(stage: AnyStage) -> AnyStage:
-        if stage.name == "columns":  # units, and which categories there are
+        if stage.name == "columns":  # units and categories are those of all documents
             return stage
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
         every = max(1, plan.n_epochs // CURVE_POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
-        how: dict[str, Any] = {"plan": plan, "monitoring": watch if stage.monitored else None}
-        return replace(stage, name=f"held out: {stage.name}", corpus=source.seen(rest), **how)
+        changes: dict[str, Any] = {"plan": plan, "monitoring": watch if stage.monitored else None}
+        return replace(stage, name=f"held out: {stage.name}", corpus=source.seen(training), **changes)
 
-    others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
-    history = estimator._train(trainer.changed(without), others).history
+    reduced = replace(source, corpus=cast(Any, training), weight=training.weight, class_counts=training.class_weights)
+    history = estimator._train(trainer.changed(without), reduced).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
         return trained or estimator._train(trainer, source)
@@ -279,25 +279,25 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
 
 
 def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:
-    """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
+    """Run EM over all documents and train on the labelled ones from its result, or train on labelled documents only.
 
-    Return the documents, too, as the model weighs them. Training starts at the log-odds of EM (Nigam et al. 2000) times
-    a weight. It is small, in units of the margin as steps are: naive Bayes is far too sure, and where it is sure no
-    document asks for a step, so that discriminative training would keep its errors.
+    Also return the source as the model weighs it. Training starts at the log-odds of EM (Nigam et al. 2000) times a
+    weight. The weight is small, in units of the margin: naive Bayes is far too confident, confident documents cause no
+    steps, and so discriminative training would keep its errors.
     """
     weight = None if nb.unlabelled_weight == "auto" else float(nb.unlabelled_weight)
     corpus = source.corpus.labelled()
     labelled = replace(source, corpus=corpus, weight=source.n_labelled)
     if source.weighting is not None:
-        # Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak,
-        # which hurts where few have a label. Words that labelled documents lack count as words of one of them.
+        # Only labelled documents count for idf: tf-idf of all documents would weaken the words of a frequent class,
+        # which hurts if few have a label. Words in no labelled document get the document frequency 1.
         frequency, n_labelled = corpus.document_frequency, corpus.n_documents
         labelled = labelled.weighed_by(frequency, n_labelled)
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
 
     def seen(of: Source, stage: AnyStage) -> AnyStage:
-        """Let a stage see these documents; those of validation are weighed as they are."""
+        """Let a stage run on the documents of a source, and weigh validation documents in the same way."""
         return replace(stage, corpus=stage.corpus or of.documents, reweighed=stage.reweighed or of.seen)
 
     trainer, labelled_trainer = (trainer.changed(partial(seen, of)) for of in (source, labelled))
@@ -305,10 +305,10 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
     plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if nb.n_epochs == "auto" else candidate.plan
-    some, used = plans.sample(source), weight or 0.0
+    sampled, used = plans.sample(source), weight or 0.0
 
     def begin(trial: SdEM[Any], which: str = "") -> tuple[Callable[[], SdemState], str]:
-        """Run EM; return what makes the start at its log-odds, and what tells a resumed run their weight."""
+        """Run EM; return a function that makes the start at its log-odds, and a stage name that contains the weight."""
         nonlocal used
         model = replace(trial.model, alpha=defaults.UNLABELLED_ALPHA, class_alpha=0.0)
         em = SdEM(model, source.weight, rules.ClosedForm(), held_out=trial.held_out, seed=trial.seed)
@@ -316,18 +316,18 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
         generative: SdemState = trainer.run(Stage(f"unlabelled{which}", em, once)).state
         if weight is None:
-            used = starts.weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN)
+            used = starts.weight_of_margin(generative, sampled, defaults.UNLABELLED_MARGIN)
         return partial(starts.start_at, initial, generative, used), f"weight {used:g}{which}"
 
     figures, calibrate = dict[str, float](), nb.calibrate and nb.holds_out
-    if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
+    if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold out some of them
         if weight != 0.0 and calibrate and labelled.n_documents >= 2 * defaults.N_FOLDS:
-            # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
+            # Folds of labelled documents alone choose the temperature; it depends on the loss, so the loss is the same.
             policy = HoldoutPolicy(labelled_trainer, labelled, 0.0, doubt=lambda _: False)
             by_folds = policy.choose(iter([nb._candidate(labelled, learner.loss)]))
             learner = replace(learner, temperature=by_folds.temperature)
     elif nb.holds_out and (weight is None or (weight and calibrate)):
-        # All candidates read the whole corpus, so that the same documents are held out; no label, no step.
+        # All candidates read the whole corpus, so that the same documents are held out; only labelled ones cause steps.
         candidates = [Candidate(learner, plan, stage="all documents", start=begin)]
         if weight is None:
             alone = nb._candidate(labelled, first_loss(labelled) if nb.loss == "auto" else nb.loss)
@@ -350,7 +350,7 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         start, name = begin(learner)
         end = final_stage(trainer, learner, plan, start, f", unlabelled_{name}")
     figures["unlabelled_weight"] = used
-    # Held-out figures are of the whole training: the last entry alone has them, so that none takes them for a curve.
-    every = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
+    # Held-out metrics describe the whole training, not a curve: only the last entry has them.
+    constant = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
     *earlier, last = end.history
-    return end._replace(history=[*({**entry, **every} for entry in earlier), {**last, **figures}]), source
+    return end._replace(history=[*({**entry, **constant} for entry in earlier), {**last, **figures}]), source

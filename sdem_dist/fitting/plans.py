@@ -1,4 +1,4 @@
-"""How many lanes and rounds a run has, what documents and classes weigh, and stages that many fits begin with."""
+"""The lanes and rounds of a run, the weights of documents and classes, and stages with which many fits begin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ from sdem_dist.models.word_counts import SdemState
 
 
 def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> int:
-    """Return how many lanes of `least` documents or more there are, at most `most`."""
+    """Return the number of lanes with at least `least` documents each, between 1 and `most`."""
     return max(1, min(most, n_documents // least))
 
 
 def one_pass(estimator: Any, source: Source) -> Plan:
-    """Return the plan of a pass over all documents in lanes that only share the work."""
+    """Return the plan of one pass over all documents, in lanes that only add statistics."""
     n = source.n_documents
     return Plan(n, 1, 1, lanes_of(n, defaults.PASS_DOCUMENTS), seed_of(estimator.random_state))
 
@@ -39,15 +39,15 @@ def one_pass(estimator: Any, source: Source) -> Plan:
 def sequential(
     n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None, least: int = 1
 ) -> Plan:
-    """Return the plan of lanes that run through their documents and are merged, in rounds that grow; `least` lanes."""
+    """Return the plan of lanes with sequential steps, merged after each of growing rounds; at least `least` lanes."""
     if lanes is None and n_documents > defaults.ONE_LANE_DOCUMENTS:
-        lanes = defaults.STEP_LANES  # doubled, so that lanes can be dealt out evenly: tasks have powers of two of them
+        lanes = defaults.STEP_LANES  # doubled: tasks hold powers of two of lanes, so that all tasks are equal
         while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // defaults.ROUNDS:
             lanes *= 2
     lanes = lanes or least
     if rounds is None:
         rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
-    n_first = n_documents // rounds // max(defaults.FIRST_ROUND_DOCUMENTS, lanes)  # rounds that the first would be
+    n_first = n_documents // rounds // max(defaults.FIRST_ROUND_DOCUMENTS, lanes)  # small rounds in the first
     growth = max(0, n_first.bit_length() - 1) if lanes > 1 else 0
     return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
@@ -55,14 +55,14 @@ def sequential(
 def batches(
     n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None, least: int = defaults.SUM_TASK_DOCUMENTS
 ) -> Plan:
-    """Return the plan of a run that takes one step per round, of `batch` documents that lanes share out."""
+    """Return the plan of a run with one step per round, computed from `batch` documents, which lanes share."""
     batch = min(batch, n_documents)
     lanes = lanes or min(defaults.MAX_LANES, -(-batch // least))
     return Plan(n_documents, n_epochs, -(-n_documents // batch), lanes, seed)
 
 
 def plan_of_steps(estimator: Any, n_documents: int, n_epochs: int, seed: int, least: int = 1) -> Plan:
-    """Return the plan of a run of a discriminative loss, by the parameters of lanes; `least` as of `sequential`."""
+    """Return the plan for a discriminative loss, from an estimator's parameters of lanes; `least`: see `sequential`."""
     if estimator.merge == "sum":
         batch = estimator.batch_size or defaults.SUM_BATCH
         return batches(n_documents, n_epochs, seed, batch, estimator.n_lanes)
@@ -70,29 +70,29 @@ def plan_of_steps(estimator: Any, n_documents: int, n_epochs: int, seed: int, le
 
 
 def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> int:
-    """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
+    """Return the number of blocks of the vocabulary in which a table of float64 is merged and updated."""
     return min(n_blocks or default_blocks(8 * n_features * n_columns), n_features)
 
 
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
     weights = source.corpus.weights
-    # Documents of weight 0, which those outside of a fold have, count nowhere.
+    # Documents of weight 0, such as the held-out fold, are not counted.
     n_documents = source.n_documents if weights is None else int(np.count_nonzero(weights))
     return replace(source, weighting=weighting).weighed_by(source.corpus, n_documents)
 
 
 def sample(source: Source) -> Documents:
-    """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
+    """Return the first documents of a source, weighted; a corpus stores documents in random order."""
     return cast(Documents, source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
 def is_unnormalised(source: Source) -> bool:
-    """Whether documents are counts, longer ones with more."""
+    """Return whether documents are counts that are not scaled to a length."""
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
 def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
-    """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is to be learnt."""
+    """Return ln p(y) from `class_prior` and `fit_prior`, checked; None if it is learned."""
     class_prior = getattr(estimator, "priors", getattr(estimator, "class_prior", None))
     if class_prior is None:
         return None if getattr(estimator, "fit_prior", True) else (-float(np.log(n_classes)),) * n_classes
@@ -106,7 +106,7 @@ def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
 
 
 def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
-    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
+    """Return the weight of a document of each class, from `class_weight` as in scikit-learn; None without it."""
     class_weight, counts = getattr(estimator, "class_weight", None), np.asarray(source.class_counts, np.float64)
     if class_weight is None:
         return None
@@ -120,7 +120,7 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     if not (weighed := float(weights @ counts)) > 0:
         raise ValueError("class_weight gives all documents a weight of 0")
-    # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
+    # If only relative weights matter to a loss, their mean over documents is 1, as for weights of documents.
     if estimator._weights_are_relative:
         weights *= counts.sum() / weighed
     return tuple(weights.tolist())
@@ -128,12 +128,12 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
 
 @dataclass(frozen=True)
 class PriorStart:
-    """mu_0 of words, which every process makes for itself from the corpus's document frequencies."""
+    """mu_0 of words, which each process computes from the document frequencies of the corpus."""
 
     model: NaiveBayes
     corpus: Corpus | MemoryCorpus
     weighting: Weighting | None = None
-    words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
+    words: list[str] | None = None  # if the weighting selects n-grams and no corpus on disk stores the words
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "prior"}
@@ -146,7 +146,7 @@ class PriorStart:
         prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
         if weighting is not None and weighting.chooses:
             factors = Weigh(weighting, self.corpus, self.words).factors
-            prior[factors == 0.0] = pseudo_count(0.0, self.model.n_features)  # it adds nothing to the classes' totals
+            prior[factors == 0.0] = pseudo_count(0.0, self.model.n_features)  # adds nothing to class totals
         return prior
 
     def block(self, block: int, n_blocks: int) -> SdemState:
@@ -155,7 +155,7 @@ class PriorStart:
 
 
 def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
-    """Return the form of an estimator's EM, the plan of one pass, and EM's: a round is such a pass, or a batch."""
+    """Return the form of an estimator's EM, the plan of one pass, and the plan of EM (a round per pass or batch)."""
     if estimator.annealing > 1 and estimator.em == "hard":
         raise ValueError("annealing has no effect with em='hard': set it to 1")
     if estimator.em == "variational":
@@ -175,23 +175,23 @@ def em_of(estimator: Any, source: Source) -> tuple[EmForm, Plan, Plan]:
 
 
 def surveyed(
-    trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", **how: Any
+    trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", **options: Any
 ) -> surveys.SurveyResult:
-    """Run the stage that draws examples and sums up rows, and return what it found."""
-    survey = surveys.Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **how)
+    """Run the stage that draws examples and sums rows, and return its result."""
+    survey = surveys.Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **options)
     return trainer.run(Stage(name, survey, plan)).state
 
 
 def drawn_documents(corpus: Any, survey: surveys.SurveyResult) -> Any:
-    """Return the examples of a survey without classes, in the order of the corpus."""
+    """Return the documents that a survey without classes has drawn, in the order of the corpus."""
     rows = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64))
     return corpus._with(rows=rows if corpus.rows is None else corpus.rows[rows], packed_mask=None).read(0, len(rows))
 
 
 def mixture(
-    estimator: Any, trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], form: EmForm, **how: Any
+    estimator: Any, trainer: Trainer, source: Source, once: Plan, numbers: Sequence[int], form: EmForm, **options: Any
 ) -> SdEM[Any]:
-    """Return EM's learner of a mixture with so many components a class; a mixture without labels is one class."""
+    """Return the EM learner of a mixture; `numbers` holds the components per class (one class without labels)."""
     shared = getattr(estimator, "shared", False)
     head = heads.Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()), shared)
     alpha, class_alpha = float(estimator.alpha), float(getattr(estimator, "weight_alpha", 1))
@@ -200,4 +200,4 @@ def mixture(
         columns = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state
         blocks = estimator._blocks(columns, prior=alpha, offset=float(getattr(estimator, "offset", 0.0)))
         model = feature_classes.FeatureClasses(features.FeatureModel(blocks), head)
-    return SdEM(model, source.weight, rules.ClosedForm(form, monitored=of_table), seed=once.seed, **how)
+    return SdEM(model, source.weight, rules.ClosedForm(form, monitored=of_table), seed=once.seed, **options)

@@ -1,4 +1,4 @@
-"""Runs of fits and predictions: one executor, validation, checkpoints, progress; documents scored piece by piece."""
+"""Runs of fits and predictions: the executor, validation, callbacks, and prediction range by range."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 Client: TypeAlias = "distributed.Client"
 AnyCorpus = Corpus | MemoryCorpus
-OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents, and returns an array with as many rows
+OfRows = Callable[[Any], np.ndarray]  # takes rows or documents in memory, and returns an array with a row for each
 
 
 def notify(estimator: Estimator, callbacks: Sequence[Callback], error: object, *_: object) -> None:
-    """Call methods `fitted` of callbacks at the end of a fit, or `failed` where it fails or is interrupted."""
+    """Call the methods `fitted` of callbacks at the end of a fit, or `failed` if it fails or is interrupted."""
     name, arguments = ("fitted", (estimator,)) if error is None else ("failed", ())
     for callback in callbacks:
         getattr(callback, name, lambda *_: None)(*arguments)
@@ -46,7 +46,7 @@ def notify(estimator: Estimator, callbacks: Sequence[Callback], error: object, *
 
 @contextmanager
 def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> Iterator[Executor]:
-    """Yield where to run: the client's cluster, or threads of this process."""
+    """Yield the executor: the client's cluster, or threads of this process."""
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
@@ -59,18 +59,18 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
 
 @contextmanager
 def forgetting(source: Source) -> Iterator[Source]:
-    """Drop cached documents in memory afterwards: they cannot be asked for again."""
+    """Drop the prepared documents of a source in memory from the cache at the end: no later run can use them."""
     try:
         yield source
     finally:
-        if not isinstance(source.corpus, Corpus) and source.corpus.packed_mask is None:  # others go on with the whole
-            # A name that begins with this and a space is of a corpus that transforms these documents.
+        if not isinstance(source.corpus, Corpus) and source.corpus.packed_mask is None:  # a part: its whole is in use
+            # The cache keys of transformed documents continue this name after a space.
             name = f"{source.corpus.cache_key} "
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
 
 def validation_source(estimator: Estimator, validation: object, client: Client | None) -> Source:
-    """Return validation documents, a corpus or (X, y), checked as those that are scored."""
+    """Return the source of validation documents, a corpus or (X, y), with the checks of `score`."""
     if not isinstance(validation, tuple | Corpus):
         raise ValueError(f"validation must be a corpus or a tuple (X, y), got {validation!r}")
     X, y = validation if isinstance(validation, tuple) else (validation, None)
@@ -84,7 +84,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
 
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
-    """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last."""
+    """Yield a Dask collection as a corpus in a scratch folder that all workers must see; remove it at the end."""
     from sdem_dist.engine.dask import DaskExecutor
 
     target, dense = estimator.spec.target, estimator._layout == "dense"
@@ -103,32 +103,32 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
-        how = {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state), "client": client}
-        yield write_corpus(f"{folder}/corpus", X, **columns, **how, dense=dense)
+        options = {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state), "client": client}
+        yield write_corpus(f"{folder}/corpus", X, **columns, **options, dense=dense)
 
 
 def over_blocks(estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None) -> Any:
-    """Return ``function(X)``, lazily for Dask collections; `n_columns`: those of the result, None: one value a row."""
+    """Return ``function(X)``, lazy for Dask collections; the result has `n_columns` columns, or is 1-D if None."""
     check_is_fitted(estimator)
     if not is_dask(X):
         with reraise_interrupt():
             return over_corpus(estimator, X, function, client)
     classes = getattr(estimator, "classes_", None)
-    none: Any = np.empty((0, n_columns or 0))
-    if n_columns is None:  # clusters have numbers
+    empty: Any = np.empty((0, n_columns or 0))
+    if n_columns is None:  # without classes: targets or numbers of clusters
         numbers = np.empty(0, float if estimator.spec.predicts == "number" else np.int64)
-        none = numbers if classes is None else np.asarray(classes[:0])
+        empty = numbers if classes is None else np.asarray(classes[:0])
     if not is_frame(X):
         refuse_no_documents(X)
         shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
-        return X.rechunk({1: -1}).map_blocks(function, dtype=none.dtype, meta=none, **shape)
+        return X.rechunk({1: -1}).map_blocks(function, dtype=empty.dtype, meta=empty, **shape)
     import pandas as pd
 
     names = np.arange(n_columns or 0) if classes is None or len(classes) != n_columns else classes
     sparse = estimator._layout == "sparse"
 
     def of_partition(frame: Any) -> Any:
-        values = function(frame.to_numpy() if sparse else frame) if len(frame) else none
+        values = function(frame.to_numpy() if sparse else frame) if len(frame) else empty
         if n_columns is None:
             return pd.Series(values, index=frame.index)
         return pd.DataFrame(values, index=frame.index, columns=names)
@@ -137,7 +137,7 @@ def over_blocks(estimator: Estimator, X: Any, function: OfRows, n_columns: int |
 
 
 def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client | None = None) -> np.ndarray:
-    """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
+    """Return ``function(X)``; a corpus is processed in ranges of bounded size, by the workers of a client if passed."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
         raise ValueError("client needs a corpus that the workers can read: write one with write_corpus, or omit client")
@@ -152,7 +152,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-        shared = executor.put(function)  # with the model, once a worker
+        shared = executor.put(function)  # contains the model; sent once per worker
         blocks = in_order(executor, _apply, ((shared, X, *part) for part in parts))
     output, n_done = np.empty(0), 0
     for block in blocks:
@@ -165,7 +165,7 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
 
 
 def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.ndarray | None) -> np.ndarray:
-    """Return the result for some documents of a piece, by their positions in it; None: for all."""
+    """Return the result for the documents at positions `rows` of a range; None: all."""
     try:
         documents = corpus.read(start, stop)
         return function(documents if rows is None else documents[rows])
@@ -176,24 +176,24 @@ def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.
 def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
     """Raise CorpusError if the columns of a corpus are not the model's."""
     check_layout(estimator, corpus)
-    estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
+    estimator._check_columns(described(corpus))  # documents carry no names of columns
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Limit BLAS: inverses of wide covariances have other bits with more threads."""
-    # Libraries are looked for only after new imports: a search takes as long as a small fit.
+    """Limit BLAS to one thread: the bits of inverses of wide covariances depend on the number of threads."""
+    # Libraries are searched only after new imports: a search takes as long as a small fit.
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
 _controller = lru_cache(maxsize=1)(lambda n_modules: ThreadpoolController())
-# BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early.
+# The limit of BLAS holds for the whole process: if two threads set it at once, one would restore it too early.
 _limiting = Lock()
 
 
 class LazyParameters:
-    """What predicting takes, made when first asked for, apart: predicting may not change an estimator's attributes."""
+    """The parameters for prediction, computed at first use, and kept apart: predicting must not change attributes."""
 
-    owner = ""  # the model's file, which errors of its text settings name; empty for one that was trained here
+    owner = ""  # the model's file, which errors of its text settings name; empty for a model trained in this process
 
     def __init__(self, learner: Any, state: Any) -> None:
         self._learner, self._state = learner, state
@@ -203,7 +203,7 @@ class LazyParameters:
         return {**self.__dict__, "_cache": {}}
 
     def cached(self, name: str, make: Callable[[], Any], *sources: object) -> Any:
-        """Return ``make()``, or what it returned before under this name from the same sources."""
+        """Return ``make()``, or its earlier result if the name and the objects `sources` are the same."""
         saved = self._cache.get(name)
         if saved is None or any(a is not b for a, b in zip(saved[0], sources, strict=True)):
             saved = self._cache[name] = sources, make()
@@ -211,7 +211,7 @@ class LazyParameters:
 
     @property
     def value(self) -> Any:
-        """The parameters: the same bits whatever the number of threads that BLAS has."""
+        """The parameters; their bits do not depend on the number of BLAS threads."""
         if self._value is None:
             with _limiting, one_blas_thread():
                 if self._value is None:
