@@ -179,7 +179,7 @@ def check_learner(
         after = wide.update(state, wide.combine(parts))
         for block in range(n_blocks):
             start = wide.block_of_state(wide.init(), block, n_blocks)
-            _close(wide.initial_block(block, n_blocks), start, "a block of init is not part of init")
+            _close(wide.initial_block(block, n_blocks), start, "initial_block differs from that block of init")
             sums = wide.combine([wide.block_of_statistics(part, block, n_blocks) for part in parts])
             moved, expected = wide.update(blocks[block], sums), wide.block_of_state(after, block, n_blocks)
             _close(moved, expected, "a round of one block differs from that block of the next state")

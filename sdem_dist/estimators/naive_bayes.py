@@ -98,9 +98,9 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of the model without held-out documents; from folds, or with
-        unlabelled documents, in the last entry only. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
-        ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
+        ``held_out_log_loss`` (at the best temperature) of the model without held-out documents; only the last entry
+        has them if they come from folds or with unlabelled documents. If evaluated: ``accuracy``, ``nll``, ``ncll``,
+        ``hinge``, ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 
     n_epochs: Literal["auto"] | int = "auto"
@@ -267,7 +267,7 @@ class MultinomialNB(LaneNB):
     feature_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Word counts by class ('nll').")
-    class_count_ = p.fitted("_counted.class_counts", "Documents per class ('nll'); unlabelled ones count partially.")
+    class_count_ = p.fitted("_counted.class_counts", "Documents per class ('nll'); unlabelled ones count fractionally.")
 
     _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
 

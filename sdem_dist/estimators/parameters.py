@@ -227,8 +227,8 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    For a Dask collection, the result is lazy, with the index of a DataFrame. A corpus is read in parts; rows are in its
-    order, see `sdem_dist.corpus.Corpus.ids`.
+    For a Dask collection, the result is lazy, and has the index of a DataFrame. A corpus is read in parts, and the rows
+    are in its order, see `sdem_dist.corpus.Corpus.ids`.
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None for a corpus,
     which contains its own, and for clustering and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --

@@ -266,7 +266,7 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Number of documents per class with the value 1 (loss 'nll'); missing values count partially."""
+        """Number of documents per class with the value 1 (loss 'nll'); missing values count fractionally."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
