@@ -162,7 +162,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
     """Plot word weights as bars: blue for the class, orange against it.
 
-    `weights`: such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or a member of
+    `weights` is a dict such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or an element of
     `sdem_dist.reports.top_words.word_weights`.
     """
     axes, places = _axes_or_new(axes), np.arange(len(weights))

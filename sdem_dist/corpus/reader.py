@@ -224,7 +224,7 @@ class Corpus(BaseCorpus):
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
-            raise IndexError(f"{self.path} has {len(self._places)} shards, so no shard {shard}")
+            raise IndexError(f"shard {shard} is out of range: {self.path} has {len(self._places)}")
         source, number = self._places[shard]
         return source.strings(number, name)
 
@@ -272,7 +272,7 @@ class Corpus(BaseCorpus):
                 f"the position of a document must be an integer, got {document!r}; use read(start, stop) for several"
             ) from None
         except IndexError:
-            raise IndexError(f"{self.path} has {self.n_documents} documents, so no document {document}") from None
+            raise IndexError(f"document {document} is out of range: {self.path} has {self.n_documents}") from None
 
     def __getitem__(self, document: int | slice) -> Any:
         """Return the document at a position as a `StoredDocument`; of a slice a list of them."""

@@ -206,7 +206,7 @@ class MultinomialNB(LaneNB):
         ``-ln p(y, d)``, exactly scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
         held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
-        or more classes have about the same size (the largest at most 1.25 times the median). An object:
+        or more classes have about the same size (the largest at most 1.25 times the median). Or an object:
         `Hinge`, `CostSensitiveHinge`, `Blend`; with ``merge="sum"``, any frozen dataclass like `sdem_dist.losses.Loss`.
     n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents,
         or 6.

@@ -31,7 +31,7 @@ class Weighting:
         if not (0 <= self.norm <= 1e30 and 0 < self.scale <= 1e30):  # entries are float32
             raise ValueError(f"the norm {self.norm} or the scale {self.scale} of the weighting is out of range")
         if not (0 <= self.n_documents < 1 << 62 and 0 <= self.boundary < 1 << 62):
-            raise ValueError(f"the weighting has n_documents={self.n_documents}")
+            raise ValueError(f"n_documents={self.n_documents} or boundary={self.boundary} is out of range")
 
     @property
     def chooses(self) -> bool:
