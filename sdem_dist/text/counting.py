@@ -1,4 +1,4 @@
-"""Both passes of an ingest: documents are counted into files, then get the columns of the corpus, and places in it."""
+"""The two passes of an ingest: count documents into files; then map terms to columns and collect the documents."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
+Progress = Callable[[str, int, int | None], None]  # arguments: stage, processed documents, total if known
 Block = dict[str, np.ndarray]
-"""Counted documents: `CsrCounts`, of columns of the corpus or, for each kind of columns, of terms of a run, with the
-number of the kind behind their names; "numbers" (columns, and the runs); and of each document its "labels" (codes in
-the order in which the part has them), whether it is "held_out", and "weights", "groups" (hashes) and "ids" where they
-are."""
-_SPLIT_BITS = 40  # documents of a split are fewer than 2**40
-MAX_RUNS = 3  # runs whose columns are in memory at a time
+"""Counted documents: the arrays of a `CsrCounts` per kind of columns, under their names followed by the kind's number;
+their nodes are terms of a run, or columns of the corpus. "numbers": the number of columns, then the run of each kind.
+One entry per document: "labels" (codes in the order of `Tally.classes`) and "held_out"; "weights", "groups" (hashes)
+and "ids" if the source has them."""
+_SPLIT_BITS = 40  # a split has fewer than 2**40 documents
+MAX_RUNS = 3  # runs whose columns are in memory at once
 Columns = Sequence[Callable[[int], np.ndarray]]
-"""For each kind of columns: from a run to the column of every node, -1 for those left out, int32; empty: the counts
-have columns already."""
+"""One function per kind of columns: it maps a run to the column of each node, int32, -1 for dropped terms. Empty if the
+counts have columns already."""
 
 
 def save_block(path: Path, block: Block) -> None:
@@ -56,11 +56,11 @@ class Tally:
     n_blocks: int = 0
     n_documents: int = 0
     n_held_out: int = 0
-    n_training: int = 0  # neither held out nor of weight 0: these make the vocabulary
-    classes: dict[str, int] = field(default_factory=dict)  # code of every class name, in the order in which they came
-    n_columns: int = 0  # of hashing, or one past the highest column of numbers
-    first_column: int = np.iinfo(np.int64).max  # the lowest column of numbers; a large number before any
-    integral: bool = True  # all values are whole numbers
+    n_training: int = 0  # documents for the vocabulary: not held out, with a positive weight
+    classes: dict[str, int] = field(default_factory=dict)  # code of each class name, in the order of first occurrence
+    n_columns: int = 0  # columns of hashing, or the highest column of numeric sources plus one
+    first_column: int = np.iinfo(np.int64).max  # lowest column of numeric sources; a large number before the first
+    integral: bool = True  # all values are integers
 
     def add(self, records: Records, held_out: np.ndarray, trains: np.ndarray) -> None:
         counts = len(held_out), int(held_out.sum()), int(trains.sum())
@@ -83,13 +83,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Part:
-    """Sources, or a split of them, that are counted."""
+    """Counted documents: of all sources, or of one split."""
 
     folder: Path
     tally: Tally
     start: int = 0  # position of its first document in the sources
-    first_runs: Sequence[int] = (0, 0)  # place of its first run of each kind of columns among all
-    runs: Sequence[Sequence[Sequence[int]]] = ()  # of each kind, in files; see `Runs.write_all`
+    first_runs: Sequence[int] = (0, 0)  # per kind of columns: position of its first run among the runs of all parts
+    runs: Sequence[Sequence[Sequence[int]]] = ()  # for each kind of columns: its runs in files, see `Runs.write_all`
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Counting:
     on_error: Literal["raise", "skip"]
     known_classes: frozenset[str] | None
     targets: bool
-    reference: str | None  # the corpus whose vocabulary is taken
+    reference: str | None  # corpus whose vocabulary is used
     reference_uid: str | None
     block_documents: int
     held_out: float
@@ -113,7 +113,7 @@ class Counting:
 
     @property
     def tallies(self) -> bool:
-        """Whether a term may be left out: documents are held out, or may have weight 0, or there are limits."""
+        """Whether terms may be dropped: documents are held out, or have weights, or the vocabulary has limits."""
         return self.held_out > 0 or self.reading.weight is not None or self.settings.chooses_terms
 
     def gate(self) -> RowValidator:
@@ -123,7 +123,7 @@ class Counting:
 
 @lru_cache(2)
 def _transformer(path: str, uid: str | None) -> TextTransformer:
-    """Return what counts as a corpus does; the uid tells it from another that took its place."""
+    """Return the transformer of a corpus; `uid` is a part of the cache key, since a path may be overwritten."""
     corpus = open_corpus(path)
     return TextTransformer(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
@@ -131,16 +131,16 @@ def _transformer(path: str, uid: str | None) -> TextTransformer:
 def count_documents(
     counting: Counting, splits: Iterable[InputSplit], folder: Path, gate: RowValidator, progress: Progress
 ) -> tuple[Tally, list[Runs], Texts | None]:
-    """Count the documents of splits into blocks in `folder`, in threads; return new terms, and texts that are kept."""
+    """Count the documents of splits into blocks in `folder`, in threads; return tally, runs of terms, stored texts."""
     settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
     n_jobs, spool, sizes = counting.n_jobs or n_cores(), folder / "texts", [np.zeros(0, np.int64)]
-    how: dict[str, Any] = {"n_jobs": n_jobs, "tallies": counting.tallies}
-    runs = [Runs(folder, part, kind, **how) for kind, part in enumerate(settings.parts) if counting.learns]
+    options: dict[str, Any] = {"n_jobs": n_jobs, "tallies": counting.tallies}
+    runs = [Runs(folder, part, kind, **options) for kind, part in enumerate(settings.parts) if counting.learns]
     if settings.kind == "hashing":
         transformer = TextTransformer(settings)
     elif counting.reference is not None and settings.kind == "count":
         transformer = _transformer(counting.reference, counting.reference_uid)
-    # what a block can add to the terms is bounded
+    # bounds the terms that a block can add
     most_bytes = BLOCK_BYTES // sum(part.ngram_range[1] - part.ngram_range[0] + 1 for part in settings.parts)
     seed = mixed(np.array([counting.random_state % 2**64], np.uint64))
 
@@ -150,45 +150,45 @@ def count_documents(
             for records in split.read(gate):
                 for first, stop in pieces(records.texts.sizes, most_bytes):
                     n = stop - first
-                    some = records if n == len(records.texts) else records.take(np.arange(first, stop))
-                    # SplitMix64 of seed, split and position: blocks of any size, in any process, hold out the same
+                    piece = records if n == len(records.texts) else records.take(np.arange(first, stop))
+                    # SplitMix64 of seed, split and position: the choice does not depend on blocks and processes
                     bits = mixed(np.arange(row, row + n, dtype=np.uint64) * GOLDEN + seed)
                     held_out = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < counting.held_out
-                    trains = ~held_out if some.weights is None else ~held_out & (some.weights > 0)
+                    trains = ~held_out if piece.weights is None else ~held_out & (piece.weights > 0)
                     row += n
                     if counting.keep_text:
-                        sizes.append(some.texts.sizes)
+                        sizes.append(piece.texts.sizes)
                         with spool.open("ab") as file:
-                            file.writelines(some.texts.encoded())
+                            file.writelines(piece.texts.encoded())
                     path = folder / f"block-{tally.n_blocks:06d}"
-                    tally.add(some, held_out, trains)
-                    labels = np.fromiter(map(tally.classes.__getitem__, some.labels), np.int32, n)
-                    yield path, some, {"labels": labels, "held_out": held_out}, trains
+                    tally.add(piece, held_out, trains)
+                    labels = np.fromiter(map(tally.classes.__getitem__, piece.labels), np.int32, n)
+                    yield path, piece, {"labels": labels, "held_out": held_out}, trains
 
     def count(job: tuple[Path, Records, Block, np.ndarray]) -> int:
-        path, some, block, trains = job
+        path, records, block, trains = job
         numbers, kinds = [0], list[CsrCounts]()
         for of_kind in runs:
             number, counter = of_kind.counter()
             numbers.append(number)
-            kinds.append(joined(counter.parts(some.texts, trains)))
+            kinds.append(joined(counter.parts(records.texts, trains)))
         if not runs:
-            matrix: Any = some.matrix if transformer is None else transformer.counts(some.texts)
+            matrix: Any = records.matrix if transformer is None else transformer.counts(records.texts)
             kinds, numbers = [CsrCounts(matrix.indptr, matrix.indices, matrix.data)], [matrix.shape[1], -1]
         for kind, counts in enumerate(kinds):
             block |= {f"{name}{kind}": values for name, values in narrowed(counts)._asdict().items()}
         block["numbers"] = np.array(numbers)
-        if some.weights is not None:
-            block["weights"] = some.weights
-        if some.groups is not None:
-            block["groups"] = group_hashes(some.groups)
-        if some.ids is not None:
-            block["ids"], block["id_offsets"] = encode_strings(list(map(str, some.ids)))
+        if records.weights is not None:
+            block["weights"] = records.weights
+        if records.groups is not None:
+            block["groups"] = group_hashes(records.groups)
+        if records.ids is not None:
+            block["ids"], block["id_offsets"] = encode_strings(list(map(str, records.ids)))
         save_block(path, block)
         return len(trains)
 
     done = 0
-    # closed at once if anything fails, so that no thread writes into a folder that is being removed
+    # closed on any error, so that no thread writes into a folder during its removal
     with closing(in_threads(count, jobs(), n_jobs)) as counted:
         for n_documents in counted:
             done += n_documents
@@ -201,7 +201,7 @@ def count_documents(
 
 
 def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObject | IngestError:
-    """Count the documents of a split, a task, and write its terms; a mistake in the source is returned."""
+    """Task: count the documents of a split and write its terms; an `IngestError` is returned, not raised."""
     folder_name = f"counts-{split.number}-{split.name}"
 
     def counted(folder: Path) -> JsonObject:
@@ -225,20 +225,20 @@ def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObj
 @dataclass(frozen=True)
 class Placing:
     n_features: int
-    offset: int  # of numbers: the column that becomes 0
-    integral: bool  # the counts are whole numbers
-    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
-    seed: int | None  # of the order of documents; None keeps that of the sources
-    held_out: bool  # of the documents held out, or of the others
+    offset: int  # for numeric sources: the column that becomes column 0
+    integral: bool  # the counts are integers
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # (class name, label in the corpus); None for targets
+    seed: int | None  # seed for the order of documents; None: the order of the sources
+    held_out: bool  # select the held-out documents; False: select all other documents
     n_jobs: int | None
 
 
 def placed_documents(
     part: Part, placing: Placing, columns: Columns, start: int, file: Path, progress: Callable[[int], None]
 ) -> tuple[SortedDocuments, np.ndarray, int]:
-    """Return the documents of a part, their positions in it, and how many of them have no word.
+    """Return the selected documents of a part, their positions in it, and the number of empty documents.
 
-    `start`: the position of the first in the corpus before it is shuffled; `file`: for those that do not fit in memory.
+    `start`: position of the first document in the unshuffled corpus; `file`: for documents that exceed the memory.
     """
     if placing.classes is None:
         classes = np.array(list(part.tally.classes), np.float64)
@@ -292,8 +292,8 @@ def placed_documents(
                 yield counts, labels, ids, targets, weights, groups
 
     names, weighted = [name for _, name in placing.classes or ()] or None, None if placing.integral else True
-    how = dict[str, Any](seed=placing.seed, unlabelled=NONE, first=start)
-    documents = collect(batches(), file, MEMORY_LIMIT, names, weighted, **how)
+    options = dict[str, Any](seed=placing.seed, unlabelled=NONE, first=start)
+    documents = collect(batches(), file, MEMORY_LIMIT, names, weighted, **options)
     return documents, np.concatenate(positions), n_empty
 
 

@@ -1,4 +1,4 @@
-"""Ingest: from sources to a corpus, which appears complete or not at all."""
+"""Ingest: convert sources to a corpus, which appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def ingest(
         if several and reading.label_separator is None:
             reading = replace(reading, label_separator=header.label_separator or ",")
         recorded = header.made_by.get("zero_based")
-        if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
+        if reading.zero_based == "auto" and recorded is not None:  # a small test set may lack the first column
             reading = replace(reading, zero_based=recorded)
         if not targets and header.classes:
             known_classes = frozenset(map(class_name, header.documents_by_label))
@@ -165,7 +165,7 @@ def ingest(
 
 
 def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overwrite: bool) -> list[Path]:
-    """Return the paths of sources; raise an error now for what would fail after an hour of counting."""
+    """Return the paths of sources; check all paths now, not after an hour of counting."""
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
         kind, advice = type(sources).__name__, "save a table first (to_parquet, to_csv), or use write_corpus for counts"
         raise ValueError(f"sources must be paths of files and folders, got a {kind} of other objects: {advice}")

@@ -1,4 +1,4 @@
-"""What a token is: words and signs, by kinds of code points; or a pattern, by kernels, or by the library regex."""
+"""Token patterns: words and signs, by kinds of code points; simple patterns by kernels, others by the library regex."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sdem_dist.kernels.kinds import EXTENDS, FLAG, INSIDE, JOINER, SEPARATES, ki
 
 WORDS_AND_SIGNS = "words+signs"
 """The default: words of any length, numbers with their decimal point, and every other sign, such as ``!``, ``%`` and an
-emoji.  Each letter of a script without spaces is a sign.  Combining marks belong to the letter before."""
+emoji. Each letter of a script without spaces is a sign. Combining marks belong to the preceding letter."""
 WORDS = "words"
-PATTERN_OF_WORDS = r"(?u)\b\w\w+\b"  # scikit-learn's: words of two letters and more
+PATTERN_OF_WORDS = r"(?u)\b\w\w+\b"  # scikit-learn's default: words of two letters or more
 KERNEL_PATTERN = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
-"""Patterns of runs of one kind of code points, of one at least or two: kernels find these."""
-TEXT_SECONDS = 5.0  # to split one text; more of a long one
-CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
-SURROGATES = "\ud800-\udfff"  # halves of code points, as a range: no UTF-8 has them
+"""Patterns that kernels support: runs of one kind of code points, with a least length of one or two."""
+TEXT_SECONDS = 5.0  # time limit for splitting one text; longer texts get more time
+CHARACTERS_PER_SECOND = 200_000  # a tenth of the speed of simple patterns
+SURROGATES = "\ud800-\udfff"  # range of code points that valid UTF-8 cannot contain
 
 
 class PatternError(IngestError):
@@ -30,7 +30,7 @@ class PatternError(IngestError):
 
 
 def ranges(chosen: np.ndarray) -> str:
-    """Return code points as the ranges of a class of a regular expression, which Python and RE2 read alike."""
+    """Return the mask `chosen` of code points as ranges for a character class of Python's re and RE2."""
     runs = (list(run) for _, run in groupby(enumerate(np.flatnonzero(chosen)), lambda pair: pair[1] - pair[0]))
     return "".join(f"{re.escape(chr(run[0][1]))}-{re.escape(chr(run[-1][1]))}" for run in runs)
 
@@ -48,20 +48,20 @@ def expression_of_words_and_signs() -> str:
 
 
 def expression_of(pattern: str) -> str:
-    """Return the regular expression of a token pattern, which may have a name."""
+    """Return the regular expression of a token pattern, or of its name."""
     if pattern == WORDS_AND_SIGNS:
         return expression_of_words_and_signs()
     return PATTERN_OF_WORDS if pattern == WORDS else pattern
 
 
 def is_of_kernels(pattern: str) -> bool:
-    """Whether kernels split by a pattern as Python's re does; others are of the library regex."""
+    """Whether kernels split by this pattern, with the results of Python's re; else the library regex does."""
     return pattern in (WORDS_AND_SIGNS, WORDS) or KERNEL_PATTERN.fullmatch(pattern) is not None
 
 
 def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the tokens of a text begin and end; (-1, -1) for a group that took no part in a match."""
-    if is_of_kernels(pattern):  # kernels have Python's tables of code points
+    """Yield the start and end of each token of a text; (-1, -1) if the pattern's group did not match."""
+    if is_of_kernels(pattern):  # kernels use the same tables of code points as re
         compiled = re.compile(expression_of(pattern))
         yield from (match.span(compiled.groups) for match in compiled.finditer(text))
         return

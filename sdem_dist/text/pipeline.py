@@ -1,4 +1,4 @@
-"""The steps of an ingest: count, merge terms, place documents, write shards; in this process or by workers."""
+"""The steps of an ingest: count, merge terms, place documents, write shards; in this process or on workers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.texts import MIXED, NONE, RowValidator, Texts, class_name, warn_of_lookalikes
 from sdem_dist.text.vectorizer import MARK
 
-FORMAT = 11  # of what is kept beside a corpus meanwhile
+FORMAT = 11  # version of the temporary files beside a corpus
 
 
 @dataclass
@@ -86,12 +86,12 @@ class IngestReport:
 
 @dataclass
 class IngestRun:
-    """An ingest under way: in this process all sources are one part, workers take each split as one."""
+    """One run of an ingest. In this process all sources are one `Part`; with workers each split is a `Part`."""
 
     sources: list[Path]
-    destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one
+    destinations: list[str]  # paths of the corpus and, optionally, of the corpus of held-out documents
     counting: Counting
-    reference: Corpus | None  # the vocabulary and classes are taken from it
+    reference: Corpus | None  # its vocabulary and classes are used
     shard_documents: int | None
     overwrite: bool
     progress: Progress
@@ -120,7 +120,7 @@ class IngestRun:
                 n_features = len(self._words[1]) - 1
             if n_features < 1:
                 raise IngestError("no document contains a nonzero value")
-            # the classes of the reference, or of the documents; where labels are sets, always the latter
+            # classes of the reference, else of the documents; label sets are always those of the documents
             classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
             if counting.reading.label_separator is not None:
                 labels = {} if reference is None else {class_name(v): v for v in reference.header.documents_by_label}
@@ -150,17 +150,17 @@ class IngestRun:
 
     @contextmanager
     def _workspace(self) -> Iterator[Path]:
-        """Yield a folder beside the corpus, which after a kill keeps what tasks have done."""
+        """Yield a folder beside the corpus; with workers it survives an interruption, for the next attempt."""
         beside, by_tasks = place(self.destinations[0]).absolute(), self.executor is not None
         try:
             if by_tasks:
-                # the known classes are those of the reference, and sets have no order
+                # without known_classes: the reference determines them, and the order of a set is not stable
                 identity = _digest(repr((FORMAT, replace(self.counting, known_classes=None))))
                 with kept_folder(beside, "counted", identity) as folder:
                     yield folder
             else:
                 with hidden_folder(beside, "ingest") as folder:
-                    folder.chmod(0o700)  # the folder may be shared with others
+                    folder.chmod(0o700)  # other users may have access to the parent folder
                     yield folder
         except SdemError:
             raise
@@ -173,7 +173,7 @@ class IngestRun:
             raise IngestError(f"{problem}: {reason}; nothing was written") from error
 
     def _count(self, gate: RowValidator) -> list[terms.Runs]:
-        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
+        """Count all sources, in threads or in tasks; return the runs of the threads. Tasks write runs to files."""
         counting, tally, executor, scratch = self.counting, self._tally, self.executor, self._scratch
         runs, n_runs = list[terms.Runs](), (0, 0)
         sources = self.sources if executor is None else [source.absolute() for source in self.sources]
@@ -215,7 +215,7 @@ class IngestRun:
         return runs
 
     def _merge_terms(self, runs: Sequence[terms.Runs]) -> Encoded:
-        """Merge the terms of all parts, and choose those of the corpus, of each kind of columns."""
+        """Merge the terms of all parts and select the vocabulary, for each kind of columns."""
         settings, n_documents = self.counting.settings, self._tally.n_training
         if not (in_memory := [of_kind.in_memory() for of_kind in runs]) or not all(in_memory):
             in_memory = [[] for _ in settings.parts]
@@ -224,7 +224,7 @@ class IngestRun:
         columns_of, texts, sizes, n_terms = list[Callable[[Part], Any]](), [b""], [np.zeros(0, np.int64)], 0
         for kind, tries in enumerate(in_memory):
             text, ends, columns = self._terms_of_kind(kind, tries, n_terms)
-            if kind:  # marked
+            if kind:  # n-grams of characters begin with the mark
                 text, ends = np.insert(text, ends[:-1], ord(MARK)), ends + np.arange(len(ends))
             texts.append(text.tobytes())
             sizes.append(np.diff(ends))
@@ -242,10 +242,10 @@ class IngestRun:
     def _terms_of_kind(
         self, kind: int, tries: Sequence[terms.Trie], first: int
     ) -> tuple[np.ndarray, np.ndarray, Callable[[Part], Any]]:
-        """Return the bytes and offsets of the terms of a kind, and for a part from runs to their columns.
+        """Return the bytes and offsets of the terms of a kind, and a function from a part to its `Columns` entry.
 
-        `tries`: of all runs; none: they are in files, and are merged range by range of the alphabet.
-        `first`: the first column.
+        `tries`: of all runs; empty: runs are in files and are merged in ranges of the alphabet.
+        `first`: the first column of this kind.
         """
         settings, n_documents = self.counting.settings, self._tally.n_training
         if tries:
@@ -258,7 +258,7 @@ class IngestRun:
         of_parts = [(part.folder, part.runs[kind]) for part in self._parts if part.runs]
         all_runs = [(folder, run) for folder, runs in of_parts for run, *_ in runs]
         n_nodes = sum(n for _, runs in of_parts for _, n, *_ in runs)
-        samples = sorted(bucket for _, runs in of_parts for _, _, *some in runs for bucket in some)
+        samples = sorted(bucket for _, runs in of_parts for _, _, *buckets in runs for bucket in buckets)
         n, root = min(-(-n_nodes // terms.MERGED_NODES), len(samples)), self._root(f"terms-{kind}")
         borders = [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), terms.N_BUCKETS]
         folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
@@ -272,8 +272,8 @@ class IngestRun:
         totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders]) if with_totals else None
         if (chosen := terms.most_frequent(totals, settings)) is not None:
             save_array(file := folders[0].with_name("chosen.npy"), chosen)
-        how = folders, bases, None if chosen is None else file, first
-        of_part = lambda part: terms.TermColumns(part.folder, part.first_runs[kind], *how)  # noqa: E731
+        merged_files = folders, bases, None if chosen is None else file, first
+        of_part = lambda part: terms.TermColumns(part.folder, part.first_runs[kind], *merged_files)  # noqa: E731
         return *terms.cut(text, offsets, chosen), of_part
 
     def _root(self, name: str) -> Path:
@@ -281,7 +281,7 @@ class IngestRun:
         return self._scratch / f"{name}-{_digest(names)}"
 
     def _write(self, path: str, placing: Placing) -> tuple[SortedDocuments, int]:
-        """Write the documents held out, or the others; return what they are, and how many of them have no word."""
+        """Write a corpus, of held-out documents or of the rest; return the documents and the number of empty ones."""
         parts, done, made_by = self._parts, 0, self._made_by | ({"part": "held out"} if placing.held_out else {})
         tallies = [part.tally for part in parts]
         sizes = [t.n_held_out if placing.held_out else t.n_documents - t.n_held_out for t in tallies]
@@ -300,13 +300,13 @@ class IngestRun:
                     by_key = np.argsort(keys)
 
                     def texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-                        some = spool.take(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
-                        return np.frombuffer(b"".join(some.encoded()), np.uint8), offsets_of(some.sizes)
+                        stored = spool.take(sources[by_key[np.searchsorted(keys, rows["keys"], sorter=by_key)]])
+                        return np.frombuffer(b"".join(stored.encoded()), np.uint8), offsets_of(stored.sizes)
 
                 write_shards = partial(documents.write, n_jobs=placing.n_jobs, texts=texts)
             else:
                 root = self._root(f"rows-{'held-out' if placing.held_out else 'kept'}")
-                root.mkdir(exist_ok=True)  # of a bucket it means nothing
+                root.mkdir(exist_ok=True)  # no effect in buckets
                 starts, summaries = list(accumulate(sizes, initial=0)), []
                 nonempty = [(part, i) for i, part in enumerate(parts) if sizes[i]]
                 jobs = [(part, root / str(i), placing, self._columns(part), starts[i]) for part, i in nonempty]
@@ -321,8 +321,8 @@ class IngestRun:
                 write_shards = partial(documents.write, executor=self.executor)
             about = self._words, self.counting.settings.to_json(), made_by
             header = write_contents(where, documents, write_shards, *about, self.shard_documents)
-            for others in () if placing.held_out else self.destinations[1:]:  # before the corpus appears
-                self._write(others, replace(placing, seed=None, held_out=True))
+            for held_out_path in () if placing.held_out else self.destinations[1:]:  # before the corpus appears
+                self._write(held_out_path, replace(placing, seed=None, held_out=True))
         reopened(path, header)
         return documents, n_empty
 

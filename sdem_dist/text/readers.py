@@ -1,4 +1,4 @@
-"""Readers of sources: lines, lines with TABs, JSON Lines and svmlight; tables of text and of Parquet by Arrow."""
+"""Readers of sources: lines, TAB-separated lines, JSON Lines and svmlight; delimited tables and Parquet with Arrow."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
 
-MATRIX_DOCUMENTS = 2000  # at a time
-PARQUET_ROWS = 1 << 14  # at a time
-MAX_RECORD_BYTES = 1 << 26  # of delimited text; no record is longer
+MATRIX_DOCUMENTS = 2000  # largest batch of svmlight rows
+PARQUET_ROWS = 1 << 14  # largest batch of Parquet rows
+MAX_RECORD_BYTES = 1 << 26  # largest record of delimited text
 DELIMITERS = ",;\t|"
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
@@ -37,9 +37,9 @@ _HEADINGS = frozenset(
 
 
 def read_lines(split: SourcePart) -> Iterator[RecordBatch]:
-    """Yield lines: whole ones are texts if the format says so and no column is named, else columns.
+    """Yield lines: entire lines as texts if the format says so and no text column is chosen, else their columns.
 
-    Without numbers of label and text every line must have these two alone: another column may give the label away.
+    Unless label or text columns are chosen, lines must have exactly these two: a third one might reveal the label.
     """
     path, reading, keep, n_before = split.source, split.reading, split.keep, 0
     blocks, text_lines = line_blocks(path, reading.encoding, split.part), split.form == LINES
@@ -58,9 +58,9 @@ def read_lines(split: SourcePart) -> Iterator[RecordBatch]:
         starts, stops, ends, are_valid = _bounds_of_columns(data)
         begins = np.append(0, ends[:-1] + 1)
         for start in range(0, len(ends), split.block_documents):
-            first, last = (some[start : start + split.block_documents] for some in (begins, ends))
+            first, last = (bounds[start : start + split.block_documents] for bounds in (begins, ends))
             lines, widths, problems = Texts(data, starts[first], stops[last]), last - first + 1, Problems()
-            if keep and needed and n_columns is None:  # as the first good line has
+            if keep and needed and n_columns is None:  # as in the first good line
                 filled = widths[(lines.sizes > 0) & (widths >= least)]
                 n_columns = int(filled[0]) if len(filled) else None
             odd = np.full(len(lines), not are_valid)
@@ -88,7 +88,7 @@ def read_lines(split: SourcePart) -> Iterator[RecordBatch]:
 
 
 def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[dict[str, int], list[int]]:
-    """Return the numbers of the columns of each role, and of texts: none where whole lines are texts."""
+    """Return the number of the column of each role, and the text columns: none if entire lines are texts."""
     reading = replace(reading, label=0) if reading.labelled and reading.label is None else reading
     try:
         roles = {role: int(column) for role, column in reading.roles.items()}
@@ -103,8 +103,8 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
 
 
 def _bounds_of_columns(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Return where columns of lines start and stop, which of them end a line, and whether all is UTF-8."""
-    stops = np.empty(len(data), np.int64)  # most of it takes no memory
+    """Return starts and stops of the columns of all lines, indices of each line's last column, and is-valid-UTF-8."""
+    stops = np.empty(len(data), np.int64)  # unused pages take no memory
     n_stops, are_valid = separators(data, stops)
     stops = stops[:n_stops] if data[-1] == 10 else np.append(stops[:n_stops], len(data))
     starts, ends = np.append(0, stops[:-1] + 1), np.append(np.flatnonzero(data[stops[:-1]] == 10), len(stops) - 1)
@@ -114,7 +114,7 @@ def _bounds_of_columns(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _columns_beside(columns: dict[int, Texts], n: int, text: int) -> dict[str, Any]:
-    """Return the first `n` columns as Arrow arrays; that of the text is named as by `sdem evaluate --errors`."""
+    """Return the first `n` columns as Arrow arrays; that of texts is named "text", as in `sdem evaluate --errors`."""
     import pyarrow
 
     names = ["label" if n == 2 and i == 0 else f"column_{i}" for i in range(n)]
@@ -126,7 +126,7 @@ def _columns_beside(columns: dict[int, Texts], n: int, text: int) -> dict[str, A
 def _problem_of(
     line: str, n: int, needed: list[int], n_columns: int | None, *, labelled: bool
 ) -> str | IngestError | None:
-    """Return why a line of `n` columns is no document, if so."""
+    """Return the problem of a line of `n` columns, or None if it is a document."""
     if (problem := not_unicode(line)) is not None:
         return f"the line has {problem}"
     if n_columns not in (None, n):
@@ -146,7 +146,7 @@ def _warn_of_header(path: Path, label: str, text: str) -> None:
 
 
 def has_text_lines(path: Path, block: bytes) -> bool:
-    """Say by the first block of a file whether its whole lines are texts; a warning says if not."""
+    """Return whether entire lines are texts, judged by the first block of the file; warn if not."""
     if next((line for line in block.split(b"\n", 100) if line.strip(b" \t\r\0")), b"").count(b"\t") != 1:
         return True
     name, advice = "standard input" if str(path) == "-" else path, "--format lines reads entire lines"
@@ -155,13 +155,13 @@ def has_text_lines(path: Path, block: bytes) -> bool:
 
 
 def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
-    """Yield the objects of lines; blank ones are passed over. A column is a field, or a path with dots between."""
+    """Yield the objects of lines, without blank lines. A column is a field, or a path with dots."""
     reading, number, names = split.reading, 1, split.keep if isinstance(split.keep, tuple) else ()
     for block in line_blocks(split.source, reading.encoding, split.part):
         lines = block[:-PADDING].removesuffix(b"\n").split(b"\n")
         for first in range(0, len(lines), split.block_documents):
-            some, problems = lines[first : first + split.block_documents], Problems()
-            records = [_json_object(line, row, reading, problems) for row, line in enumerate(some)]
+            chunk, problems = lines[first : first + split.block_documents], Problems()
+            records = [_json_object(line, row, reading, problems) for row, line in enumerate(chunk)]
             roles: Any = {role: _field(records, n, role, problems, reading) for role, n in reading.roles.items()}
             texts: list[Any] = [_field(records, n, "text", problems, reading) for n in reading.texts(records[0])]
             numbers, beside = np.arange(number, number + len(records)), dict[str, Any]()
@@ -180,10 +180,10 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
 
 
 def _json_object(line: bytes, row: int, reading: Reading, problems: Problems) -> dict[str, Any]:
-    """Return a line's object; an empty one for a line that has none, and the reason, None for a blank line."""
+    """Return a line's object, or an empty one with an entry in `problems`, which is None for a blank line."""
     try:
         record: Any = orjson.loads(line)
-        # beyond 2**53 it makes floats of integers, and Python does not
+        # orjson converts large integers to floats, Python's json does not
         if isinstance(record, dict) and not any(isinstance(v, float) and abs(v) > 2.0**53 for v in record.values()):
             return record
     except orjson.JSONDecodeError:
@@ -204,7 +204,7 @@ def _json_object(line: bytes, row: int, reading: Reading, problems: Problems) ->
 
 
 def _field(records: list[dict[str, Any]], key: str, role: str, problems: Problems, reading: Reading) -> list[object]:
-    """Return the field of each record, by its name or a path; null for those that have none, and the reason."""
+    """Return a field of each record, by its name or path; None for missing fields, with an entry in `problems`."""
     missing = object()
     values = [record.get(key, missing) for record in records]
     for row, record in enumerate(records) if missing in values else ():
@@ -222,7 +222,7 @@ def _field(records: list[dict[str, Any]], key: str, role: str, problems: Problem
 
 
 def read_svmlight(split: SourcePart) -> Iterator[RecordBatch]:
-    """Yield rows of ``label column:value ... # comment``, with columns as they stand there, without blank lines."""
+    """Yield rows of ``label column:value ... # comment`` without blank lines, with the source's numbers of columns."""
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
 
@@ -239,7 +239,7 @@ def read_svmlight(split: SourcePart) -> Iterator[RecordBatch]:
         documents = (line for line in lines if line[1])
         while block := list(islice(documents, min(split.block_documents, MATRIX_DOCUMENTS))):
             rows, invalid = parsed([line for _, line in block]), dict[int, str]()
-            if isinstance(rows, str):  # then line by line
+            if isinstance(rows, str):  # parse line by line to find the bad lines
                 invalid = {number: problem for number, line in block if isinstance(problem := parsed([line]), str)}
                 block = [(number, line) for number, line in block if number not in invalid]
                 rows = parsed([line for _, line in block]) if block else (csr_matrix((0, 0)), np.zeros(0))
@@ -252,7 +252,7 @@ def read_svmlight(split: SourcePart) -> Iterator[RecordBatch]:
 
 
 def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
-    """Yield the records of a table; blank lines are passed over, and numbers count records, the header too."""
+    """Yield the records of a table without blank lines; numbers count records, including the header."""
     import pyarrow
     import pyarrow.csv
 
@@ -265,7 +265,7 @@ def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
         reading = replace(reading, label=0 if reading.labelled else None, text=1)
     positions = _positions(path, names, reading, bool(keep))
     columns = list(map(str, range(len(names)) if keep else sorted({i for some in positions.values() for i in some})))
-    invalid: dict[int, str] = {}  # why records do not fit the header, by their numbers
+    invalid: dict[int, str] = {}  # problems of records that do not fit the header, by number
     number, last = 1 + header, None
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
@@ -309,7 +309,7 @@ def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
 
 
 class _Stream:
-    """The bytes of a file in UTF-8 as Arrow reads them: whole lines at a time, or more where a quote is open."""
+    """The bytes of a file in UTF-8 for Arrow: each read ends at the end of a line, outside of quotes."""
 
     closed = False
 
@@ -330,11 +330,11 @@ class _Stream:
         return b"".join(blocks)
 
     def close(self) -> None:
-        """Do nothing: the file is closed at its end."""
+        """Do nothing: the generator of blocks closes the file."""
 
 
 def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[str], str]:
-    """Return the names of the columns, which are taken from the stream, and what stands between them."""
+    """Return the names of the columns and the delimiter; remove the header from the stream."""
     delimiters = DELIMITERS if reading.delimiter is None else reading.delimiter
     if reading.delimiter is not None and (len(delimiters) != 1 or not delimiters.isascii()):
         raise IngestError(f"{path}: the delimiter must be one ASCII character, such as ';', got {reading.delimiter!r}")
@@ -353,7 +353,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[s
 
 
 def read_parquet(split: SourcePart) -> Iterator[RecordBatch]:
-    """Yield the rows of a file, or of some of its row groups; numbers count rows of the file."""
+    """Yield the rows of a file, or of the row groups of a split; numbers count rows of the file."""
     import pyarrow
     import pyarrow.parquet
 

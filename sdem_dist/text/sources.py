@@ -1,4 +1,4 @@
-"""Sources: their formats, how they are read, and their bytes in UTF-8; damage becomes an error that names the file."""
+"""Sources: formats, reader options, and bytes in UTF-8; errors of damaged files name the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sdem_dist.storage.buckets import for_a_reader
 
 _UNPACK: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
-with suppress(ImportError):  # several times faster, if installed
+with suppress(ImportError):  # isal is several times faster
     _UNPACK[".gz"] = import_module("isal.igzip").open
     _DAMAGE = (*_DAMAGE, import_module("isal.isal_zlib").error)
 
@@ -31,16 +31,16 @@ BLOCK_BYTES = 1 << 22
 HEAD = 4096
 _UTF8_MARK = b"\xef\xbb\xbf"
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-# PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers
+# "PAR1" alone could be a label; in Parquet files Thrift's tag of a number, 0x15, follows
 _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
 _FIRST_BYTES = {
     **{m: f"it starts with a {e.upper()} byte order mark: use --encoding {e}" for m, e in _MARKS.items()},
     **{b: f"it looks like a {s} file: rename it to end in {s}" for b, s in _PACKED.items()},
     b"PK\x03\x04": "it looks like a ZIP archive, such as .xlsx and .docx files: save it as CSV, or unpack it",
 }
-Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last; or row groups
-LINES = "lines"  # the format of plain lines, one document each, without labels
-LINES_OR_TSV = "lines or tsv"  # or ``label<TAB>text`` if the first line is that: where no label is read and nobody says
+Part = tuple[int, int]  # half-open range of bytes, at line ends, or of row groups
+LINES = "lines"  # format: each line is a document without a label
+LINES_OR_TSV = "lines or tsv"  # undecided, if labels are not read: ``label<TAB>text`` if the first line has that form
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 SUFFIXES = {".txt": "tsv", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 SUFFIXES |= {".parquet": "parquet", ".pq": "parquet", **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "svmlight")}
@@ -138,20 +138,20 @@ _NO_SOURCES = {
 
 @dataclass(frozen=True)
 class SourcePart:
-    """A source, or a part of it, and how it is read."""
+    """A source, or a part of it, and its reader options."""
 
     source: Path
     form: str
     reading: Reading
     keep: bool | tuple[str, ...] = False
-    """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
-    block_documents: int = BLOCK_DOCUMENTS  # of a block at most
-    part: Part | None = None  # None: all
-    files: tuple[LabelledFile, ...] | None = None  # those of a folder
+    """Whether to keep all columns beside the texts; or the names of the columns, from the source's first documents."""
+    block_documents: int = BLOCK_DOCUMENTS  # largest number of documents per block
+    part: Part | None = None  # None: the entire source
+    files: tuple[LabelledFile, ...] | None = None  # for folders; None: all files
 
 
 def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
-    """Return one of `FORMATS`, `LINES` or `LINES_OR_TSV`; `predicted`: labels play no part, and it may be a pipe."""
+    """Return one of `FORMATS`, `LINES` or `LINES_OR_TSV`; `predicted`: labels are not read, and it may be a pipe."""
     suffix, is_folder, problem = plain_suffix(source), source.is_dir(), ""
     form = reading.format or ("folder" if is_folder else SUFFIXES.get(suffix))
     if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
@@ -183,7 +183,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
 
 
 def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:
-    """Return the format of sources that hold numbers, or None if all hold text; IngestError if they hold both."""
+    """Return the format of numeric sources, or None if all contain text; IngestError if they contain both."""
     forms = {source_format(source, reading): source for source in sources}
     if "svmlight" in forms and len(forms) > 1:
         (form, source), (other_form, other) = list(forms.items())[:2]
@@ -192,7 +192,7 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
 
 
 def plain_suffix(path: Path) -> str:
-    """Return the lower-case suffix under that of a compression: ".csv" for ``a.CSV.gz``."""
+    """Return the lower-case suffix without the one of a compression: ".csv" for ``a.CSV.gz``."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -227,7 +227,7 @@ def is_utf8_name(encoding: str) -> bool:
 
 
 def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]:
-    """Yield the text of bytes; those that `encoding` forbids become U+DC80..U+DCFF, so that readers name the line."""
+    """Yield decoded text; invalid bytes become U+DC80..U+DCFF, so that readers can name the line."""
     try:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if is_utf8_name(encoding) else encoding)("surrogateescape")
     except LookupError as error:
@@ -241,11 +241,11 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
 
 
 def foreign(start: bytes) -> str | None:
-    """Return what the first bytes of a file are instead of text in UTF-8, and what to do; None if nothing tells."""
+    """Return the problem and the advice if a file's first bytes are not UTF-8 text; None if they may be."""
     for first, what in _FIRST_BYTES.items():
         if start.startswith(first):
             return what
-    # of a Latin letter in UTF-16 every second byte is NUL, of one in UTF-32 three of four are
+    # Latin text has a NUL in every second byte in UTF-16, and in three of four bytes in UTF-32
     head = start[:HEAD]
     if (n_nul := head.count(0)) > len(head) // 3:
         encoding = f"utf-{32 if n_nul > len(head) * 5 // 8 else 16}-{'be' if head[0] == 0 else 'le'}"
@@ -254,9 +254,9 @@ def foreign(start: bytes) -> str | None:
 
 
 def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[bytes]:
-    """Yield a file, or a part of a plain one, in UTF-8, in blocks of whole lines of about `BLOCK_BYTES`, and `PADDING`.
+    """Yield blocks of entire lines, of about `BLOCK_BYTES` plus `PADDING`, in UTF-8; `part`: of an uncompressed file.
 
-    Bytes that the encoding does not allow are spelled as surrogates are; those of UTF-8 stay as they are.
+    Invalid bytes become encoded surrogates; in UTF-8 sources they remain unchanged.
     """
     is_utf8, held = is_utf8_name(encoding), list[bytes]()
 
@@ -266,7 +266,7 @@ def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator
         with open_binary(path) as raw:
             if start:
                 raw.seek(start)
-            # from standard input take what has arrived: somebody may be typing
+            # do not wait for a full block of standard input: somebody may be typing
             read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
             while chunk:
                 chunk = read(min(BLOCK_BYTES, stop - start)) if start < stop else b""

@@ -1,4 +1,4 @@
-"""Sources cut into splits, each for one task to read: line ranges, row groups, groups of files, or whole files."""
+"""Splits of sources, one per task: ranges of lines, row groups, groups of files, or entire files."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from sdem_dist.text.sources import (
 )
 from sdem_dist.text.texts import BLOCK_CHARACTERS, NoLabelError, RecordBatch, Records, RowValidator, not_unicode
 
-INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
+INGEST_BYTES = 1 << 23  # approximate upper limit of a split for an ingest, if the source can be cut
 N_SPLITS, MIN_BYTES = 16, 1 << 22
-"""Few sources are cut into this many splits, unless these get smaller than that: few large ones are uneven work."""
-PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
+"""Small sources are cut into about N_SPLITS splits of at least MIN_BYTES: fewer splits would be an uneven load."""
+PREDICT_BYTES = 1 << 21  # approximate size of a split for a prediction: small, so that workers finish together
 
 
 def _read_folder(split: InputSplit, gate: RowValidator) -> Iterator[RecordBatch]:
-    """Yield a record of each file."""
+    """Yield batches with one record per file."""
     path, reading = split.source, split.reading
     files = files_of(path, gate, labelled=reading.labelled) if split.files is None else split.files
-    if others := [role for role in reading.roles if role != "label"]:
-        raise IngestError(f"{path} is a folder and has no {others[0]} column")
+    if columns := [role for role in reading.roles if role != "label"]:
+        raise IngestError(f"{path} is a folder and has no {columns[0]} column")
     rows, size = list[tuple[object, object, object]](), 0
     for label, file in chain[tuple[str | None, Path | None]](files, [(None, None)]):
         if rows and (file is None or len(rows) == split.block_documents or size >= BLOCK_CHARACTERS):
@@ -73,7 +73,7 @@ def _read_folder(split: InputSplit, gate: RowValidator) -> Iterator[RecordBatch]
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
-    """Yield (label, file) of each file below the class folders of `path`, or without labels of all, but hidden ones."""
+    """Yield (label, file) for the files in the class folders of `path`, or for all files; no hidden ones."""
     entries = sorted(child.name for child in path.iterdir() if not child.name.startswith(".")) if labelled else [None]
     for label in entries:
         folder = path if label is None else path / label
@@ -97,11 +97,11 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
 
 @dataclass(frozen=True)
 class InputSplit(SourcePart):
-    """A part of a source that can be read, or be cut into smaller ones."""
+    """A part of a source that can be read, or cut into smaller parts."""
 
-    number: int = 0  # among those of an ingest
-    size: int | None = None  # bytes; None: it can be read only once
-    changed: int | None = None  # when it was last changed, in nanoseconds; of files of a folder a number
+    number: int = 0  # index among the splits of an ingest
+    size: int | None = None  # bytes; None if unknown, as for a pipe
+    changed: int | None = None  # time of the last change, in nanoseconds; for files of a folder a hash
 
     @property
     def name(self) -> str:
@@ -109,12 +109,12 @@ class InputSplit(SourcePart):
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def read(self, gate: RowValidator) -> Iterator[Records]:
-        """Yield its documents; IngestError: it cannot be read, or was changed since it was cut."""
+        """Yield the documents; IngestError if the source cannot be read, or was changed since the cut."""
         source, form = self.source, "csv" if self.form == "tsv" and self.reading.header else self.form
         gate.start = 0 if self.part is None or form == "parquet" else self.part[0]
         read = readers.READERS.get(form, readers.read_lines)
         batches = _read_folder(self, gate) if form == "folder" else read(self)
-        for batch in chain([None], batches, [None]):  # before and after it is read
+        for batch in chain([None], batches, [None]):  # None: check for changes, before and after reading
             if batch is not None:
                 if len((records := gate.check(source, batch)).texts):
                     yield records
@@ -125,7 +125,7 @@ class InputSplit(SourcePart):
                     raise IngestError(f"{source} was changed while it was read: {advice}")
 
     def elsewhere(self) -> InputSplit:
-        """Return the same for a process in another working folder."""
+        """Return the split with absolute paths, for a process with another working folder."""
         files = None if self.files is None else tuple((label, file.absolute()) for label, file in self.files)
         return replace(self, source=self.source.absolute(), files=files)
 
@@ -135,13 +135,13 @@ class InputSplit(SourcePart):
         return with_lines and self.source.suffix.lower() not in COMPRESSIONS and is_utf8_name(self.reading.encoding)
 
     def cut(self, size: int, gate: RowValidator) -> Iterator[InputSplit]:
-        """Yield parts of about `size` bytes, or groups of a folder's files; or the whole where it cannot be cut."""
+        """Yield parts of about `size` bytes, or groups of a folder's files; or this split if it cannot be cut."""
         n_bytes, start, held = self.size or 0, 0, 0
         if self.form == "folder":
             files, identity = list[LabelledFile](), ""
             every = files_of(self.source, gate, labelled=self.reading.labelled)
             for label, path in chain[tuple[str | None, Path | None]](every, [(None, None)]):
-                # one without files is one group, whose reader says what is wrong
+                # a folder without files is one empty group; its reader raises the error
                 if held >= size or (path is None and (files or not start)):
                     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()
                     yield replace(self, files=tuple(files), size=held, changed=int.from_bytes(digest[:8]))
@@ -164,7 +164,7 @@ class InputSplit(SourcePart):
             import pyarrow
             import pyarrow.parquet
 
-            with suppress(pyarrow.ArrowException, OSError):  # the reader says what is wrong
+            with suppress(pyarrow.ArrowException, OSError):  # the reader raises the error
                 groups = pyarrow.parquet.read_metadata(for_a_reader(self.source))
                 for group in range(groups.num_row_groups):
                     held += groups.row_group(group).total_byte_size
@@ -178,7 +178,7 @@ class InputSplit(SourcePart):
 def ingest_splits(
     sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[InputSplit]:
-    """Yield the splits of sources, in order; where they are cut depends on the sources alone."""
+    """Yield the splits of sources, in order; the cuts depend only on the sources."""
     forms = [(source, source_format(source, reading)) for source in sources]
     n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
     size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
@@ -192,7 +192,7 @@ def ingest_splits(
 
 
 def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[InputSplit]:
-    """Yield the splits of a source without labels, ``-`` for standard input; `keep`: all columns, not the ids alone."""
+    """Yield the splits of a source without labels, ``-`` for standard input; `keep`: keep all columns, not only ids."""
     form, gate = source_format(source, reading, predicted=True), RowValidator("skip")
     unread: Any = dict.fromkeys(("label", "label_separator", "unlabelled", "group", "weight"))
     reading = replace(reading, labelled=False, **unread)
@@ -200,7 +200,7 @@ def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep
     if source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
         status = source.stat()
         split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
-        if form == LINES_OR_TSV:  # said here: nobody sees the warnings of workers
+        if form == LINES_OR_TSV:  # decided here: the user does not see warnings of workers
             has_texts = readers.has_text_lines(source, next(line_blocks(source, reading.encoding), b""))
             split = replace(split, form=LINES if has_texts else "tsv")
         if keep and status.st_size > PREDICT_BYTES and split.is_of_lines:

@@ -1,4 +1,4 @@
-"""Terms of an ingest: what each counter learns is a run, a trie of n-grams; merged, runs become the vocabulary."""
+"""Terms of an ingest: each counter learns a run, a trie of n-grams; the merged runs are the vocabulary."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from sdem_dist.storage.jobs import in_threads, load_array, once, read_values, sa
 from sdem_dist.text.tokens import NgramCounter, Spelling, TokenInterner
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-MAX_TERMS = 1 << 21  # terms that the counters of all threads hold together; each takes about a hundred bytes
-MERGED_NODES = 1 << 22  # n-grams of all runs that are merged together, about
-N_SAMPLES = 32  # buckets of a run that tell how its n-grams are spread
+MAX_TERMS = 1 << 21  # most terms in the counters of all threads together, at about a hundred bytes per term
+MERGED_NODES = 1 << 22  # approximate number of n-grams, of all runs, in one merge
+N_SAMPLES = 32  # number of sampled buckets of a run, which show the distribution of its n-grams
 N_BUCKETS = 1 << 16
-N_KINDS = 2  # of columns, words and n-grams of characters: a run's number says its kind
-ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
-WALK_STEPS = 1 << 16  # of the longest walk that are merged together: what they need stays in the cache
+N_KINDS = 2  # kinds of columns, words and n-grams of characters; the kind of a run is its number modulo N_KINDS
+ALL = 0, 1 << 62  # limits that keep all n-grams
+WALK_STEPS = 1 << 16  # steps of the longest walk per merge, so that their data fit in the CPU's cache
 
 
 class Trie(NamedTuple):
-    """N-grams; a node's parent, of a lower number, is the n-gram without its last word."""
+    """N-grams; a node's parent is the n-gram without its last word, and has a lower number."""
 
     spelling: Spelling
-    parents: np.ndarray  # int32: -1 for none
+    parents: np.ndarray  # int32; -1: the node is a single word
     lasts: np.ndarray  # int32: last word of every node
-    tally: np.ndarray  # int64: negative where n-grams only begin with it; for limits and totals documents, occurrences
-    longest: int  # words of the longest n-grams
+    tally: np.ndarray  # int64: column 0 is negative for a node that is only a prefix; then documents, occurrences
+    longest: int  # number of words of the longest n-grams
 
     @classmethod
     def of(cls, counter: NgramCounter) -> Trie:
@@ -49,12 +49,12 @@ class Trie(NamedTuple):
 def sorted_terms(
     tries: Sequence[Trie], limits: tuple[int, int] = ALL, *, with_totals: bool = False, end: int = -1, n_jobs: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, list[np.ndarray]]:
-    """Return the n-grams in as many documents as the limits say, each with `end` behind it, -1 for none.
+    """Return the sorted n-grams whose number of documents is within `limits`, each followed by the byte `end`, if >= 0.
 
-    They are joined bytes, offsets, how often each occurs if asked, and of each trie the n-gram of every node, or -1.
+    Returned: joined bytes; offsets; occurrences of each, if `with_totals`; the n-gram of each node of each trie, or -1.
     """
     places, spelled = _places(tries, end)
-    least = limits[0] if len(tries) == 1 else 1  # documents of other tries would count, too
+    least = limits[0] if len(tries) == 1 else 1  # with several tries, their documents add up
 
     def walked(job: tuple[Trie, np.ndarray]) -> np.ndarray:
         trie, own = job
@@ -64,7 +64,7 @@ def sorted_terms(
     def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
         steps, tallies, n = np.concatenate(part), np.zeros((0, 2), np.int64), sum(map(len, part))
         bounds = offsets_of([*map(len, part)])
-        nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
+        nodes = [np.where(walk[:, 0] < 0, -1 - walk[:, 0], walk[:, 0]) for walk in part]
         if limits != ALL or with_totals:
             tallies = np.concatenate([trie.tally[numbers, 1:] for trie, numbers in zip(tries, nodes, strict=True)])
         out = kernels.Merged(
@@ -76,10 +76,10 @@ def sorted_terms(
         ends, totals = out.ends[: n_terms + 1], out.totals[:n_terms]
         return out._replace(ends=ends, totals=totals), data[: ends[-1]], nodes, np.split(out.numbers, bounds[1:-1])
 
-    # longer words that go on with a byte below the space sort before n-grams, not after
+    # a word with a byte below the space sorts before the n-grams that begin with its prefix, so a walk is not sorted
     low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
     if low and tries[0].longest > 1:
-        # so steps are whole n-grams, in the order of their texts
+        # then sort entire n-grams by their bytes
         flat, walks = [], []
         for trie in tries:
             whole = Spelling(*trie.spelling.texts(trie.parents, trie.lasts), len(trie.parents), separator=False)
@@ -91,7 +91,7 @@ def sorted_terms(
             walks.append(np.column_stack([steps, own[order], np.ones_like(order)]))
     else:
         walks = list(in_threads(walked, zip(tries, places, strict=True), n_jobs))
-    # consecutive parts; in each those of all walks begin with the same words
+    # cut all walks at the same first words, into parts that are merged separately
     firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
     longest, heads = max(zip(walks, firsts, strict=True), key=lambda walk: len(walk[0]))
     at = np.searchsorted(heads, np.arange(WALK_STEPS, len(longest), WALK_STEPS))
@@ -114,17 +114,17 @@ def sorted_terms(
 
 
 def limits_of(settings: VectorizerSettings, n_documents: int) -> tuple[int, int]:
-    """Return the least and the most documents of a term."""
+    """Return the least and the largest number of documents of a term."""
     least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
     return int(np.ceil(max(least, 1))), int(np.floor(most))
 
 
 def most_frequent(totals: np.ndarray | None, settings: VectorizerSettings) -> np.ndarray | None:
-    """Return the column of each term among those that `max_features` leaves, -1 for others; None: all are left."""
+    """Return the column of each term after the limit `max_features`, -1 for dropped terms; None: all terms remain."""
     n = settings.max_features
     if totals is None or n is None or len(totals) <= n:
         return None
-    # exactly scikit-learn's expression: its sort decides between terms of equal totals
+    # the same expression as in scikit-learn, whose sort chooses among terms of equal totals
     best, columns = np.sort((-totals).argsort()[:n]), np.full(len(totals), -1, np.int32)
     columns[best] = np.arange(len(best), dtype=np.int32)
     return columns
@@ -141,7 +141,7 @@ def cut(text: np.ndarray, offsets: np.ndarray, columns: np.ndarray | None) -> tu
 def merged_terms(
     tries: Sequence[Trie], settings: VectorizerSettings, n_documents: int | None, *, end: int = -1, n_jobs: int = 1
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return the n-grams that settings choose, see `sorted_terms`: `n_documents` that limits are of; None: all."""
+    """Return the n-grams within the limits of `settings`, see `sorted_terms`; `n_documents`: None for no limits."""
     limits = ALL if n_documents is None else limits_of(settings, n_documents)
     with_totals = n_documents is not None and settings.max_features is not None
     text, offsets, totals, columns = sorted_terms(tries, limits, with_totals=with_totals, end=end, n_jobs=n_jobs)
@@ -151,17 +151,17 @@ def merged_terms(
 
 
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
-    """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
+    """Return the rank of every word of each trie among all words, sorted by bytes, and the sorted words."""
     spelling = tries[0].spelling
     separator, numbers = 0x20 if spelling.separator else -1, [np.arange(spelling.n_words, dtype=np.int32)]
-    if spelling.in_order:  # kernels are compiled for words in memory that may be written
-        in_memory = np.require(spelling.spelled, requirements="W")
-        return numbers * len(tries), kernels.Spelled(in_memory, spelling.offsets, separator, end)
+    if spelling.in_order:  # kernels are compiled for writable arrays
+        writable = np.require(spelling.spelled, requirements="W")
+        return numbers * len(tries), kernels.Spelled(writable, spelling.offsets, separator, end)
     if len(tries) > 1:
         table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
         spelling = table
-    if spelling.n_words < 1 << 15 and "pyarrow" not in sys.modules:  # loading it takes longer
+    if spelling.n_words < 1 << 15 and "pyarrow" not in sys.modules:  # importing pyarrow would take longer
         order = np.array(sorted(range(spelling.n_words), key=spelling.words.encoded().__getitem__), np.int64)
     else:
         from pyarrow import LargeBinaryArray, compute, large_binary, py_buffer
@@ -175,7 +175,7 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
 
 
 class Runs:
-    """The runs of a part of the sources, of which `n_jobs` counters work at a time; with `tallies` terms may go."""
+    """The runs of a part of the sources, filled by `n_jobs` counters; `tallies`: terms may be dropped later."""
 
     def __init__(
         self, folder: Path, settings: VectorizerSettings, kind: int = 0, *, n_jobs: int = 1, tallies: bool = True
@@ -186,7 +186,7 @@ class Runs:
         self._written: dict[int, list[int]] = {}
 
     def counter(self) -> tuple[int, NgramCounter]:
-        """Return the run of this thread and its counter: new ones where the last is full."""
+        """Return the current run of this thread and its counter; begin a new run if the last one is full."""
         run: int | None = getattr(self._own, "run", None)
         if run is not None and self._open[run].n_nodes >= MAX_TERMS // self._n_jobs:
             self.write(run)
@@ -203,8 +203,8 @@ class Runs:
         roots = np.arange(len(trie.parents))
         while len(deeper := np.flatnonzero((above := trie.parents[roots]) >= 0)):
             roots[deeper] = above[deeper]
-        # first two bytes of the first words, which sort as the n-grams do; one below the space counts as a space,
-        # which follows where a word ends
+        # bucket: the first two bytes of the first word, in the order of the n-grams; bytes below the space count as
+        # spaces, and a space follows a short word
         spelled, offsets, words = trie.spelling.spelled, trie.spelling.offsets, trie.lasts[roots]
         sizes = offsets[words + 1] - offsets[words]
         first, second = (
@@ -213,11 +213,11 @@ class Runs:
         buckets = (first << np.uint16(8)) | second
         order = np.argsort(buckets, kind="stable").astype(np.int32)
         buckets = buckets[order]
-        places = np.full(len(order) + 1, -1, np.int64)  # -1, for no parent, stays
+        places = np.full(len(order) + 1, -1, np.int64)  # places[-1]: a node without a parent stays -1
         places[order] = np.arange(len(order))
         tallies = trie.tally[:, 1:] if self._tallies else np.repeat(trie.tally[:, :1] >= 0, 2, axis=1)
         nodes = np.column_stack([places[trie.parents], trie.lasts, tallies])[order]
-        bounds = offsets[: 0 if trie.spelling.in_order else trie.spelling.n_words + 1]  # none: words are code points
+        bounds = offsets[: 0 if trie.spelling.in_order else trie.spelling.n_words + 1]  # empty if words are code points
         letters = spelled[: bounds[-1] + PADDING if len(bounds) else 0]
         form = {"form": np.array([trie.longest, trie.spelling.separator]), "bounds": bounds, "letters": letters}
         run_path(self._folder, run, "form").write_bytes(save(form))
@@ -226,17 +226,17 @@ class Runs:
         self._written[run] = [run, len(order), *buckets[:: max(1, -(-len(order) // N_SAMPLES))].tolist()]
 
     def write_all(self) -> list[list[int]]:
-        """Write what is not yet written, in threads; return of each run its number, n-grams and sampled buckets."""
+        """Write all open runs, in threads; return for each run: number, number of n-grams, sampled buckets."""
         list(in_threads(self.write, list(self._open), self._n_jobs))
         return [self._written[run] for run in sorted(self._written)]
 
     def in_memory(self) -> list[Trie]:
-        """Return all runs, in order; nothing if one is written."""
+        """Return all runs, in order; an empty list if a run has been written to files."""
         if self._written:
             return []
         for counter in self._open.values():
             counter.close()
-        return [Trie.of(self._open[run]) for run in sorted(self._open)]  # threads begin them in any order
+        return [Trie.of(self._open[run]) for run in sorted(self._open)]  # threads insert them in any order
 
 
 def run_path(folder: Path, run: int, part: str) -> Path:
@@ -246,7 +246,7 @@ def run_path(folder: Path, run: int, part: str) -> Path:
 def merge_runs(
     folder: Path, runs: Sequence[tuple[Path, int]], between: tuple[int, int], limits: tuple[int, int], with_totals: bool
 ) -> JsonObject:
-    """Merge the n-grams of all runs in buckets from one up to another; `folder` gets what `TermColumns` reads."""
+    """Merge the n-grams of all runs in a range of buckets; write the files for `TermColumns` to `folder`."""
 
     def merged(partial_folder: Path) -> JsonObject:
         tries = []
@@ -277,15 +277,15 @@ def merge_runs(
 
 @dataclass(frozen=True)
 class TermColumns:
-    folder: Path  # of the part
-    first: int  # place of the first of its runs among all
-    merged: Sequence[Path]  # what `merge_runs` filled
-    bases: Sequence[int]  # number of the first term of each
-    chosen: Path | None  # the place of each term within bounds, where `max_features` left some out
-    first_column: int  # of the kind of columns
+    folder: Path  # folder of the part
+    first: int  # position of its first run among the runs of all parts
+    merged: Sequence[Path]  # folders that `merge_runs` filled
+    bases: Sequence[int]  # number of the first term in each of these folders
+    chosen: Path | None  # file of the column of each term, if `max_features` dropped terms
+    first_column: int  # first column of this kind
 
     def __call__(self, run: int) -> np.ndarray:
-        """Return the column of every node of a run, -1 for those left out, int32."""
+        """Return the column of every node of a run, int32, -1 for dropped terms."""
         place, parts = self.first + run // N_KINDS, []
         for folder, base in zip(self.merged, self.bases, strict=True):
             start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()

@@ -1,4 +1,4 @@
-"""Texts as bytes in one buffer, which the kernels read; records of them, and what to do with those that are none."""
+"""Texts as bytes in one buffer for the kernels; records of texts; validation of records."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ JOINED_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts in UTF-8, in which surrogates may be spelled as other code points are."""
+    """Texts in UTF-8, which may contain encoded surrogates ("surrogatepass")."""
 
     data: np.ndarray  # uint8: text ``i`` is ``data[starts[i]:stops[i]]``
-    starts: np.ndarray
-    stops: np.ndarray  # `starts` and `stops`: shape (n_texts,), int64
+    starts: np.ndarray  # shape (n_texts,), int64
+    stops: np.ndarray  # shape (n_texts,), int64
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -64,22 +64,22 @@ class Texts:
 
 
 Problems = dict[int, str | IngestError | None]
-"""Why rows are no documents; None for rows that are left out without a word, as blank lines are."""
+"""Problem of each row that is not a document; None for rows that are skipped silently, such as blank lines."""
 
 
 @dataclass
 class RecordBatch:
-    """Consecutive records as a reader finds them, before they are checked."""
+    """Consecutive records from a reader, before validation."""
 
-    texts: Sequence[Texts | list[object] | pyarrow.Array]  # columns, which a line feed joins; none beside a `matrix`
+    texts: Sequence[Texts | list[object] | pyarrow.Array]  # text columns, joined by line feeds; empty for `matrix`
     roles: Mapping[str, list[object] | Texts | pyarrow.Array]  # columns of label, id, group and weight, if read
-    numbers: np.ndarray  # of each record in its source, from 1
+    numbers: np.ndarray  # number of each record in its source, from 1
     unit: str = "line"
-    beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
+    beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, if they are kept
     problems: Problems = field(default_factory=dict)
-    invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
-    errors: str = "surrogatepass"  # how bytes are decoded, see `Reading.errors`
-    are_valid: bool = False  # texts are known to be UTF-8
+    invalid: dict[int, str] = field(default_factory=dict)  # problems of records that are not in the batch, by number
+    errors: str = "surrogatepass"  # error handler for decoding, see `Reading.errors`
+    are_valid: bool = False  # the texts have been checked to be UTF-8
     matrix: sp.csr_matrix | None = None
 
     def __len__(self) -> int:
@@ -88,13 +88,13 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class Records:
-    texts: Texts  # empty ones where records are rows of `matrix`
-    labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
-    ids: list[object] | None = None  # the ids of the documents, where a column of them was named
-    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
-    groups: list[str] | None = None  # the group of each document, where a column of groups was named
-    weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
-    matrix: sp.csr_matrix | None = None  # canonical, without zeros; columns as the source numbers them
+    texts: Texts  # empty texts if the records are rows of `matrix`
+    labels: list[str] = field(default_factory=list)  # class name of each text; an empty list if labels are not read
+    ids: list[object] | None = None  # id of each document, if a column of ids is chosen
+    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, if they are kept
+    groups: list[str] | None = None  # group of each document, if a column of groups is chosen
+    weights: np.ndarray | None = None  # weight of each document, float64, if a column of weights is chosen
+    matrix: sp.csr_matrix | None = None  # canonical, without zeros; with the source's numbers of columns
 
     def take(self, rows: np.ndarray) -> Records:
         def of(column: Any) -> Any:
@@ -108,17 +108,17 @@ class Records:
 
 
 def listed(column: Any, errors: str = "surrogatepass") -> list[Any]:
-    """Return a list, `Texts` or an Arrow column as a list; `errors` is for bytes that are not UTF-8."""
+    """Return a list, `Texts` or an Arrow column as a list; `errors`: error handler for invalid UTF-8."""
     if isinstance(column, list):
         return column
     if isinstance(column, Texts):
         return [text.decode("utf-8", errors) for text in column.encoded()]
     numbers = str(column.type) in ("int64", "double") and not column.null_count
-    return list(column.to_numpy().tolist() if numbers else column.to_pylist())  # the first is much faster
+    return list(column.to_numpy().tolist() if numbers else column.to_pylist())  # NumPy is much faster
 
 
 def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of consecutive things of these sizes, about `most` together."""
+    """Yield consecutive ranges (first, stop) of items whose sizes sum to at most `most`, or of a single larger item."""
     ends, first = np.cumsum(sizes), 0
     while first < len(ends):
         before = ends[first - 1] if first else 0
@@ -133,18 +133,18 @@ def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
 
 
 def texts_of_strings(texts: TextColumn) -> Texts:
-    """Return a list, an array, a pandas or an Arrow column of texts as one buffer, or raise ValueError."""
+    """Return a list, array, pandas column or Arrow column of texts as one buffer; ValueError if one is not a text."""
     return next(parts_of_strings(texts, 1 << 62), None) or texts_of_bytes([])
 
 
 def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -> Iterator[Texts]:
-    """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
+    """Yield the result of `texts_of_strings` in parts of about `n_characters`; an Arrow column is a single part."""
     if isinstance(texts, str):
         raise ValueError("expected a list of texts, got a single text")
     if (column := texts_of_arrow(texts, nulls=False)) is not None:
         yield column
         return
-    values = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # of Arrow with nulls, which are named
+    values = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # Arrow with nulls: fails below
     try:
         for first, stop in pieces(np.fromiter(map(len, values), np.int64, len(values)), n_characters):
             yield texts_of_bytes([str.encode(text, "utf-8", "surrogatepass") for text in values[first:stop]])
@@ -159,7 +159,7 @@ def is_text(kind: pyarrow.DataType) -> bool:
 
 
 def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
-    """Return the buffers of an Arrow column, or None if it is not of text; nulls are empty texts, or not allowed."""
+    """Return the buffers of an Arrow column; None if it is not text. Nulls are empty texts if `nulls`; else None."""
     if not (hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__")):
         return None
     import pyarrow as pa
@@ -168,7 +168,7 @@ def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
         column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
     except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
-    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):  # decoded it may be beyond 2 GB
+    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):  # more than 2 GB are possible
         column = column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
     if (column.null_count and not nulls) or not (is_text(column.type) or pa.types.is_null(column.type)):
         return None
@@ -177,7 +177,7 @@ def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
 
 
 def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
-    """Return the buffers of an Arrow column of bytes, or of texts, without nulls."""
+    """Return the buffers of an Arrow column of bytes or texts without nulls."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -191,49 +191,49 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
 
 
 MAX_EXAMPLES = 5
-MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as documents
-LONGEST = 60  # characters of an unknown label that a message shows
+MOST_NAMES = 10_000  # most labels in the cache; there may be as many numeric targets as documents
+LONGEST = 60  # most characters of an unknown label in a message
 NONE = ""
-"""The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
+"""Name of a missing label. No class has this name, since empty labels are either errors or missing."""
 MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 
 class NoLabelError(IngestError):
     first: bool = True
-    """Whether no document before it has one, as far as is known."""
+    """Whether no earlier document is known to have a label."""
 
 
 @dataclass
 class RowValidator:
-    """Decides about every record: documents pass, bad records raise or are counted."""
+    """Validates records: valid ones are documents; bad ones raise IngestError, or are skipped and counted."""
 
-    on_error: Literal["raise", "skip"] = "raise"  # stop at the first bad record, or leave bad ones out and count them
-    known_classes: frozenset[str] | None = None  # the only labels allowed; None: any
-    numeric: bool = False  # labels have to be finite numbers
-    separator: str | None = None  # stands between the labels of a document; or these are a list; it may have none
-    unlabelled: str | None = None  # the label that stands for none: such documents, and those without, have `NONE`
-    start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
-    skipped: int = 0  # records left out so far
+    on_error: Literal["raise", "skip"] = "raise"  # stop at the first bad record, or skip and count bad records
+    known_classes: frozenset[str] | None = None  # the only allowed labels; None: any
+    numeric: bool = False  # labels must be finite numbers
+    separator: str | None = None  # separator of several labels, which may also be a list; a document may have no label
+    unlabelled: str | None = None  # label that means missing: it and missing labels become `NONE`; None: not allowed
+    start: int = 0  # byte offset of the first line, if a part of a file is read
+    skipped: int = 0  # number of skipped records
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
-    labelled: bool = False  # whether a record with a label has passed
-    texts: dict[str, bool] = field(default_factory=dict)  # whether each label that passed was a text, by its name
-    _passed: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
+    labelled: bool = False  # whether a record with a label was valid
+    texts: dict[str, bool] = field(default_factory=dict)  # for each valid label, by name: whether it was a string
+    _passed: dict[str | bytes, str] = field(default_factory=dict)  # cache: class names of valid labels
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error must be 'raise' or 'skip', got {self.on_error!r}")
 
     def reject(self, path: Path, line: int, problem: str | IngestError, unit: str = "line") -> None:
-        """Record the bad line `line` (counted from 1) of `path`, or raise what is wrong with it as IngestError."""
+        """Count a bad record, number `line` (from 1) of `path`, or raise its problem as IngestError."""
         if self.on_error == "skip" and len(self.examples) >= MAX_EXAMPLES:
             self.skipped += 1
             return
-        if self.start:  # lines are counted only when somebody asks
-            rest = self.start
+        if self.start:  # the lines before the part are counted only for a message
+            n_bytes = self.start
             with path.open("rb") as file:
-                while rest > 0 and (chunk := file.read(min(1 << 22, rest))):
+                while n_bytes > 0 and (chunk := file.read(min(1 << 22, n_bytes))):
                     line += chunk.count(b"\n")
-                    rest -= len(chunk)
+                    n_bytes -= len(chunk)
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
         error.path, error.record, error.unit = str(path), line, unit
         if self.on_error == "raise":
@@ -249,7 +249,7 @@ class RowValidator:
         self.examples += examples[: MAX_EXAMPLES - len(self.examples)]
 
     def check(self, path: Path, batch: RecordBatch) -> Records:
-        """Return the documents of a batch; its other records are rejected, in order. A text that is null is empty."""
+        """Return the documents of a batch, and reject its bad records in order. A null text is empty."""
         problems, decode, columns = batch.problems, batch.errors, []
         for column in batch.texts:
             texts = column if isinstance(column, Texts) else texts_of_arrow(column)
@@ -265,12 +265,12 @@ class RowValidator:
             for row, text in enumerate(listed(texts, decode)):
                 if problem := not_unicode(text):
                     problems.setdefault(row, f"the text has {problem}")
-        if len(columns) != 1:  # of a matrix none
+        if len(columns) != 1:  # 0 for a matrix
             parts = zip(*(column.encoded() for column in columns), strict=True)
             columns = [texts_of_bytes(list(map(b"\n".join, parts)) if columns else [b""] * len(batch))]
         labels: list[Any] = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
-            # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
+            # only strings and bytes are cached: 1, 1.0 and True are the same key, and lists cannot be keys
             column, passed_labels = batch.roles["label"], self._passed
             raw: list[Any] = column.encoded() if isinstance(column, Texts) else listed(column)
             labels = [passed_labels.get(label) if isinstance(label, str | bytes) else None for label in raw]
@@ -311,7 +311,7 @@ class RowValidator:
         return records if passed.all() else records.take(np.flatnonzero(passed))
 
     def class_of(self, raw: object) -> str:
-        """Return a label, or the set of several, as a class name without blanks around it, or raise IngestError."""
+        """Return the class name of a label or of a set of labels, stripped of blanks; IngestError if it is invalid."""
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
@@ -347,7 +347,7 @@ class RowValidator:
                 hint = f"; the label separator is {self.separator!r} (--label-separator)" * (self.separator is not None)
                 if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
                     hint = f"; it differs from {min(alike)!r} only by Unicode normalization: use one form for both"
-                shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
+                shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # swapped columns: a text
                 raise IngestError(f"unknown label {shown!r}; the classes are {classes}{hint}")
             if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
                 raise IngestError(f"the label {label!r} {MIXED}")
@@ -355,14 +355,14 @@ class RowValidator:
 
 
 def class_name(label: ClassLabel | LabelSet) -> str:
-    """Return the name that a class of a corpus has in sources: that of a label, or of a set of them."""
+    """Return the class name, as in sources, of a label of a corpus or of a set of labels."""
     if isinstance(label, tuple):
         return name_of(tuple(sorted(str(label_name(one)) for one in label)))
     return str(label_name(label))
 
 
 def label_name(raw: object) -> str | None:
-    """Return a label as text (1.0 becomes "1", True becomes "true"), or None for anything but a text or a number."""
+    """Return a label as text (1.0 becomes "1", True becomes "true"); None if it is neither text nor finite number."""
     if isinstance(raw, str):
         return raw.strip()
     if isinstance(raw, bool):
@@ -373,7 +373,7 @@ def label_name(raw: object) -> str | None:
 
 
 def not_unicode(text: str) -> str | None:
-    """Return why `text` cannot be stored as UTF-8, if so; readers decode with "surrogateescape" or "surrogatepass"."""
+    """Return the problem of a text that is not valid UTF-8, or None. Readers decode invalid bytes as surrogates."""
     if text.isascii():
         return None
     try:
@@ -387,7 +387,7 @@ def not_unicode(text: str) -> str | None:
 
 
 def warn_of_lookalikes(labels: Iterable[object], stacklevel: int) -> None:
-    """Warn of labels that differ only by spaces around them, or by the code points that spell the same letters."""
+    """Warn of labels that differ only by surrounding spaces or by Unicode normalization."""
     spellings = dict[str, object]()
     for label in labels:
         plain = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""

@@ -1,4 +1,4 @@
-"""Texts become numbers of words or code points, and counts of n-grams of these, in tables that grow as terms come."""
+"""Tokenization to numbers of words or code points, and counting of their n-grams, with tables that grow."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemmi
 
 logger = logging.getLogger(__name__)
 N_CODE_POINTS = 0x110000
-CHANGING = 0x30000  # beyond these code points none has a lower case or an accent; a test looks
-FINAL_SIGMA = "Σ"  # the one code point whose lower case depends on its neighbours
-PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the cache
+CHANGING = 0x30000  # no code point from here on has a lower case or an accent, as a test checks
+FINAL_SIGMA = "Σ"  # the only code point whose lower case depends on its neighbours
+PIECE = 1 << 20  # bytes of text that are counted together: their data fit in the CPU's cache
 _SLOTS = 1 << 12
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
-MOST_KNOWN = 1 << 22  # n-grams of characters of the words that a counter remembers
-NEW_WORDS = 1_024  # words between spaces; where so many are new, and most of a piece, they do not come again
+MOST_KNOWN = 1 << 22  # most n-grams of characters in a counter's cache of words
+NEW_WORDS = 1_024  # the cache of words is useless if a piece has more new words, and if these are more than half of it
 
 
 @lru_cache(maxsize=6)
 def _rewriting(lowercase: bool, strip_accents: str | None) -> tuple[Rules, float]:
-    """Return rules for lower case and accents, as scikit-learn has them, and how many times a text can grow."""
+    """Return rules for lower case and accents, as in scikit-learn, and the largest factor of growth of a text."""
     sigma = ord(FINAL_SIGMA) if lowercase else -1
     entry_of = np.zeros(N_CODE_POINTS if strip_accents == "ascii" else CHANGING, np.uint16)
     entry_of[CHANGING:] = 1
@@ -81,13 +81,13 @@ class Scratch(dict[str, np.ndarray]):
 
 @dataclass
 class Spelling:
-    """Words in UTF-8: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read."""
+    """Words in UTF-8: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` bytes follow the last word."""
 
     spelled: np.ndarray  # uint8
     offsets: np.ndarray  # int64
     n_words: int
-    separator: bool  # a space stands between words
-    in_order: bool = False  # the words are sorted already
+    separator: bool  # the words of an n-gram are separated by spaces
+    in_order: bool = False  # the words are sorted
 
     @property
     def words(self) -> Texts:
@@ -108,7 +108,7 @@ class Spelling:
         return Spelling(spelled, offsets, len(numbers), self.separator)
 
     def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bytes of a trie's n-grams from a node on, and `PADDING` more, and where each begins and ends."""
+        """Return the bytes of a trie's n-grams from node `first` on, followed by `PADDING` bytes, and their offsets."""
         sizes = np.empty(len(parents), np.int64)
         spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
         bounds = offsets_of(sizes[first:])
@@ -119,16 +119,16 @@ class Spelling:
 
 
 class TokenInterner(Spelling):
-    """Words whose numbers are found by one look; behind the last one there is room."""
+    """A hash table from words to numbers; each word is found in one lookup. The arrays have room for more words."""
 
     def __init__(self, stopped: frozenset[str] = frozenset(), *, separator: bool = True) -> None:
         super().__init__(np.zeros(8 * _SLOTS, np.uint8), np.zeros(_SLOTS, np.int64), 0, separator)
         self.slots = np.zeros((_SLOTS, 4), np.uint64)
-        # also of no words: predictions need this kernel, which is soon compiled beside that of words
+        # also without stop words: this compiles the kernel, which predictions need
         self.numbers(texts_of_strings(sorted(stopped)), grow=True)
 
     def fill(self, kernel: Callable[[word_kernels.Table, np.ndarray], int]) -> int:
-        """Call a kernel with the table until it had room for all words; return how many words it found."""
+        """Call a kernel until the table has room for all words; return the number of words that the kernel found."""
         done = np.array([self.n_words, 0, 0, 0])
         while needed := kernel(word_kernels.Table(self.slots, self.spelled, self.offsets), done):
             n_words = int(done[0])
@@ -142,9 +142,9 @@ class TokenInterner(Spelling):
         return int(done[1])
 
     def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
-        """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
+        """Return the number of each text as a word, int32; `grow`: add unknown words, else their number is -1."""
         ids = np.empty(len(texts), np.int32)
-        source = texts.pieces._replace(data=np.require(texts.data, requirements="W"))  # compiled for it, as are `words`
+        source = texts.pieces._replace(data=np.require(texts.data, requirements="W"))  # as compiled
         self.fill(lambda table, done: word_kernels.intern(source, grow, table, done, ids))
         return ids
 
@@ -156,7 +156,7 @@ def _splitting(points: np.ndarray, shortest: int) -> word_kernels.Splitting:
 
 
 class Tokenizer:
-    """Cuts texts into code points or words, for one thread; `learned`: one whose words are all that count."""
+    """Cuts texts into code points or words, in one thread; `learned`: a tokenizer whose words are all known words."""
 
     def __init__(self, settings: VectorizerSettings, learned: Tokenizer | None = None) -> None:
         self.settings, self._scratch, self._grows = settings, Scratch(), learned is None
@@ -166,7 +166,7 @@ class Tokenizer:
             self.spelling = Spelling.of_code_points()
             return
         pattern, stopped = settings.token_pattern, stopped_words(settings)
-        if not is_of_kernels(pattern):  # scikit-learn's analyzer says whole terms, n-grams included
+        if not is_of_kernels(pattern):  # scikit-learn's analyzer returns terms, including n-grams
             if learned is None:
                 logger.info("the token pattern %r has no compiled kernel, so counting is slow", pattern)
             self._analyze, self._stem, self.lengths = build_analyzer(settings), None, (1, 1)
@@ -186,7 +186,7 @@ class Tokenizer:
         self.spelling = self._stems
 
     def tokens(self, texts: Texts) -> Segments:
-        """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
+        """Return the tokens of texts; unknown words are -1. The next call overwrites their memory."""
         scratch, n_texts = self._scratch, len(texts)
         if self._analyze is not None:
             terms = [self._analyze(text) for text in texts]
@@ -196,9 +196,9 @@ class Tokenizer:
         out = scratch.array("texts", int(texts.n_bytes * growth) + n_texts + PADDING, np.uint8)
         rewritten = Texts(out, np.empty(n_texts, np.int64), np.empty(n_texts, np.int64))
         source = texts.data.view()
-        source.flags.writeable = False  # of some texts it may not be written: so the kernel is compiled once
+        source.flags.writeable = False  # some sources are read-only: one compilation for all
         if not code_points.rewrite(texts.pieces._replace(data=source), rules, rewritten.pieces):
-            # the lower case of this letter depends on its neighbours, so that Python is to say it
+            # the lower case of FINAL_SIGMA depends on its neighbours: leave such texts to Python
             encoded, letter = texts.encoded(), FINAL_SIGMA.encode()
             for i, text in enumerate(encoded):
                 if letter in text:
@@ -226,7 +226,7 @@ class Tokenizer:
                 stems = texts_of_strings(self._stem(list(self._unstemmed.words.take(slice(n_stems, None)))))
                 self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
             ids = self._stem_of[ids]
-            if self._unstemmed.n_words > _MOST_STEMS:  # unstemmed words need not be remembered
+            if self._unstemmed.n_words > _MOST_STEMS:  # clear the cache of unstemmed words
                 self._unstemmed = TokenInterner(stopped_words(self.settings))
                 self._stem_of = self._stem_of[: self._n_stopped]
         if self._n_stopped:
@@ -235,11 +235,11 @@ class Tokenizer:
         return Segments(ids, offsets, np.arange(n_texts + 1))
 
     def forget(self) -> None:
-        """Begin a new table of words, without stop words and stems."""
+        """Start an empty table of words, without stop words and stems."""
         self.spelling = self._stems = self._unstemmed = TokenInterner()
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
+        """Return the tokens of all n-grams in `terms`, int32, and the offsets of the n-grams, int64."""
         if self.settings.analyzer != "word":
             characters = "".join(terms).encode("utf-32-le", "surrogatepass")
             return np.frombuffer(characters, np.int32).copy(), offsets_of([*map(len, terms)])
@@ -247,7 +247,7 @@ class Tokenizer:
         if self._analyze is None:
             spaces = np.flatnonzero(texts.data == 0x20)
             bounds[1:] += np.searchsorted(spaces, texts.stops)
-            starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
+            starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # merges two sorted arrays
             texts = Texts(texts.data, starts, np.sort(np.concatenate([spaces, texts.stops]), kind="stable"))
         return self._stems.numbers(texts, grow=True), bounds
 
@@ -256,18 +256,18 @@ NO_COUNTS = CsrCounts(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, 
 
 
 class NgramCounter:
-    """Counts n-grams as nodes of a trie, see `Trie`; `learned`: one whose n-grams are all that count, for a thread."""
+    """Counts n-grams as nodes of a `Trie`, in one thread; `learned`: a counter whose n-grams are the only ones."""
 
     def __init__(
         self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
     ) -> None:
         self._known, self._words, self._settings = NO_COUNTS, cast("Tokenizer | None", None), settings
         if settings.analyzer == "char_wb" and (learned is None or learned._words is not None):
-            # these n-grams lie within words, of which most come again
+            # these n-grams lie within words, and most words recur, so counts are cached by word
             self._words = Tokenizer(replace(settings, analyzer="word", token_pattern=r"\S+", ngram_range=(1, 1)))
             settings = replace(settings, lowercase=False, strip_accents=None)
         self.tokenizer: Tokenizer = Tokenizer(settings, None if learned is None else learned.tokenizer)
-        self.n_words = self.n_unknown = 0  # tokens so far, and those of no term, where terms are given
+        self.n_words = self.n_unknown = 0  # tokens so far, and unknown tokens, if terms are fixed
         self.n_nodes, self._n_entries, self._scratch, self._grows = 0, 0, Scratch(), learned is None
         self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
         self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
@@ -278,7 +278,7 @@ class NgramCounter:
             self.tally = np.full((self.n_nodes, 1), -1, np.int64)
 
     def parts(self, texts: Texts, tallied: np.ndarray | None = None) -> list[CsrCounts]:
-        """Count texts, some at a time; those `tallied` have part in the terms' documents and occurrences."""
+        """Count texts in pieces; only texts in the mask `tallied` add to the tally of documents and occurrences."""
         tallied = np.zeros(len(texts), bool) if tallied is None else tallied
         return [self.count(texts.take(slice(a, b)), tallied[a:b]) for a, b in pieces(texts.sizes, PIECE)]
 
@@ -303,7 +303,7 @@ class NgramCounter:
         return narrowed(CsrCounts(indptr, nodes[:n].copy(), counts[:n]))  # the next call overwrites these
 
     def _count_by_words(self, tokenizer: Tokenizer, texts: Texts, tallied: np.ndarray) -> CsrCounts:
-        """Count n-grams of characters, which lie within words, by those of each distinct word."""
+        """Count n-grams of characters within words, from cached counts of each distinct word."""
         if len(self._known.nodes) > MOST_KNOWN:
             tokenizer.forget()
             self._known = NO_COUNTS
@@ -330,24 +330,24 @@ class NgramCounter:
 
     @classmethod
     def of(cls, settings: VectorizerSettings, terms: Sequence[str], first: int) -> tuple[NgramCounter, np.ndarray]:
-        """Return a counter of given terms, and the column of each of its nodes; `first`: the first column."""
+        """Return a counter of the given terms, and the column of each node; `first`: the first column."""
         counter, n = cls(settings, tallies=False), len(terms)
         ids, offsets = counter.tokenizer.parts_of(list(terms))
         longest, segments = int(np.diff(offsets).max(initial=1)), Segments(ids, offsets, np.arange(n + 1))
-        form = spelling.Form(longest, longest, True, True, 0)  # each is a text of one n-gram
+        form = spelling.Form(longest, longest, True, True, 0)  # each term is a text of one n-gram
         entries, tallied = CsrCounts(np.zeros(n + 1, int), *np.empty((2, n), np.int32)), np.zeros(n, bool)
-        rest = np.empty(longest, np.int32), entries
-        counter._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, *rest))
+        buffers = np.empty(longest, np.int32), entries
+        counter._fill(lambda tree, done: spelling.count(segments, tallied, form, tree, done, *buffers))
         columns = np.full(counter.n_nodes, -1, np.int32)
         columns[entries.nodes[: entries.indptr[-1]]] = np.flatnonzero(np.diff(entries.indptr)) + first
         return counter, columns
 
     def close(self) -> None:
-        """Forget what finds n-grams: the counter counts no more, and its nodes may be looked at."""
+        """Free the memory for counting; only the nodes may be used afterwards."""
         self._slots, self._scratch = self._slots[:0].copy(), Scratch()
 
     def _fill(self, kernel: Callable[[spelling.Tree, np.ndarray], int]) -> int:
-        """Call a kernel with the trie until it had room for all nodes; return how many entries it wrote."""
+        """Call a kernel until the trie has room for all nodes; return the number of entries that the kernel wrote."""
         done, n_before = np.array([self.n_nodes, 0, 0, 0]), len(self._node_of_word)
         if self._grows and (n_words := self.tokenizer.spelling.n_words) > n_before:
             self._node_of_word = grow_array(self._node_of_word, n_words)

@@ -1,4 +1,4 @@
-"""What words are: settings that travel with a corpus, and scikit-learn's analyzer from them."""
+"""Tokenization settings, which are stored with a corpus, and scikit-learn's analyzer with these settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sdem_dist.text.patterns import PATTERN_OF_WORDS, WORDS, WORDS_AND_SIGNS, is
 Pattern = Annotated[str, msgspec.Meta(max_length=1000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # analyzers set memory aside for as many starts
+Length = Annotated[int, msgspec.Meta(ge=1, le=1000)]  # counters allocate memory in proportion to this
 _MEANINGS = {"Pattern": "a regular expression of at most 1000 characters", "Count": "an integer of at least 1"}
 _MEANINGS |= {"Fraction": "a fraction between 0.0 and 1.0", "tuple[Length, Length]": "two integers between 1 and 1000"}
 _MEANINGS |= {
@@ -30,9 +30,9 @@ _MEANINGS |= {
     "bool": "True or False",
     "str": "a text",
 }
-MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
-CHARACTERS = 3, 4  # lengths of the n-grams of characters beside words
-MARK = " "  # before these n-grams, in a vocabulary: no word begins with it
+MAX_REPEATS = 10_000  # limit of the product of counted repeats, which regex expands when it compiles a pattern
+CHARACTERS = 3, 4  # lengths of the n-grams of characters for "words+characters"
+MARK = " "  # prefix of these n-grams in a vocabulary; no word begins with it
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +75,7 @@ class VectorizerSettings:
     token_pattern: Pattern = WORDS_AND_SIGNS
     stop_words: Literal["english"] | tuple[str, ...] | None = None
     analyzer: Literal["word", "char", "char_wb"] = "word"
-    ngram_range: tuple[Length, Length] = None  # type: ignore[assignment]  # its value depends on `features`
+    ngram_range: tuple[Length, Length] = None  # type: ignore[assignment]  # the default depends on `features`
     min_df: Count | Fraction = None  # type: ignore[assignment]
     max_df: Count | Fraction = 1.0
     max_features: Count | None = None
@@ -102,7 +102,7 @@ class VectorizerSettings:
                 raise ValueError(f"{name} must be {rule}, got {value!r}") from None
         if self.ngram_range[0] > self.ngram_range[1]:
             raise ValueError(f"ngram_range must be (min_n, max_n) with min_n <= max_n, got {self.ngram_range}")
-        if self.token_pattern == WORDS:  # one form, for settings that are compared
+        if self.token_pattern == WORDS:  # equal settings compare equal
             object.__setattr__(self, "token_pattern", PATTERN_OF_WORDS)
         pattern = self.token_pattern
         if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
@@ -142,19 +142,19 @@ class VectorizerSettings:
 
     @property
     def chooses_terms(self) -> bool:
-        """Whether a term may be left out of the vocabulary because of its documents or occurrences."""
+        """Whether terms may be dropped from the vocabulary because of their documents or occurrences."""
         least = self.min_df > 1 if isinstance(self.min_df, int) else self.min_df > 0
         return least or isinstance(self.max_df, int) or self.max_df < 1 or self.max_features is not None
 
     @property
     def parts(self) -> tuple[VectorizerSettings, ...]:
-        """The settings of each kind of columns, in the order of columns."""
+        """The settings for each kind of columns, in the order of columns."""
         if self.features == "words":
             return (self,)
         n, of_words = self.n_features, {"token_pattern": WORDS_AND_SIGNS, "stop_words": None, "stem": None}
         words = dataclasses.replace(self, features="words", n_features=n and n // 2)
-        how: dict[str, Any] = {"ngram_range": CHARACTERS, "n_features": n and n - n // 2, **of_words}
-        return words, dataclasses.replace(words, analyzer="char_wb", **how)
+        characters: dict[str, Any] = {"ngram_range": CHARACTERS, "n_features": n and n - n // 2, **of_words}
+        return words, dataclasses.replace(words, analyzer="char_wb", **characters)
 
     def boundary(self, vocabulary: Sequence[str] | None) -> int:
         """Return the first column of character n-grams after words; 0 if all columns are of one kind."""
@@ -165,15 +165,15 @@ class VectorizerSettings:
         return bisect_left(vocabulary or (), True, key=lambda term: term.startswith(MARK))
 
     def to_json(self) -> JsonObject:
-        """Return the settings as a dictionary that JSON can hold."""
-        values = dict(msgspec.json.decode(msgspec.json.encode(self)))  # pairs are lists, as in a file
+        """Return the settings as a JSON object."""
+        values = dict(msgspec.json.decode(msgspec.json.encode(self)))  # tuples become lists, as in a file
         if self.features == "words":
-            del values["features"]  # as files have them that were written before there were others
+            del values["features"]  # as in files that are older than this setting
         return values
 
     @classmethod
     def from_json(cls, values: JsonObject) -> VectorizerSettings:
-        """Return the settings that `to_json` wrote; ValueError if one is unknown, or has no valid value."""
+        """Return the settings from the object of `to_json`; ValueError for unknown settings and invalid values."""
         if unknown := ", ".join(sorted(set(values) - {f.name for f in dataclasses.fields(cls)})):
             raise ValueError(f"unknown text settings: {unknown}; a newer version may have written them")
         return cls(**values)
@@ -190,14 +190,14 @@ def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
-    """Return the function that stems words, None if they stay as they are; ValueError if there is none."""
+    """Return a function that stems a list of words; None without a language; ValueError if the stemmer is missing."""
     if language is None:
         return None
     try:
         import Stemmer
 
         stem = Stemmer.Stemmer(language).stemWords
-        # a sign whose stem is empty, such as ' in Turkish, stays as it is
+        # a word with an empty stem, such as ' in Turkish, remains unchanged
         return lambda words: [stemmed or word for stemmed, word in zip(stem(words), words, strict=True)]
     except ImportError as error:
         raise ValueError("stemming needs PyStemmer; install it with pip install 'sdem_dist[stem]'") from error
@@ -206,7 +206,7 @@ def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
-    """Return scikit-learn's function from a text to its terms, for these settings."""
+    """Return scikit-learn's analyzer, a function from a text to its terms, with these settings."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     shared = {name: getattr(settings, name) for name in ("lowercase", "analyzer", "ngram_range", "strip_accents")}
@@ -216,7 +216,7 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
 
 
 def tokens_in(text: str, settings: VectorizerSettings) -> tuple[list[str], list[tuple[int, int]]]:
-    """Return the words of a text, stemmed, without stop words, and where they stand, see `token_spans`."""
+    """Return the stemmed words of a text without stop words, and their spans, see `token_spans`."""
     stopped, stem = stopped_words(settings), stemming(settings.stem)
     spans = [(a, b) for a, b in token_spans(settings.token_pattern, text) if text[a:b] not in stopped]
     words = [text[a:b] for a, b in spans]
