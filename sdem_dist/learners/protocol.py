@@ -1,4 +1,4 @@
-"""What a learner is to the engine: a handful of pure functions over arrays, and nothing else."""
+"""The interface of learners to the engine: a few pure functions over arrays."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,63 +17,63 @@ Prepared = TypeVar("Prepared")
 class Lane:
     """The documents that one task of a round processes, and its place in the run."""
 
-    epoch: int  # it, `round` and `lane`, from 0, key every random number of the lane, together with the learner's seed
+    epoch: int  # with `round`, `lane` (from 0) and the learner's seed, the key of all random numbers of the lane
     round: int
     lane: int
     start: int
-    stop: int  # `start` and `stop`: positions of its documents in the corpus
-    round_documents: int  # documents of all lanes of the round
+    stop: int  # its documents have the positions from `start` to `stop` in the corpus
+    round_documents: int  # number of documents in all lanes of the round
 
 
 class Learner(Protocol[State, Statistics, Prepared]):
     """A frozen dataclass of settings, with pure functions that the engine composes; see `testing.check_learner`."""
 
     @property
-    def cache_key(self) -> str: ...  # what `prepare` depends on: learners of one key share prepared documents
+    def cache_key(self) -> str: ...  # all that `prepare` depends on: learners with equal keys share prepared documents
     @property
     def state_type(self) -> Callable[..., State]: ...  # the NamedTuple of states
-    def state_fields(self) -> Mapping[str, Field]: ...  # what each array of a state is, in the order of its fields
+    def state_fields(self) -> Mapping[str, Field]: ...  # shapes and bounds of a state's arrays, in order
     def check_state(self, state: State) -> None: ...  # raise ValueError for errors that fields cannot express
     def init(self) -> State: ...  # the state before the first document
-    # Documents, sparse or dense as the learner takes them, as `map` and `evaluate` want them: once a lane, then cached.
+    # Converts documents, sparse or dense, for `map` and `evaluate`; runs once per lane, then results are cached.
     def prepare(self, documents: Any) -> Prepared: ...
-    # The statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state.
+    # Returns the statistics of one lane at the broadcast state; runs on a worker, without I/O or hidden state.
     def map(self, state: State, documents: Prepared, lane: Lane) -> Statistics: ...
-    def combine(self, parts: Sequence[Statistics]) -> Statistics: ...  # of several lanes; associative up to rounding
+    def combine(self, parts: Sequence[Statistics]) -> Statistics: ...  # the sum over lanes; associative up to rounding
     def update(self, state: State, statistics: Statistics) -> State: ...  # step in mu, check, M-step
-    # Sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`.
+    # Returns sums over batches of prepared documents, from which metrics are computed, see `sdem_dist.evaluation`.
     def evaluate(self, state: State, batches: Iterable[Prepared]) -> np.ndarray: ...
-    def metrics(self, sums: np.ndarray) -> dict[str, float]: ...  # what people read, from the sums of all documents
+    def metrics(self, sums: np.ndarray) -> dict[str, float]: ...  # by name, from the sums of all documents
 
 
 class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
-    """What a learner has besides, if its states are models, which predict and are kept in files."""
+    """A learner whose states are models, which predict and are saved in files."""
 
     @property
-    def width(self) -> int: ...  # columns of the documents
+    def width(self) -> int: ...  # number of columns of the documents
     @property
-    def n_labels(self) -> int: ...  # classes that documents are labelled with
-    def parameters(self, state: State) -> Any: ...  # what predicts, such as natural parameters (M-step)
+    def n_labels(self) -> int: ...  # number of classes in labels
+    def parameters(self, state: State) -> Any: ...  # parameters for prediction, such as natural parameters (M-step)
 
 
-AnyLearner: TypeAlias = Learner[Any, Any, Any]  # A learner; only it looks into its states and statistics
-AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]  # the same of learners whose states are models
+AnyLearner: TypeAlias = Learner[Any, Any, Any]  # Any: only the learner looks into its states and statistics
+AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]
 
 
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
-    """What a learner has besides where the vocabulary is cut into blocks, which `combine` and `update` then see."""
+    """A learner of wide models, whose vocabulary is cut into blocks: `combine` and `update` receive single blocks."""
 
     def initial_block(self, block: int, n_blocks: int) -> State: ...  # one block of ``init()``
     def block_of_state(self, state: State, block: int, n_blocks: int) -> State: ...
-    # What one block's update needs of statistics.
+    # Returns the part of statistics that the update of one block needs.
     def block_of_statistics(self, statistics: Statistics, block: int, n_blocks: int) -> Statistics: ...
-    def joined(self, states: Sequence[State]) -> State: ...  # blocks, not copied, as `map` and `evaluate` see them
-    # A state in one piece from ``get(block)``, one block at a time.
+    def joined(self, states: Sequence[State]) -> State: ...  # a view of blocks for `map` and `evaluate`
+    # Returns an undivided state from ``get(block)``, called for one block at a time.
     def gathered(self, n_blocks: int, get: Callable[[int], State]) -> State: ...
 
 
 def restored_state(learner: Learner[State, Statistics, Prepared], arrays: Mapping[str, np.ndarray]) -> State:
-    """Return a state from arrays by name, floats where they have no axis; ValueError names an array that is unfit."""
+    """Return a state from arrays by name (0-d arrays become floats); ValueError names an invalid array."""
     values: dict[str, np.ndarray | float] = {}
     for name, field in learner.state_fields().items():
         if name not in arrays:

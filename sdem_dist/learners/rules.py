@@ -21,36 +21,36 @@ from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatisti
 from sdem_dist.records import record
 
 STEPS = {"hinge": 0.2, "ncll": 1.0}  # c by loss; chosen by choose_defaults.py, in git alone (RESULTS.md)
-STEP_OF_COUNTS = 3.0  # c where documents keep their lengths: the longest hold the mean step back
+STEP_OF_COUNTS = 3.0  # c if documents keep their lengths: long documents raise the mean, which shortens typical steps
 LEAST_COUNT = 1e-3  # least expected count of a word or a class, as a share of its prior
 DECAY = 1e-5  # lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long
-ROUNDING = 1e-9  # relative rise of the objective that EM allows as rounding
-DAMPING = 30.0  # damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up
-MEAN_DAMPING = 100.0  # the same for the score of the mean document, which all lanes correct alike
-LEAST_ENTRY = 1e-6  # stands for a count of 0 where logarithms are compared
-SETTLING = 1 / 3  # share of the run before a prior is learned: alike topics seem to be in every document
+ROUNDING = 1e-9  # relative rise of the objective that EM tolerates as rounding
+DAMPING = 30.0  # damping of words: the larger, the sooner a word's changes are averaged over lanes instead of added
+MEAN_DAMPING = 100.0  # the same for the scores of the mean document, which all lanes correct in the same way
+LEAST_ENTRY = 1e-6  # replaces a count of 0 when logarithms are compared
+SETTLING = 1 / 3  # share of the run before a prior is learned: early topics are alike, and seem to be in every document
 FACTOR_GROWTH = 1.2  # factor of the exponents after a pass in which the likelihood did not fall
-LARGEST_OF_WEIGHTS = 1.9  # bound of the factor of W's exponent, which is near 1 by itself
+LARGEST_OF_WEIGHTS = 1.9  # largest factor of W's exponent, which is already near 1
 WEIGHTS_SHARE = 0.1  # c / eta of joint updates: W has the exponent c / (eta + c)
-LIKELIHOOD_ROUNDING = 1e-12  # how much it may fall, per document; more where logits are large or their dtype is coarse
+LIKELIHOOD_ROUNDING = 1e-12  # tolerated fall per document; more if logits are large or float32
 
 
 @record
 class StepSizes:
-    """``rho = start / (1 + decay t)``, t counting documents."""
+    """``rho = start / (1 + decay t)`` after t documents."""
 
     start: float = 1.0  # rho_0
-    class_start: float = 1.0  # that of classes
+    class_start: float = 1.0  # rho_0 of class counts
     decay: float = 0.0  # lambda
-    # The prior adds ``alpha rho / n`` to every count with each document; otherwise it is where mu starts, and no more.
+    # True: with each document the prior adds ``alpha rho / n`` to every count. False: the prior only sets the start.
     correction: bool = False
-    correct_from: float = 0.0  # documents before the first that the correction counts: the start holds their prior
+    correct_from: float = 0.0  # the correction ignores this many first documents: the start contains their prior
     floor: float = LEAST_COUNT  # least expected count of a word (the check)
     class_floor: float = LEAST_COUNT
-    mean_square: float = 0.0  # of documents' lengths: no step is longer than that of a mean one; 0: lengths count
+    mean_square: float = 0.0  # mean squared length: longer documents take steps of this length only; 0: no limit
 
     def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
-        """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
+        """Return the schedule for kernels; a document of the lane stands for `corpus_scale` documents of the corpus."""
         gain = 1.0 / n_documents if self.correction else 0.0
         gains, floors = (gain * model.alpha, gain * model.class_alpha), (self.floor, self.class_floor)
         steps = self.start, self.class_start, self.decay
@@ -58,16 +58,16 @@ class StepSizes:
 
 
 def paper_steps(decay: float = DECAY) -> StepSizes:
-    """Return the step sizes of Masegosa 2014, section 4.1; `decay`: lambda."""
+    """Return the step sizes of Masegosa 2014, section 4.1; `decay` is lambda."""
     return StepSizes(decay=decay, correction=True, floor=0.0, class_floor=0.0)
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, decay: float = DECAY) -> StepSizes:
-    """Return steps; the first moves a document's label against a rival by `step`, c, with the hinge loss by twice that.
+    """Return steps, the first of which raises the label's score over a rival's by `step` (c; 2 c with the hinge loss).
 
-    A step rho moves the natural parameters of a document's words by ``rho x / mu``, and so its own score by ``rho sum_j
-    x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
-    divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
+    A step rho moves the natural parameters of a document's words by ``rho x / mu``, and thus its score by ``rho sum_j
+    x_j^2 / mu_j``, less the effect of the normalisation by totals. The mean of this over documents (for rho = 1) is
+    `unit`, and rho_0 is the step divided by `unit`. Then rho falls with the number of documents, as in the paper.
     """
     start, class_start = step / (unit.margin or 1.0), step * class_alpha / (unit.mean_square or 1.0)
     floors = LEAST_COUNT * alpha, LEAST_COUNT * class_alpha
@@ -76,11 +76,11 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, deca
 
 @record
 class ClosedForm:
-    """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms."""
+    """Maximisation in closed form: a round over all documents is an iteration of EM, in the given form."""
 
     form: EmForm = EXACT
-    complete: bool = False  # documents count by their label: one round is the fit; words are added to those before
-    monitored: bool = False  # compute the objective, keep its state, raise where it rises although `form` forbids it
+    complete: bool = False  # documents are counted by label: one round is the fit; later rounds add their counts
+    monitored: bool = False  # compute the objective, record it in the state, and raise if it gets worse
     local: ClassVar[bool] = False
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
@@ -89,9 +89,9 @@ class ClosedForm:
         return sdem.model.posterior(state, batch, self.form, at, sdem.unlabelled_weight)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
-        """Return the next mu (M-step); TrainingError: the objective rose."""
+        """Return the next mu (M-step); TrainingError if the objective rose."""
         model, n = sdem.model, sdem.n_documents
-        if not s.class_counts.any():  # no document has a label
+        if not s.class_counts.any():  # no document contributes
             return state
         if self.complete:
             return model.counted(state, s, n)
@@ -110,20 +110,20 @@ class ClosedForm:
 
 @record
 class Merge:
-    """Steps over tables of words, whose lanes are merged (Masegosa 2014, Algorithms 1 to 7)."""
+    """Steps for tables of words, with a merge of lanes after each round (Masegosa 2014, Algorithms 1 to 7)."""
 
     steps: StepSizes = field(default_factory=StepSizes)
-    # Lanes run Algorithm 2 from the broadcast mu, and what they learned is merged. Otherwise one step with the sums of
-    # all documents at the broadcast theta, each like a lane of one document.
+    # True: lanes run Algorithm 2 from the broadcast mu, and their changes are merged. False: one step per round with
+    # the sums of all documents at the broadcast theta, merged as if each document were a lane.
     local: bool = True
-    tolerance: float = 0.0  # documents whose largest loss weight is not above it ask for no step
+    tolerance: float = 0.0  # documents take no step unless their largest loss weight exceeds this
 
     def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
-        # Documents of a hidden class have no rivals, and take no step.
+        # Documents without a label take no step: there is no rival to their class.
         local = batch._replace(weights=np.where(batch.labels < 0, 0.0, batch.weights))
         model, data, n = sdem.model, local.documents.data, local.documents.n_documents
         if not self.local:
-            # Documents that each step from the broadcast theta are lanes of one document, by weight.
+            # Each document steps from the broadcast theta, like a lane of one document: n_lanes is their weight.
             weights = local.weights
             if self.steps.mean_square:
                 d, ones = local.documents, np.ones(len(local.words))
@@ -140,14 +140,14 @@ class Merge:
         objective = Objective(form, self.tolerance, np.array(components) if components else None)
         changes, counts, end = model.run(state, local, at, schedule, objective)
         met, entries = np.zeros((2, len(changes)))
-        if at.lane.round_documents > n:  # a lane that is alone needs no merging
-            moved = np.abs(changes) @ np.ones(changes.shape[1], changes.dtype)  # any() takes ten times as long
+        if at.lane.round_documents > n:  # a round of one lane needs no merge
+            moved = np.abs(changes) @ np.ones(changes.shape[1], changes.dtype)  # ten times as fast as any()
             met, entries = (moved > 0.0).astype(np.float64), local.sums_of_words(data)
         gammas, weight = (end.gamma - state.gamma, end.class_gamma - state.class_gamma), local.weight
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
 
     def step(self, sdem: SdEM[Any], state: SdemState, lanes: SdemStatistics) -> SdemState:
-        """Return the counts after a round (Algorithm 1): moved by what its lanes learned, or by a step of its sums."""
+        """Return the counts after a round (Algorithm 1): merged from lanes if `local`, or after a step with sums."""
         steps, model = self.steps, sdem.model
         if not self.local:
             rho = steps.start / (1.0 + steps.decay * (state.t + lanes.weight))
@@ -162,7 +162,7 @@ class Merge:
 
 @record
 class AddSteps:
-    """Steps over sparse counts of very many classes, by the hinge loss: lanes add up, so one a round is best."""
+    """Steps for sparse counts of very many classes, with the hinge loss; lanes are summed, so one per round is best."""
 
     steps: StepSizes = field(default_factory=StepSizes)
     local: ClassVar[bool] = True
@@ -177,12 +177,12 @@ class AddSteps:
 
 
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:
-    """Return the counts moved by what lanes learned side by side.
+    """Return the counts after merging the changes of lanes that ran in parallel.
 
-    Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do
-    that once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is
-    between sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted
-    until its scores move as far as in the mean lane. `floor`, `class_floor`: least counts (the check).
+    All lanes correct common errors, such as the overall scores of classes: a sum of their changes would repeat such a
+    correction once per lane. A rare word is learned by a single lane: a mean would lose it. So each word's change lies
+    between the sum and the mean, depending on its size (`damped_changes`). Then multiples of the mean document are
+    added until its scores move by between their mean and sum. `floor`, `class_floor`: least counts (the check).
     """
     if not lanes.n_lanes:
         return state
@@ -210,15 +210,15 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
 
 @record
 class MirrorSteps:
-    """Mirror steps of topics, gradient steps of U (Chen et al. 2015, Algorithm 2), whose running mean is the model."""
+    """Mirror steps for topics, gradient steps for U (Chen et al. 2015, Algorithm 2); the running mean predicts."""
 
-    topic_rate: float = 0.05  # mu_0, the share by which a step changes common words' probabilities, see `step_topics`
-    output_rate: float = 3.0  # mu_u; both fall linearly to 0
-    n_epochs: int = 4  # where they are 0
-    average_from: int = 1  # epoch, from 0, with which the running mean begins
-    local: bool = True  # lanes run Algorithm 2, and their parameters are averaged; otherwise a round is one batch
-    batch_size: int = 100  # documents of a batch inside a lane
-    literal: bool = False  # Algorithm 2 to the letter: rates do not fall, and follow the mean square over all words
+    topic_rate: float = 0.05  # mu_0, the relative change of common words' probabilities per step, see `step_topics`
+    output_rate: float = 3.0  # mu_u; both rates fall linearly to 0
+    n_epochs: int = 4  # epochs after which both rates are 0
+    average_from: int = 1  # first epoch (from 0) of the running mean
+    local: bool = True  # True: lanes run Algorithm 2, and their parameters are averaged; False: a round is one batch
+    batch_size: int = 100  # documents per batch inside a lane
+    literal: bool = False  # Algorithm 2 as published: rates do not fall, and use the mean square over all words
 
     def _rates(self, sdem: SdEM[Any], scale: float) -> topic_steps.Rates:
         end, n_words = (np.inf, float(sdem.width)) if self.literal else (float(self.n_epochs * sdem.n_documents), 0.0)
@@ -232,7 +232,7 @@ class MirrorSteps:
         return sdem.model.run(state, batch, at.order(n), self._rates(sdem, at.scale(n)), averaging, sdem.n_documents)
 
     def step(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> TopicState:
-        """Average by documents what lanes did, or step with a batch's sums; TrainingError: U runs away."""
+        """Average the lanes by documents, or step with the sums of a batch; TrainingError if U diverges."""
         rates, seen, alpha = self._rates(sdem, 1.0), state.seen + s.weight, state.alpha
         left = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * sdem.n_documents), 0.0)
         remaining = 1.0 if self.literal else left
@@ -271,11 +271,11 @@ class MirrorSteps:
 
 @record
 class Multiplicative:
-    """Multiplicative updates, which cannot lower the conditional likelihood (Saul and Lee 2001, section 4)."""
+    """Multiplicative updates, which never lower the conditional likelihood (Saul and Lee 2001, section 4)."""
 
     eta: float  # largest sum of a row of features
-    schedule: str = "joint"  # or "alternate": W and theta in turn, not with shared exponents, see `multiplied`
-    accelerate: bool = True  # exponents grow while the likelihood does not fall, else take the best's plain update
+    schedule: str = "joint"  # or "alternate": update W and theta in turn, see `multiplied`
+    accelerate: bool = True  # exponents grow until the likelihood falls; then the best point gets its plain update
     local: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -286,7 +286,7 @@ class Multiplicative:
         return sdem.model.expected(state, batch)
 
     def step(self, sdem: SdEM[Any], state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
-        """Go on from a point of no lower likelihood, else the best's plain update; TrainingError: that fell as well."""
+        """Continue unless the likelihood fell, else take the best point's plain update; TrainingError if that fell."""
         fall, number = state.log_likelihood - sums.log_likelihood, len(state.path) + 1
         rounding = sums.weight * max(LIKELIHOOD_ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):

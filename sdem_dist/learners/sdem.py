@@ -1,4 +1,4 @@
-"""Stochastic discriminative EM (Masegosa 2014, Algorithm 1): a model x a loss x a rule for its expectation parameters.
+"""Stochastic discriminative EM (Masegosa 2014, Algorithm 1): a model, a loss, and a rule for expectation parameters.
 
 ::
 
@@ -6,13 +6,13 @@
     in every round:
         for each lane of documents, on some worker:                           map
             statistics = sum of (loss weight of y) E[s(y, d)] at theta(mu)      at the broadcast mu, or
-            or how far mu moves in steps of a few documents each                `Rule.local`: Algorithm 2
+            or the change of mu after steps of a few documents each             `Rule.local`: Algorithm 2
         statistics = their sum over lanes                                     combine
         mu = rule(mu, statistics), checked: inside S                          update
     theta = theta(mu)                                                         parameters
 
-A model (``models``) says what a document contributes, its head what scores mean, a loss which classes a document
-pushes, and a rule how mu moves: `Merge` is the paper's for words, `SafeStep` for tables, `ClosedForm` counts and is EM.
+A model (``models``) defines the statistics of a document, its head the meaning of scores, a loss the weights of
+classes, and a rule the steps of mu: `Merge` (the paper's) for words, `SafeStep` for tables, `ClosedForm` for EM.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,51 +33,51 @@ ModelT = TypeVar("ModelT", bound=Any)
 
 
 class At(NamedTuple):
-    """Where in a run a lane is: what keys its random numbers, and how much of the corpus it stands for."""
+    """The place of a lane in a run: the key of its random numbers, and its share of the round."""
 
     lane: Lane
     seed: int
 
     @property
     def key(self) -> np.ndarray:
-        """128 bits as two uint64: one stream of random numbers per seed and place in the run."""
+        """128 bits as two uint64: the key of a random stream per seed and place in the run."""
         return np.array([self.seed, (self.lane.epoch << 40) | (self.lane.round << 20) | self.lane.lane], np.uint64)
 
     def keys(self, n_documents: int) -> np.ndarray:
-        """Return a random number of each of the lane's documents, uint64, whatever the lanes are."""
+        """Return a random number per document of the lane, uint64; it does not depend on the number of lanes."""
         return document_keys(self.seed, self.lane.epoch, self.lane.start, self.lane.start + n_documents)
 
     def order(self, n_documents: int) -> np.ndarray:
-        """Return a permutation of the lane's documents, one for each seed and place in the run."""
+        """Return a permutation of the lane's documents, drawn per seed and place in the run."""
         return np.random.Generator(np.random.Philox(key=self.key)).permutation(n_documents)
 
     def scale(self, n_documents: int) -> float:
-        """Return how many documents of the round one of the lane stands for."""
+        """Return the number of documents of the round for which a document of the lane stands."""
         return self.lane.round_documents / max(n_documents, 1)
 
 
 class Rule(Protocol):
-    """How the statistics of a round move the expectation parameters."""
+    """The way in which the statistics of a round change the expectation parameters."""
 
     @property
-    def local(self) -> bool: ...  # lanes step through their documents by themselves, and where they end is merged
-    # The statistics of one lane at the broadcast mu, or how far it moves from there if `local`.
+    def local(self) -> bool: ...  # lanes step through their documents independently, and are merged
+    # Returns the statistics of one lane at the broadcast mu or, if `local`, the lane's change of mu.
     def map(self, sdem: Any, state: Any, batch: Any, at: At) -> Any: ...
     def step(self, sdem: Any, state: Any, statistics: Any) -> Any: ...  # the next state
 
 
 @record
 class SdEM(Generic[ModelT]):
-    """A model, trained down a loss by a rule: the pass over documents that the engine runs."""
+    """The learner that fits a model to minimise a loss, with a rule for the steps."""
 
     model: ModelT
-    n_documents: float  # n, those of the training corpus by weight
+    n_documents: float  # n, the weight of all training documents
     rule: Rule
     loss: str | losses.Loss = "nll"
-    class_weight: tuple[float, ...] | None = None  # multiplies the weights of each class's documents, in training alone
-    unlabelled_weight: float = 1.0  # of a document of label -1, whose class is hidden
-    held_out: float = 0.0  # share of documents that are not trained on; evaluation then has what these choose by
-    temperature: float = 1.0  # scores of classes are divided by it for probabilities
+    class_weight: tuple[float, ...] | None = None  # factor of the weights of each class's documents, only in training
+    unlabelled_weight: float = 1.0  # weight of a document without a label (-1)
+    held_out: float = 0.0  # share of documents not trained on; evaluation then returns metrics for choices
+    temperature: float = 1.0  # probabilities are computed from class scores divided by this
     seed: int = 0
 
     @property
@@ -104,7 +104,7 @@ class SdEM(Generic[ModelT]):
         return self.model.state_fields()
 
     def check_state(self, state: Any) -> None:
-        """Raise ValueError unless the settings match each other, and the model allows the state."""
+        """Raise ValueError unless the settings are consistent, and the state is valid for the model."""
         if not 0 <= self.seed < 1 << 64:
             raise ValueError(f"seed must be between 0 and 2**64 - 1, got {self.seed}")
         if not self.temperature > 0.0:
@@ -119,15 +119,15 @@ class SdEM(Generic[ModelT]):
         return self.model.init(self.n_documents, self.seed)
 
     def prepare(self, documents: Any) -> Any:
-        """Return documents as the model takes them; frequent words first where lanes step through them."""
+        """Return documents in the form that the model needs; with frequent words first if the rule is `local`."""
         return self.model.prepare(documents, frequent_first=self.rule.local)
 
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
-        """Return what one lane adds to a round: statistics at the broadcast mu, or how far it moved."""
+        """Return the statistics of one lane at the broadcast mu, or its change of mu if the rule is `local`."""
         return self.rule.map(self, state, self.trained_on(documents, lane), At(lane, self.seed))
 
     def trained_on(self, documents: Any, lane: Lane) -> Any:
-        """Return prepared documents with the weights that they have in training: 0 where they are held out."""
+        """Return prepared documents with their training weights, which are 0 for held-out documents."""
         if self.class_weight is None and not self.held_out:
             return documents
         labels = documents.labels
@@ -150,23 +150,23 @@ class SdEM(Generic[ModelT]):
         return self.model.parameters(state)
 
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
-        """Return sums over batches of what the head reports; documents without a label do not count."""
+        """Return the head's sums for metrics, over batches; documents without a label are ignored."""
         scored = (self.model.scored(state, batch, self.temperature, self.seed) for batch in batches)
         sums = self.head.sums(scored, held_out=bool(self.held_out), tempered=self.model.tempered)
         return np.asarray(sums)
 
     def metrics(self, sums: np.ndarray) -> Any:
-        """Return what people read: quality of predictions, or what held-out documents choose by."""
+        """Return the metrics of predictions, or those by which held-out documents choose."""
         return self.head.metrics(sums, held_out=bool(self.held_out))
 
     def decided(self, **values: Any) -> "SdEM[ModelT]":
-        """Return the same pass with what held-out documents decide: a temperature, or settings of the head."""
+        """Return this learner with values chosen on held-out documents: a temperature, or settings of the head."""
         if "temperature" in values:
             return replace(self, **values)
         return replace(self, model=replace(self.model, head=replace(self.head, **values)))
 
-    # Models of words in blocks: a block of a state holds the rows of some neighbouring words and their sums. What does
-    # not belong to words (class counts, gamma, t) is in each alike, as each block's update computes it anew.
+    # Blocks of a model of words: each holds the rows of neighbouring words, and their sums. All other fields (class
+    # counts, gamma, t) are equal in all blocks, since the update of each block computes them.
     def initial_block(self, block: int, n_blocks: int) -> Any:
         return self.model.start(*self.model.bounds(block, n_blocks), self.seed)
 
@@ -185,12 +185,12 @@ class SdEM(Generic[ModelT]):
         return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
 
     def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
-        """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
+        """Return an undivided state; ``get(block)`` is called for one block at a time, so that rows exist only once."""
         words, totals = np.empty((self.model.n_features, self.model.n_columns)), np.zeros(self.model.n_columns)
         for number in range(n_blocks):
             block = get(number)
             words[slice(*self.model.bounds(number, n_blocks))] = block.words
             totals += block.totals
-            rest = block._replace(words=words, totals=totals)
-            del block  # before the next comes
-        return rest
+            state = block._replace(words=words, totals=totals)
+            del block  # frees its rows before the next block is fetched
+        return state

@@ -1,4 +1,4 @@
-"""Where training starts: mixtures at random examples or by k-means, words at the log-odds of a generative model."""
+"""Initial states: of mixtures from random examples or k-means, of words from the log-odds of a generative model."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import by_class
 from sdem_dist.models.word_counts import SdemState
 
-SURE = 0.99  # share of a row that belongs to its cluster of k-means; all share the rest: an empty one can grow
+SURE = 0.99  # share of a row for its k-means cluster; all clusters share the remainder, so that empty ones can grow
 
 
 def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
@@ -26,7 +26,7 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
 def features_at_examples(
     examples: np.ndarray, numbers: Sequence[int], model: FeatureModel, classes: FeatureState
 ) -> FeatureState:
-    """Return components, `numbers` of each class, half way between class and example; a single one is its class."""
+    """Return `numbers` components per class, halfway between class and example; a single one equals the class."""
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
     of_class = classes.mu[component_class]
@@ -40,7 +40,7 @@ def features_at_examples(
 def counts_at_examples(
     examples: Iterable[np.ndarray], numbers: Sequence[int], words: np.ndarray, class_counts: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of components half way between those of their class and a random document, one by one."""
+    """Return expected counts of components halfway between class and example, and their counts of documents."""
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[component_class]
     start = words[:, component_class] * shares
@@ -53,7 +53,7 @@ def counts_at_examples(
 def features_by_k_means(
     table: np.ndarray, n_clusters: int, model: FeatureModel, weight: float, seed: int
 ) -> FeatureState:
-    """Return the clusters of k-means of some rows as components; a missing value has the mean of its column."""
+    """Return the k-means clusters of rows as components; a missing value is replaced by the mean of its column."""
     rows, used = model.features(table), np.concatenate([block.is_coordinate for block in model.blocks])
     present = 1.0 - rows.missing if rows.missing.shape[1] else np.ones((len(table), model.n_variables))
     values, known = rows.statistics[:, used], present[:, model.variable_of[used]]
@@ -71,7 +71,7 @@ def _assigned(labels: np.ndarray, n_clusters: int) -> np.ndarray:
 
 
 def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts, with `alpha`, of clusters of k-means by cosines of tf-idf rows, and documents of each."""
+    """Return the expected counts, plus `alpha`, of spherical k-means clusters of tf-idf rows, and their documents."""
     from sklearn.feature_extraction.text import TfidfTransformer
 
     X = documents.to_csr().astype(np.float64)
@@ -81,9 +81,9 @@ def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed:
 
 
 def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
-    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
+    """Return a start whose scores are those of a generative model times `weight`, up to a constant per document.
 
-    Every word's pseudo-counts keep their geometric mean over columns, which steps are in units of.
+    The pseudo-counts of each word keep their geometric mean over columns, which sets the size of steps.
     """
     log_words = np.log(generative.words) - np.log(generative.totals)
     log_words -= log_words.mean(axis=1, keepdims=True)
@@ -94,9 +94,9 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
 def weight_of_margin(
     generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
 ) -> float:
-    """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
+    """Return the weight, at most 1, that gives the median document a `margin` between its two best classes.
 
-    It has two digits, for people. Documents count by weight. `component_class`: of each column, with components.
+    The weight is rounded to two digits. The median is by weights of documents. `component_class`: class of each column.
     """
     weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
     if not weights.any():
@@ -107,7 +107,7 @@ def weight_of_margin(
     leads = first - second
     order = np.argsort(leads)
     below = np.cumsum(weights[order])
-    # The median by weights; of equal weights it is NumPy's.
+    # The weighted median; for equal weights, it equals NumPy's.
     middle = [np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right")]
     median = float(0.5 * leads[order[middle]].sum())
     return float(f"{min(1.0, margin / max(median, margin)):.2g}")

@@ -1,4 +1,4 @@
-"""Passes over documents that train nothing: statistics of columns, of words, and random examples of each class."""
+"""Passes over documents without training: statistics of columns and words, and random examples of each class."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from sdem_dist.models.mixture import AS_IS, RowTransform, row_sums
 from sdem_dist.models.word_counts import entries
 from sdem_dist.records import Field, record
 
-_ROUNDING = 1e-13  # standard deviation, next to the mean, up to which a column or a target counts as constant
+_ROUNDING = 1e-13  # a column or target is constant if its standard deviation is at most this share of its mean
 _Summary = TypeVar("_Summary")
 _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
 class OnePass(ABC, Generic[_Summary, _Batch]):
-    """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
+    """Base of learners whose state is a summary of documents; `combine` joins summaries of parts of the corpus."""
 
     cache_key = "as they are"  # prepared documents are the documents
 
@@ -30,7 +30,7 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
         return {name: Field(np.shape(value), finite=False) for name, value in summary._asdict().items()}
 
     def check_state(self, state: _Summary) -> None:
-        """Take any state that its fields allow."""
+        """Accept any state that passes the checks of its fields."""
 
     def prepare(self, documents: _Batch) -> _Batch:
         return documents
@@ -49,7 +49,7 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
 
 
 def _joined(n: Any, mean: Any, squares: Any, other_n: Any, other_mean: Any, other_squares: Any) -> Any:
-    """Join numbers, means and sums of squared deviations, as stable as Chan, Golub and LeVeque 1983 do."""
+    """Join counts, means and sums of squared deviations, numerically stable (Chan, Golub and LeVeque 1983)."""
     total, shift = n + other_n, other_mean - mean
     share = other_n / np.where(total > 0, total, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
@@ -57,14 +57,14 @@ def _joined(n: Any, mean: Any, squares: Any, other_n: Any, other_mean: Any, othe
 
 
 class ColumnSummary(NamedTuple):
-    """What values each column holds; arrays of shape (n_columns,), float64."""
+    """Statistics of each column; arrays of shape (n_columns,), float64."""
 
-    n: np.ndarray  # values that are not missing, by weight where documents count by theirs
+    n: np.ndarray  # number of values that are not missing, or their weight if weighted
     mean: np.ndarray
     squares: np.ndarray  # sum of squared deviations from the mean
     low: np.ndarray
     high: np.ndarray
-    n_unlabelled: float  # documents without a label
+    n_unlabelled: float  # number of documents without a label
 
     @property
     def variance(self) -> np.ndarray:
@@ -111,16 +111,16 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
 
 
 class WordSummary(NamedTuple):
-    """What documents hold, each by its weight."""
+    """Statistics of words and targets, weighted by documents."""
 
-    frequencies: np.ndarray  # how often each word occurs, shape (n_features,), float64
-    weight: float  # documents
-    mean: np.ndarray  # of each target, shape (n_targets,), float64
+    frequencies: np.ndarray  # sum of each word's counts, shape (n_features,), float64
+    weight: float  # sum of weights of documents
+    mean: np.ndarray  # mean of each target, shape (n_targets,), float64
     squares: np.ndarray  # sum of squared deviations of each target from its mean
 
     @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each target; for a constant, up to rounding, a number so small that it is predicted."""
+        """Standard deviation of each target; of a constant, a number so small that the constant is predicted."""
         deviation, size = np.sqrt(self.squares / (self.weight or 1.0)), np.abs(self.mean)
         return np.where(deviation > _ROUNDING * size, deviation, _ROUNDING * np.maximum(size, 1.0))
 
@@ -129,7 +129,7 @@ class WordSummary(NamedTuple):
 class Words(OnePass[WordSummary, Documents]):
     n_features: int
     n_targets: int = 0
-    log_counts: bool = False  # add up ln(1 + x) of the counts
+    log_counts: bool = False  # sum ln(1 + x) instead of counts x
     state_type = WordSummary
 
     def init(self) -> WordSummary:
@@ -151,11 +151,11 @@ class Words(OnePass[WordSummary, Documents]):
 
 
 class SurveyResult(NamedTuple):
-    # The smallest random keys of documents of each class, ascending; infinite if there are fewer documents.
+    # The smallest random keys among the documents of each class, ascending; infinite beyond the number of documents.
     keys: np.ndarray  # shape (n_classes, n_examples)
-    positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
-    summed_rows: np.ndarray  # sum over documents of the row divided by its sum, shape (n_columns,)
-    largest_sum: float  # largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)
+    positions: np.ndarray  # positions of these documents in the corpus, same shape, float64
+    summed_rows: np.ndarray  # sum over documents of each row divided by its sum, shape (n_columns,)
+    largest_sum: float  # largest sum of a transformed row: eta (Saul and Lee 2001, equation 14)
     lowest: float  # smallest entry
     n_missing: float
     n_documents: float
@@ -165,20 +165,20 @@ class SurveyResult(NamedTuple):
 class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     n_columns: int
     n_classes: int
-    n_examples: int  # of each class, drawn without replacement, in proportion to their weights
-    labelled: bool = True  # False takes all documents as of one class
+    n_examples: int  # examples per class, drawn without replacement, in proportion to weights
+    labelled: bool = True  # False: treat all documents as one class
     transform: RowTransform = AS_IS
     seed: int = 0
     state_type = SurveyResult
 
     def init(self) -> SurveyResult:
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
-        nothing = np.full(shape, np.inf)
-        return SurveyResult(nothing, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
+        infinite = np.full(shape, np.inf)
+        return SurveyResult(infinite, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
 
     def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
         n = documents.n_documents
-        # No run has this many epochs: no other keys are equal to these.
+        # The top bit would be an epoch that no run reaches, so these keys differ from all others.
         key = np.array([self.seed, 1 << 63 | lane.lane], np.uint64)
         keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
         if documents.weights is not None:
@@ -187,8 +187,8 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         summary, labels = self.init(), documents.labels if self.labelled else np.zeros(n)
         assert labels is not None
         for k, (row, where) in enumerate(zip(summary.keys, summary.positions, strict=True)):
-            mine = np.flatnonzero(labels == k)
-            chosen = mine[np.argsort(keys[mine], kind="stable")[: self.n_examples]]
+            members = np.flatnonzero(labels == k)
+            chosen = members[np.argsort(keys[members], kind="stable")[: self.n_examples]]
             row[: len(chosen)], where[: len(chosen)] = keys[chosen], lane.start + chosen
         sums = row_sums(documents)
         factor = 1.0 / np.where(sums > 0, sums, 1.0)
@@ -218,7 +218,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
 
 
 def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
-    """Return positions of examples of each class; a class with too few repeats them, one without has the others'."""
+    """Return `n` positions of examples per class; a class with too few repeats them, an empty one uses all classes'."""
     finite = np.isfinite(survey.keys)
     of_all = survey.positions[finite][np.argsort(survey.keys[finite], kind="stable")]
     return [

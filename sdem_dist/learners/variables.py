@@ -1,4 +1,4 @@
-"""Columns of a table as variables of families, by what a pass over them found."""
+"""Columns of a table as variables of families, from statistics of the columns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.features import Block
 from sdem_dist.models.naive_bayes import pseudo_count
 
-MOST_CATEGORIES = 100_000  # categories of a column: each takes a number for every row and class
+MOST_CATEGORIES = 100_000  # most categories of a column: each takes a number for every row and class
 
 
 def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
-    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
+    """Raise ValueError if a column (`target` is the target's) holds values whose squares cannot be summed."""
     largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
     unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
     if len(unfit):
@@ -29,7 +29,7 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
 def categorical_blocks(
     summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
 ) -> tuple[Block, ...]:
-    """Return columns as categorical variables, those with as many categories together; `least`: of each column."""
+    """Return categorical variables, a block per number of categories; `least` categories, for all or per column."""
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
         raise ValueError(
@@ -58,9 +58,9 @@ def blocks_of_columns(
     binarize: float | None = None,
     min_categories: object = None,
     covariance_type: str = "diag",
-    offset: float | None = None,  # of exponential columns, which are then divided by their means
+    offset: float | None = None,  # of exponential columns, in means; divides the columns by their means
 ) -> tuple[Block, ...]:
-    """Return columns as variables of their kinds, with priors by parameters that `MixedNB` and others describe."""
+    """Return columns as variables of their kinds; `MixedNB` and others describe the parameters of the priors."""
     alpha, blocks = pseudo_count(alpha, 0), list[Block]()
     bernoulli = Bernoulli(alpha, None if binarize is None else float(binarize))
     families: Any = {"bernoulli": bernoulli, "poisson": Poisson(alpha), "exponential": Exponential(alpha)}
