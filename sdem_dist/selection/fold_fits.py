@@ -1,4 +1,4 @@
-"""What a search is made of: the documents in folds, fits without each, and the checkpoints of their scores."""
+"""The parts of a search: documents in folds, fits without each fold, and checkpoints of their scores."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ from sdem_dist.storage.encoding import from_json, to_json
 if TYPE_CHECKING:
     from distributed import Client
 
-READING = ("vectorizer", "components", "unlabelled")  # settings that differ in these have a source of their own
+READING = ("vectorizer", "components", "unlabelled")  # for each value of these parameters, documents are read anew
 KIND = "sdem-search"
 
 
 @dataclass(eq=False)
 class FoldFits:
-    """Documents in folds, or beside documents that settings are scored on, counted once, and the fits on them."""
+    """Documents in folds, or with separate documents for scores, counted once; and the fits on them."""
 
-    template: EngineEstimator  # not fitted; it takes note of the documents' columns
+    template: EngineEstimator  # not fitted; records the columns of the documents
     X: object
     y: object
     _: KW_ONLY
-    cv: Any  # number of folds, or documents that settings are scored on: a corpus, or a tuple (X, y)
+    cv: Any  # number of folds, or documents on which settings are scored: a corpus, or a tuple (X, y)
     seed: int
     groups: ArrayLike | None = None  # in the order of `X`
     client: Client | None = None
     n_jobs: int | None = None
-    metrics: Sequence[Metric] = ()  # of `fold_scores`; the first decides
-    deadline: float = np.inf  # of a search, as `time.perf_counter` has it
-    retrain: bool = True  # train anew with the documents that a model held out, as `fit` does: half of the time
-    source: Source = None  # type: ignore[assignment]  # read at once
+    metrics: Sequence[Metric] = ()  # of `fold_scores`; the first one decides
+    deadline: float = np.inf  # of a search, in seconds of `time.perf_counter`
+    retrain: bool = True  # retrain with the documents that a fit held out, as `fit` does; takes half of the time
+    source: Source = None  # type: ignore[assignment]  # set in `__post_init__`
     folds: Folds[Any] | None = None  # of `source`; None: settings are scored on `held_out`
     held_out: Source | None = None
-    others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents, by values of `READING`
-    counted: Mapping[object, Corpus] = field(default_factory=dict)  # the same documents by other settings of text
+    others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents for other values of `READING`
+    counted: Mapping[object, Corpus] = field(default_factory=dict)  # the same documents for other settings of text
 
     def __post_init__(self) -> None:
-        """Read the documents, unless they were read; raises as `source_of` and `Folds`."""
+        """Read the documents, unless they are already read; raises the errors of `source_of` and `Folds`."""
         if self.folds is None and self.held_out is None:
             self.template._look_at(self.X)
             self.source = source_of(self.template, self.X, self.y, client=self.client)
@@ -76,10 +76,10 @@ class FoldFits:
 
     @property
     def name(self) -> str:
-        apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).corpus.header.uid
-        return sha256(f"{self.source.corpus.header.uid} {apart}".encode()).hexdigest()
+        split = self.folds.name if self.folds is not None else cast(Source, self.held_out).corpus.header.uid
+        return sha256(f"{self.source.corpus.header.uid} {split}".encode()).hexdigest()
 
-    def n_at_once(self, n: int) -> int:  # of `n` fits; on a cluster one, on all of its workers
+    def n_at_once(self, n: int) -> int:  # of `n` fits; on a cluster, one fit uses all workers
         return 1 if self.client is not None else max(1, min(n, self.n_jobs or len(os.sched_getaffinity(0))))
 
     def training(self, fold: int) -> Source:
@@ -90,7 +90,7 @@ class FoldFits:
         return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
 
     def rows(self, fold: int) -> np.ndarray:
-        """Return which rows of `X`, or documents of a corpus, a fold has."""
+        """Return the rows of `X`, or positions in a corpus, of the documents of a fold."""
         corpus = self.scored(fold).corpus
         order = getattr(corpus, "order", None)
         rows = np.arange(corpus.n_documents) if order is None else order
@@ -109,13 +109,13 @@ class FoldFits:
         return replace(self, X=training, y=None, source=training, folds=inner, others={})
 
     def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
-        """Return the model of a setting without a fold, or with None of all documents as they were given."""
+        """Return the model of a setting, fitted without a fold, or to all documents if `fold` is None."""
         fits, client = self._as_read_for(params), self.client
         model: EngineEstimator = copy.copy(fits.template).set_params(**params)
         if fold is None:
             return model.fit(fits.X, self.y, client=client, callbacks=callbacks)
         if client is None and "n_jobs" in model.get_params():
-            model.set_params(n_jobs=1)  # settings are fitted side by side
+            model.set_params(n_jobs=1)  # settings are fitted in parallel
         return model.fit(fits.training(fold), client=client, callbacks=callbacks)
 
     def _as_read_for(self, params: dict[str, Any]) -> FoldFits:
@@ -132,13 +132,13 @@ class FoldFits:
         return self.others[key]
 
     def fold_scores(self, params: dict[str, Any], fold: int, callbacks: Sequence[Callback] = ()) -> FoldScores:
-        """Fit a setting without a fold and return its scores there; raises as `fit`."""
+        """Fit a setting without a fold, and return its scores on the fold; raises the errors of `fit`."""
         started = time.perf_counter()
         model, fits = cast(Any, self.fitted(params, fold, callbacks)), self._as_read_for(params)
         held_out, rows, predictions = fits.scored(fold), fits.rows(fold), None
         corpus, inside = held_out.corpus, slice(None) if held_out.corpus.mask is None else held_out.corpus.mask
         weights = np.ones(len(rows)) if corpus.weights is None else corpus.weights[inside]
-        client = self.client if isinstance(corpus, Corpus) else None  # whose workers read it
+        client = self.client if isinstance(corpus, Corpus) else None  # only a corpus can be read by workers
         if model.spec.target == "labels":
             predict = model.decision_function if model.several_labels else model.predict_log_proba
             scores, labels = over_corpus(model, corpus, predict, client), cast(np.ndarray, corpus.labels())[inside]
@@ -169,13 +169,13 @@ class FoldFits:
 
 
 class Checkpoints:
-    """A folder with a file for each setting and fold; ModelError: of an earlier search, without `resume` or another."""
+    """A folder with a file per setting and fold; ModelError if it contains another search, or `resume` is missing."""
 
     def __init__(self, folder: str | Path, search: Json, *, resume: bool) -> None:
         self.folder, self.documents, self._search = checkpoint_folder(folder), "", search
         parameters = cast("dict[str, object]", search["parameters"])
         early = {name: value for name, value in parameters.items() if name not in READING}
-        # Documents may settle how they are read: each setting's file names that, and this one is compared before.
+        # `READING` may depend on the documents: files of settings contain it; this file is compared before reading.
         self._search_file, self._early = self.folder / "search.sdem", {"run": {**search, "parameters": early}}
         if self._search_file.exists():
             if not resume:
@@ -185,13 +185,13 @@ class Checkpoints:
             check_run(self._search_file, self._early["run"], read_archive(self._search_file, KIND, [])[1])
 
     def _file(self, trial: Trial, fold: int) -> tuple[Path, Json]:
-        """Return where the scores of a setting on a fold are, and what they are recognised by."""
+        """Return the path of the scores of a setting on a fold, and the identity by which they are recognised."""
         setting = {f"setting {trial.number}": identity(**trial.params)}
         run = identity(search=self._search, documents=self.documents, **setting)
         return self.folder / f"setting-{trial.number}-fold-{fold}.sdem", run
 
     def load(self, trial: Trial, fold: int) -> FoldScores | None:
-        """Return the scores of a setting on a fold, or None; ModelError: damaged, or of other settings or documents."""
+        """Return the scores of a setting on a fold, or None; ModelError if damaged, or of another search."""
         path, run = self._file(trial, fold)
         if not path.exists():
             return None

@@ -36,16 +36,16 @@ TABLE_ROWS = 20  # documents of the table of suspects
 
 
 class LearningCurve(NamedTuple):
-    """Scores by number of documents, as `learning_curve` returns them, on the folds that are left out.
+    """Scores by number of training documents, on the folds left out of training, from `learning_curve`.
 
     With several labels per document, `accuracy` is the share of documents with all labels correct, and `log_loss` is
     the mean over labels.
     """
 
-    n_documents: np.ndarray  #: Shape (n_sizes,): documents trained on.
+    n_documents: np.ndarray  #: Shape (n_sizes,): number of training documents.
     accuracy: np.ndarray  #: Shape (n_sizes, n_folds).
-    log_loss: np.ndarray  #: Likewise; at the best temperature, NaN of a classifier that does not measure it.
-    micro_f1: np.ndarray | None = None  #: Likewise, of several labels per document.
+    log_loss: np.ndarray  #: Same shape; at the best temperature, NaN for a classifier without log-loss.
+    micro_f1: np.ndarray | None = None  #: Same shape; with several labels per document.
 
     def __repr__(self) -> str:
         return self.table.text()
@@ -123,8 +123,8 @@ def learning_curve(
 class CrossValidated:
     """Scores of folds, displayed as means; ``pandas.DataFrame`` converts them to a row per fold."""
 
-    scores: dict[str, np.ndarray]  #: Each metric of each fold, by name, as it is: a log-loss is positive.
-    proba: np.ndarray | None  #: Out of fold, of classes or each of several labels, (n_documents, n_classes), or None.
+    scores: dict[str, np.ndarray]  #: Each metric by name, an entry per fold, unchanged: a log-loss is positive.
+    proba: np.ndarray | None  #: Out-of-fold probabilities of classes or labels, (n_documents, n_classes), or None.
     folds: np.ndarray  #: The fold of each document.
     seconds: float
 
@@ -173,21 +173,21 @@ class Suspects(NamedTuple):
     probably missing. A document may then appear several times.
     """
 
-    documents: np.ndarray  #: Of a corpus the id, the position in the source unless documents had others; else the row.
+    documents: np.ndarray  #: Ids of a corpus (by default, positions in the source), or rows of a matrix.
     labels: np.ndarray
-    label_proba: np.ndarray  #: Probability of the label by models that have not seen the document.
-    doubt: np.ndarray  #: ``1 - p(label)``, of confident learning; ``p(label)`` of a label that is absent.
-    n_documents: int  #: How many were looked at.
-    positions: np.ndarray  #: Where each is stored, as ``corpus.text(position)`` takes it; of a matrix the row.
-    others: np.ndarray | None = None  #: The most probable other class; None where documents may have several labels.
-    other_proba: np.ndarray | None = None  #: The probability of that.
-    present: np.ndarray | None = None  #: Whether the document has the label, where documents may have several.
+    label_proba: np.ndarray  #: Probability of the label, from models that were not trained on the document.
+    doubt: np.ndarray  #: ``1 - p(label)``, as in confident learning; ``p(label)`` if the document lacks the label.
+    n_documents: int  #: Number of documents checked.
+    positions: np.ndarray  #: Position of each in the corpus, for ``corpus.text(position)``, or row of a matrix.
+    others: np.ndarray | None = None  #: The most probable other class; None with several labels per document.
+    other_proba: np.ndarray | None = None  #: Probability of that class.
+    present: np.ndarray | None = None  #: With several labels per document: whether the document has the label.
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def cells(self, n: int) -> dict[str, list[str]]:
-        """Return the columns of the first `n`, under the heads of a table."""
+        """Return the columns of a table of the first `n` suspects, by heading."""
         columns: dict[str, Any] = {"document": self.documents, "label": self.labels}
         if self.present is not None:
             columns["status"] = np.where(self.present, "present", "missing")
@@ -199,7 +199,7 @@ class Suspects(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """The first twenty."""
+        """A table of the first twenty suspects."""
         more = f"... and {len(self) - TABLE_ROWS:,} more" if len(self) > TABLE_ROWS else ""
         columns = self.cells(TABLE_ROWS)
         rows = list(zip(*columns.values(), strict=True))
@@ -240,8 +240,8 @@ def label_suspects(
     if estimator is None:
         several = X.header.label_sets is not None if isinstance(X, Corpus) else are_label_sets(y)
         estimator = MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
-    how: dict[str, Any] = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
-    search = CorpusSearchCV(estimator, {}, **how).fit(X, y, client=client)
+    options: Any = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
+    search = CorpusSearchCV(estimator, {}, **options).fit(X, y, client=client)
     predictions: Any = search.trials_[0].predictions
     if (members := predictions.members) is None:
         predictions = predictions.taken(np.flatnonzero(predictions.labels >= 0))
@@ -255,7 +255,7 @@ def label_suspects(
         order = np.argsort(-doubt, kind="stable")[:n]
         documents, columns = np.divmod(order, proba.shape[1])
     positions, own, places = predictions.rows[documents], proba[documents, columns], np.arange(len(documents))
-    ids = np.array(X.ids_at(positions.tolist())) if isinstance(X, Corpus) else positions  # which their source knows
+    ids = np.array(X.ids_at(positions.tolist())) if isinstance(X, Corpus) else positions  # ids of the source
     doubted = (ids, search.classes_[columns], own, doubt[order], len(proba), positions)
     if members is not None:
         return Suspects(*doubted, present=members[documents, columns])

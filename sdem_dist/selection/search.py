@@ -44,21 +44,21 @@ _log = logging.getLogger(__name__)
 
 
 class SearchEvent(NamedTuple):
-    """What callbacks of a search are called with."""
+    """The argument of callbacks of a search."""
 
-    # A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
-    # from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`).
+    # `FIT`: a fit without a fold has ended. `FOLD`: all remaining settings are scored on a fold. `RESUMED`: fits were
+    # loaded from a checkpoint. `NESTED`: a search without a fold has ended. `LAST`: the final training begins.
     what: str
-    done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
+    done: int  # number of such events so far; for `RESUMED` and `LAST`, the number of fits
     trials: list[Trial]
     seconds: float  # since the search began
     metric: Metric
-    n_trials: int  # settings that are tried in all, at most
+    n_trials: int  # most settings to try
     n_folds: int
 
 
 class TimeOver(Exception):
-    """The time of a search is over, in the midst of a fit."""
+    """The time limit of a search was reached, perhaps during a fit."""
 
 
 @p.declare
@@ -133,7 +133,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs: int | None = None
     callbacks: Sequence[Callable[[SearchEvent], None]] = ()
 
-    _counted = cast("Mapping[object, Corpus]", {})  # the documents by other settings of text, where `X` is a corpus
+    _counted = cast("Mapping[object, Corpus]", {})  # the documents for other settings of text, if `X` is a corpus
 
     def fit(
         self,
@@ -160,8 +160,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         self.check()
         started, seed, model = time.perf_counter(), seed_of(self.random_state), clone(self.estimator)
-        how: dict[str, Any] = {"cv": self.cv, "seed": seed, "groups": groups, "counted": self._counted}
-        fits = FoldFits(model, X, y, client=client, n_jobs=self.n_jobs, **how)
+        options: dict[str, Any] = {"cv": self.cv, "seed": seed, "groups": groups, "counted": self._counted}
+        fits = FoldFits(model, X, y, client=client, n_jobs=self.n_jobs, **options)
         source, several = fits.source, fits.source.members is not None
         self.metric_ = trials.metric_of(self.estimator, self.metric, several)
         space = self.space
@@ -170,7 +170,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             by_words = source.vocabulary is not None and settings.get("analyzer") == "word"
             orders = int(settings.get("ngram_range", (1, 1))[1]) if by_words else 1
             raw = bool(self._counted) or source.transformer is not None
-            raw = raw and not self.nested  # whose documents are counted once
+            raw = raw and not self.nested  # a nested search counts documents only once
             space = default_space(self.estimator, weighted=source.weighted, orders=orders, raw=raw)
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
@@ -220,7 +220,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _try_all(
         self, fits: FoldFits, sampler: Sampler, tried: list[Trial], emit: Any, checkpoints: Checkpoints | None = None
     ) -> Trial:
-        """Try the settings of a sampler, turn by turn and fold by fold, add them to `tried`, and return the best."""
+        """Try the settings of a sampler, turn by turn and fold by fold; append them to `tried`, and return the best."""
 
         def check_time(_: object = None) -> None:
             if time.perf_counter() > fits.deadline and tried[0].folds:
@@ -251,7 +251,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                     if 0 < len(new) < len(going_on):
                         emit(RESUMED, n_fits())
                     with ThreadPoolExecutor(fits.n_at_once(len(new))) as threads:
-                        try:  # results are taken in the order of the settings
+                        try:  # takes results in the order of settings
                             for trial, scores in zip(new, threads.map(scores_of, new), strict=True):
                                 if scores.error and not trial.number:
                                     raise ValueError(scores.error)
@@ -273,7 +273,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return trials.best_of(tried, self.metric_)
 
     def check(self) -> None:
-        """Raise TypeError or ValueError if settings contradict each other, before documents are read."""
+        """Raise TypeError or ValueError for contradictory parameters, before documents are read."""
         if isinstance(self.estimator, type):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
@@ -302,7 +302,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def checkpoints(self, folder: str | Path, *, resume: bool) -> Checkpoints:
         spaces = [self.space] if isinstance(self.space, Mapping) else self.space or []
-        # The default metric is one search with its name; of several labels another is the default.
+        # None and the name of the default metric are the same search; the default depends on several labels.
         usual = None if self.estimator.spec.label_sets else trials.metric_of(self.estimator, None)
         search = identity(
             estimator=type(self.estimator).__name__,
@@ -340,5 +340,5 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Return the score of the best estimator: accuracy, R2, or the mean log-likelihood."""
         return float(self._best().score(X, y))
 
-    def _html_repr(self) -> str:  # of scikit-learn 1.7 and newer; before it notebooks show the diagram
+    def _html_repr(self) -> str:  # called by scikit-learn 1.7 and newer; older versions show the diagram
         return trials.summary_of(self, html=True) if hasattr(self, "best_index_") else str(super()._html_repr())

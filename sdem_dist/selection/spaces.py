@@ -1,4 +1,4 @@
-"""What a search tries: spaces of values, and what draws settings: a grid, random numbers, or Optuna, which learns."""
+"""Spaces of values for a search, and samplers of settings: a grid, random draws, or Optuna."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RARE: Grid = {"min_df": [1, 2]}
 _BOTH: Grid = {
     "vectorizer": [VectorizerSettings(features="words+characters")],
     "norm": [7.0, 10.0, 14.0],
-}  # of raw text
+}  # for raw text
 _COUNTING: Grid = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[Grid]] = {
     "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _BOTH, _COUNTING],
@@ -54,19 +54,19 @@ DEFAULTS: dict[str, list[Grid]] = {
     "GaussianMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
 }
-N_TRIALS = 17  # settings that are drawn from a space with distributions where no number is given
-TURN = 8  # settings that Optuna proposes before it is told their scores
-REPEATS = 50  # proposals in a row that were made before, after which a setting is drawn instead
-MAX_DRAWS = 64  # draws for each setting that is wanted, after which spaces count as empty
-EDGE = 1e-6  # share of a distribution at either end that Optuna leaves out
+N_TRIALS = 17  # default number of settings to draw from a space with distributions
+TURN = 8  # settings that Optuna proposes before it receives their scores
+REPEATS = 50  # after this many repeated proposals in a row, a setting is drawn at random
+MAX_DRAWS = 64  # most draws per requested setting, before spaces are considered exhausted
+EDGE = 1e-6  # probability at either end of a distribution that Optuna does not propose
 
 
 def default_space(
     estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1, raw: bool = False
 ) -> list[Grid]:
-    """Return the default space without what was set.
+    """Return the default space, without parameters that the estimator sets.
 
-    `weighted`: documents are no counts. `orders`: the corpus's longest n-grams. `raw`: documents are texts.
+    `weighted`: documents are not counts. `orders`: longest n-grams of the corpus. `raw`: documents are texts.
     """
     name = type(estimator).__name__
     if name not in DEFAULTS:
@@ -81,18 +81,18 @@ def default_space(
     if orders > 1 and "ngram_range" in values:
         spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
     changed = {key for space in spaces for key in space if values[key] != defaults[key]}
-    if values.get("steps") == "paper":  # which begin at 1
+    if values.get("steps") == "paper":  # steps of the paper ignore `step`
         changed.add("step")
     if "loss" in changed:
         of_loss = [space for space in spaces if values["loss"] in space.get("loss", [defaults["loss"]])]
-        # Steps are of one loss; no space is of a loss that is an object.
+        # Values of `step` suit one loss only; if the loss is an object, no space matches it.
         spaces = of_loss or [{key: tried for key, tried in spaces[0].items() if key != "step"}]
     spaces = [space for space in spaces if not ("vectorizer" in space and "vectorizer" in changed)]
     return [{key: tried for key, tried in space.items() if key not in changed} for space in spaces]
 
 
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
-    """Return the spaces to draw from; ValueError where they, their parameters or their values are wrong."""
+    """Return the spaces as a list of dicts; ValueError for an invalid space, parameter or value."""
     parts = [space] if isinstance(space, Mapping) else space
     if isinstance(parts, str) or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(f"space must be a dict of parameters and values to try, or a list of dicts, got {space!r}")
@@ -118,27 +118,27 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
 
 
 class Sampler:
-    """Gives settings in turns, here all in one; the first is the default, ``{}``. `n_trials`: how many, at most."""
+    """Returns settings in turns (here a single one); the first is the default, ``{}``. `n_trials`: most settings."""
 
     def __init__(self, settings: list[Params]) -> None:
         self._settings, self.n_trials = settings, len(settings)
 
     def ask(self) -> list[Params]:
-        """Return the settings of the next turn; none: there are no more."""
+        """Return the settings of the next turn; an empty list at the end."""
         settings, self._settings = self._settings, []
         return settings
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Learn from the scores of the settings of a turn."""
+        """Receive the scores of a turn's settings."""
 
 
 def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
-    """Return what gives the settings: a whole grid if `n_trials` allow, else draws by random numbers or Optuna."""
+    """Return the sampler: of a whole grid if `n_trials` permits, otherwise of random draws or of Optuna."""
     spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
     drawn = [any(hasattr(values, "rvs") for values in part.values()) for part in spaces]
 
     def distinct(settings: Iterable[Params]) -> list[Params]:
-        """Return the default, and the settings that differ from it and from each other."""
+        """Return the default and all other settings, without duplicates."""
         unique: dict[str, Params] = {}
         for params in [{}, *settings]:
             unique.setdefault(_key(defaults, params), dict(params))
@@ -152,26 +152,26 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
     n, settings = n_trials, list[Params]()
     while len(settings) < n_trials and n <= MAX_DRAWS * n_trials:
         settings = []
-        for number, (part, has_distributions) in enumerate(zip(spaces, drawn, strict=True)):  # so that none goes short
+        for number, (part, has_distributions) in enumerate(zip(spaces, drawn, strict=True)):  # share evenly
             size = n // len(spaces) + (number < n % len(spaces))
             size = size if has_distributions else min(size, len(ParameterGrid(part)))
             settings += ParameterSampler(part, size, random_state=seed + number) if size else []
         settings = distinct(settings)
-        n *= 2  # a small space has no more, or a draw is the default
+        n *= 2  # some draws were duplicates, or a grid is smaller than its share
     return TPESampler(defaults, spaces, settings[:n_trials], seed) if name == "optuna" else Sampler(settings[:n_trials])
 
 
 def _key(defaults: Params, params: Params) -> str:
-    """Return a text that is the same for settings that are equal."""
+    """Return a text that is equal for equal settings."""
     values = sorted({**defaults, **params}.items())
     return repr([(name, v.tolist() if isinstance(v, np.ndarray) else v) for name, v in values])
 
 
 class TPESampler(Sampler):
-    """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the default.
+    """Samples settings with Optuna's tree of Parzen estimators (Bergstra et al. 2011), after the default.
 
-    Values in lists are categories; of a distribution a quantile is proposed. A setting that was proposed before is not
-    tried again: Optuna is told its score. Where it repeats itself, one of `drawn` comes instead.
+    Values of lists are categories; for a distribution, Optuna proposes a quantile. A repeated proposal is not tried
+    again: Optuna receives the earlier score. After too many repeats, the next setting is taken from `drawn`.
     """
 
     def __init__(self, defaults: Params, spaces: list[dict[str, Any]], drawn: list[Params], seed: int) -> None:
@@ -185,7 +185,7 @@ class TPESampler(Sampler):
         tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
         self._study = optuna.create_study(direction="maximize", sampler=tpe)
         self._failed, self._defaults, self._spaces = optuna.trial.TrialState.FAIL, defaults, spaces
-        self._scores: dict[str, float | None] = {}  # of all settings so far; None: not known yet
+        self._scores: dict[str, float | None] = {}  # of all settings so far; None: still being tried
         self._waiting: list[tuple[str, optuna.Trial]] = []
 
     def ask(self) -> list[Params]:
@@ -206,7 +206,7 @@ class TPESampler(Sampler):
                 if key not in self._scores:
                     break
                 self.tell([], "")
-            else:  # the first of these is the default
+            else:  # no new proposal, or the first setting: the default is first in `_settings`
                 keys = ((_key(self._defaults, params), params) for params in self._settings)
                 key, params = next(pair for pair in keys if pair[0] not in self._scores)
             self._scores[key] = None

@@ -1,4 +1,4 @@
-"""Settings that a search tries: what folds say of them by which metric, which go on and win, and the report of it."""
+"""The settings of a search: their scores on folds, the metrics, halving, the choice of the best, and the report."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
 """A name, or a function of labels and probabilities whose value should be large."""
 CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
-LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")  # of several labels per document
-BY_MODEL = ("R2", "perplexity", "distance")  # which need the model, not only what it predicts of each document
+LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")  # for several labels per document
+BY_MODEL = ("R2", "perplexity", "distance")  # metrics that need the model, not only its predictions
 LOW_IS_GOOD = ("log-loss", "Hamming-loss", "perplexity", "distance")
-PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")  # means, by which settings are compared document by document
+PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")  # means over documents, compared document by document
 METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
-LARGEST_LOSS = 1e3  # log-loss of a document at most: one of probability 0 does not make a mean infinite
-FINALISTS = 3  # settings that no halving drops: where so few are left, the rest costs little, and one fold is chance
-LATE = "the time limit was reached"  # the error of a setting whose first training the time of a search did not allow
-WIDTH = 80  # columns of a terminal that a report fits into
-MAX_ROWS = 10  # settings of the report's table, the default besides
-NORMAL = 1.96  # standard errors on either side of a mean that enclose 95 %
-EQUAL = 1e-9  # relative difference up to which scores are equal
+LARGEST_LOSS = 1e3  # bound of a document's log-loss, so that a probability of 0 does not make a mean infinite
+FINALISTS = 3  # halving keeps at least this many settings: few cost little, and scores of one fold are noisy
+LATE = "the time limit was reached"  # error of settings that were not trained before the time limit
+WIDTH = 80  # columns of a report
+MAX_ROWS = 10  # settings in the report's table, besides the default
+NORMAL = 1.96  # standard errors on either side of the mean, for an interval of 95 %
+EQUAL = 1e-9  # scores are equal up to this relative difference
 
 
 class Predictions(NamedTuple):
@@ -41,10 +41,10 @@ class Predictions(NamedTuple):
 
     rows: np.ndarray  # shape (n_documents,): positions in the corpus
     scores: np.ndarray  # shape (n_documents, n_classes), float32: ln p(y | d), or the log-odds of each label
-    labels: np.ndarray  # shape (n_documents,): positions of classes, or of sets of labels; -1 where there is none
+    labels: np.ndarray  # shape (n_documents,): numbers of classes, or of sets of labels; -1 without a label
     weights: np.ndarray  # shape (n_documents,)
-    members: np.ndarray | None = None  # shape (n_documents, n_labels), bool: which of several labels documents have
-    chosen: np.ndarray | None = None  # likewise: which are predicted
+    members: np.ndarray | None = None  # shape (n_documents, n_labels), bool: true labels, with several per document
+    chosen: np.ndarray | None = None  # same shape: predicted labels
 
     @property
     def proba(self) -> np.ndarray:
@@ -55,7 +55,7 @@ class Predictions(NamedTuple):
         return Predictions(*(column if column is None else column[positions] for column in self))  # type: ignore[arg-type]
 
     def counted(self) -> Predictions:
-        """Return those of documents with a label and a weight above zero."""
+        """Return the predictions of documents with a label and a positive weight."""
         return self.taken(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
 
 
@@ -67,7 +67,7 @@ def joined(parts: Sequence[Predictions]) -> Predictions:
 
 
 def measure(metric: Metric, predictions: Predictions) -> float:
-    """Return a metric of predictions; NaN where no document counts, TypeError where one's own returns no number."""
+    """Return a metric of predictions; NaN without counted documents, TypeError if a custom metric returns no number."""
     p = predictions.counted()
     if not len(p.rows):
         return float("nan")
@@ -79,13 +79,13 @@ def measure(metric: Metric, predictions: Predictions) -> float:
     if metric in PER_DOCUMENT:
         return float(np.average(per_document(metric, p), weights=p.weights))
     y, predicted = (p.labels, p.scores.argmax(axis=1)) if p.members is None else (p.members, p.chosen)
-    how = {"average": metric.removesuffix("-F1"), "sample_weight": p.weights}
-    # Classes that nobody has, neither truly nor by prediction, do not count.
-    return float(np.nan_to_num(f1_score(y, predicted, zero_division=np.nan, **how)))
+    options = {"average": metric.removesuffix("-F1"), "sample_weight": p.weights}
+    # Classes that are neither present nor predicted are ignored.
+    return float(np.nan_to_num(f1_score(y, predicted, zero_division=np.nan, **options)))
 
 
 def per_document(metric: str, predictions: Predictions) -> np.ndarray:
-    """Return one number a document, whose mean by weight is the metric, one of `PER_DOCUMENT`."""
+    """Return one number per document; their weighted mean is the metric, one of `PER_DOCUMENT`."""
     _, scores, labels, _, present, chosen = predictions
     if metric == "accuracy":
         right = scores.argmax(axis=1) == labels if present is None else np.all(chosen == present, axis=1)
@@ -100,7 +100,7 @@ def per_document(metric: str, predictions: Predictions) -> np.ndarray:
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
-    """Return a metric, or the default one; ValueError if the estimator, with `several` labels, does not have it."""
+    """Return the metric, or the default; ValueError if the estimator, with `several` labels, does not support it."""
     target = estimator.spec.target
     names: tuple[str, ...] = ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
     if target in ("labels", "numbers"):
@@ -114,7 +114,7 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
 
 
 def sign_of(metric: Metric) -> float:
-    """Return 1 where large values are good, else -1."""
+    """Return 1 if large values of a metric are good, otherwise -1."""
     return -1.0 if metric in LOW_IS_GOOD else 1.0
 
 
@@ -125,9 +125,9 @@ def name_of(metric: Metric) -> str:
 
 class FoldScores(NamedTuple):
     scores: dict[str, float]
-    predictions: Predictions | None  # of classifiers alone
+    predictions: Predictions | None  # of classifiers only
     seconds: float
-    error: str = ""  # why the model cannot be trained
+    error: str = ""  # message if the model cannot be trained
 
 
 @dataclass
@@ -135,10 +135,10 @@ class Trial:
     """One setting, and its scores on the folds."""
 
     number: int  # 0 is the default
-    params: dict[str, Any]  # what differs from the estimator that is tuned
-    folds: list[FoldScores] = field(default_factory=list, repr=False)  # that it was trained without, in order
-    dropped: int | None = None  # after how many folds other settings were better; None: it went on
-    error: str = ""  # why it cannot be trained
+    params: dict[str, Any]  # parameters that differ from the tuned estimator
+    folds: list[FoldScores] = field(default_factory=list, repr=False)  # scores on each fold, in order
+    dropped: int | None = None  # number of folds after which halving dropped it; None: not dropped
+    error: str = ""  # message if it cannot be trained
     n_fits: int = 0
 
     def add(self, scores: FoldScores) -> None:
@@ -162,40 +162,40 @@ class Trial:
 
     @property
     def predictions(self) -> Predictions | None:
-        """Predictions of all documents that its models were not trained on; None if there are none."""
+        """Out-of-fold predictions of all scored documents; None if there are none."""
         parts = [fold.predictions for fold in self.folds if fold.predictions is not None]
         return joined(parts) if parts and len(parts) == len(self.folds) else None
 
     def score(self, metric: Metric, n_folds: int | None = None) -> float:
-        """Return the mean over the first folds, larger is better; -inf where there is none."""
+        """Return the mean over the first `n_folds`, with the sign for which larger is better; -inf without a score."""
         values = [fold.scores.get(name_of(metric), np.nan) for fold in self.folds[:n_folds]]
         mean = float(np.mean(values)) if values else np.nan
         return sign_of(metric) * mean if np.isfinite(mean) else -np.inf
 
 
 def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
-    """Drop the worse half (successive halving by folds), but for the default and what is as good as one that stays."""
+    """Drop the worse half of settings (successive halving by folds), except the default and ties with the last kept."""
     candidates = sorted((trial for trial in trials if trial.goes_on), key=lambda trial: -trial.score(metric))
     n_stay = max(FINALISTS, (len(candidates) + 1) // 2)
     for trial in candidates[n_stay:]:
         if trial.number and not math.isclose(trial.score(metric), candidates[n_stay - 1].score(metric), rel_tol=EQUAL):
             trial.dropped = len(trial.folds)
-            trial.folds = [fold._replace(predictions=None) for fold in trial.folds]  # they may be large
+            trial.folds = [fold._replace(predictions=None) for fold in trial.folds]  # frees memory
 
 
 def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
-    """Return settings, the best first: those with more folds, then by the mean over the folds that all have."""
+    """Return settings, best first: by number of folds, then by the mean over the folds that all remaining ones have."""
     n_common = min((len(trial.folds) for trial in trials if trial.goes_on and trial.folds), default=0)
 
     def key(trial: Trial) -> tuple[float, ...]:
-        n = min(n_common, len(trial.folds))  # of equals the default is first, then that of the lowest log-loss
+        n = min(n_common, len(trial.folds))  # ties: the default first, then the lowest log-loss
         return -n, -trial.score(metric, n), trial.number > 0, -trial.score("log-loss", n), trial.number
 
     return sorted(trials, key=key)
 
 
 def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """Return the best setting: the default unless another `is_better`; ValueError where none could be trained."""
+    """Return the best setting: the default unless another `is_better`; ValueError if none could be trained."""
     default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first error: {default.error or 'its score is not finite'}")
@@ -203,18 +203,18 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
 
 
 def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
-    """Whether a setting is better than the default by more than a standard error, and by log-loss as accurate."""
+    """Return whether a setting beats the default by over a standard error and, with log-loss, is no less accurate."""
     if default.score(metric) == -np.inf:
         return trial.score(metric) > -np.inf
     gain, error = gain_of(trial, default, metric)
     if not gain > np.nan_to_num(error):
         return False
-    # A few documents, such as those of rare classes, decide a log-loss.
+    # A few documents, such as those of rare classes, can dominate a log-loss.
     return metric != "log-loss" or trial.predictions is None or gain_of(trial, default, "accuracy")[0] >= 0.0
 
 
 def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]:
-    """Return by how much a setting is better and its standard error, over documents if the metric is a mean of them."""
+    """Return the gain of a setting and its standard error, over documents for means over documents, else over folds."""
     first, second = trial.predictions, default.predictions
     if metric in PER_DOCUMENT and first is not None and second is not None:
         first, second = first.counted(), second.counted()
@@ -229,7 +229,7 @@ def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the mean by weight and its standard error, of ``sum(w)^2 / sum(w^2)`` documents (Kish); NaN of one."""
+    """Return the weighted mean and its standard error, for ``sum(w)^2 / sum(w^2)`` documents (Kish); NaN for one."""
     shares = weights / weights.sum()
     mean, n = float(shares @ values), 1.0 / float(shares @ shares)
     if n - 1.0 < 1e-9:
@@ -238,7 +238,7 @@ def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, floa
 
 
 def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[str, Any]:
-    """Return scikit-learn's `cv_results_`: columns with an entry for each setting; more is better."""
+    """Return scikit-learn's `cv_results_`: columns with an entry per setting; larger scores are better."""
     n, name = len(trials), name_of(metric)
     scores = np.full((n, n_splits), np.nan)
     for row, trial in zip(scores, trials, strict=True):
@@ -285,7 +285,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     others = "; the default space has no others" if small else ""
     title = f"Tried {counted(len(trials), 'setting')}, each on {parts}{early}{others}:"
 
-    # What was tried, the best settings and the default.
+    # The settings tried: the best ones and the default.
     shown, rows = [trial for i, trial in enumerate(in_order) if i < MAX_ROWS or trial is default], []
     scored = {name for trial in shown for name in trial.scores}
     names = list(dict.fromkeys([name_of(metric), *(n for n in ("log-loss", "accuracy") if n in scored)]))
@@ -298,7 +298,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     if (n_late := search.n_settings_ - sum(trial.n_fits > 0 for trial in trials)) > 0:
         lines += ["", f"Time limit reached: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
 
-    # The winner, beside the default.
+    # The best setting, compared to the default.
     lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params))]
     if in_order[0] is not best and not is_better(in_order[0], default, metric):
         lines += _wrapped(
@@ -314,7 +314,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
             continue
         gain, error = gain_of(best, default, compared)
         was, now = (float(trial.scores[name].mean()) for trial in (default, best))
-        apart = abs(round(now, 4) - round(was, 4))  # of the figures as they are shown
+        apart = abs(round(now, 4) - round(was, 4))  # difference of the rounded figures
         by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
         lines.append(f"  {name} {now:.4f}, the default's {was:.4f}: {by}")
         if np.isfinite(error):
@@ -323,7 +323,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
             chance = ", which may be due to chance" if abs(gain) < NORMAL * error else ""
             lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
 
-    # How far its score can be trusted.
+    # The uncertainty of its score.
     if metric == "distance":
         fall = "Distances shrink with more clusters, so they cannot choose the number of clusters."
         lines += _wrapped("  ", fall)
@@ -351,7 +351,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
 
 
 def best_by_value(search: Any) -> list[str]:
-    """Return lines with the best score of each value of each parameter, with each loss by itself."""
+    """Return lines with the best score for each value of each parameter, separately for each loss."""
     metric, defaults = name_of(search.metric_), search.estimator.get_params(deep=False)
     scored = [trial for trial in ranked(search.trials_, search.metric_) if metric in trial.scores]
     n_common = min((len(trial.folds) for trial in scored), default=0)
@@ -361,7 +361,7 @@ def best_by_value(search: Any) -> list[str]:
         params = defaults | trial.params
         of_loss = f" ({shortened(params.get('loss'))})" if len(losses) > 1 else ""
         for name in dict.fromkeys(name for other in scored for name in other.params):
-            if name in trial.params or not trial.number:  # spaces need not have all parameters
+            if name in trial.params or not trial.number:  # a space may lack the parameter
                 value = "not set" if params[name] is None else shortened(params[name])
                 row = best.setdefault(f"{name}{of_loss if name != 'loss' else ''}", {})
                 row.setdefault(value, float(trial.scores[metric][:n_common].mean()))
@@ -375,5 +375,5 @@ def best_by_value(search: Any) -> list[str]:
 
 
 def _wrapped(before: str, text: str) -> list[str]:
-    """Return a text in lines of at most 80 columns, under each other after what stands before it."""
+    """Return a text after a first part, in lines of at most 80 columns, indented by the width of that part."""
     return textwrap.wrap(before + text, WIDTH, subsequent_indent=" " * len(before), break_on_hyphens=False)
