@@ -1,4 +1,4 @@
-"""Dask clients: of this machine's processes, of a scheduler somewhere, of batch jobs."""
+"""Dask clients: of processes on this machine, of a running scheduler, of batch jobs."""
 
 from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, connected
 from sdem_dist.cluster.jobs import batch_jobs, job_script

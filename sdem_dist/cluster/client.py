@@ -24,7 +24,7 @@ from sdem_dist import compat
 from sdem_dist.engine.executor import LIBRARIES, LOADED, of_this_process
 from sdem_dist.errors import ClusterError
 
-CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
+CLUSTERS = "/clusters/"  # separates a gateway's address and a cluster's name, as in links to dashboards
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
 """Environment of worker processes. By default, Dask returns freed tables to the system, and the next lane allocates
 them again, which takes a tenth to a quarter of a round. With more arenas, each would retain freed memory."""
@@ -34,8 +34,8 @@ ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for 
 """The settings above, for workers that are started elsewhere."""
 CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
 """All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
-CONNECT_SECONDS = 1.0  # of a plain connection, to tell why there is no answer
-STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
+CONNECT_SECONDS = 1.0  # timeout of a plain connection, which tests why a scheduler does not answer
+STARTS = 3  # attempts to start local workers: a system short of memory may kill one while it starts
 _GUARD = "each new process runs the script again: put its code under if __name__ == '__main__':"
 _log = logging.getLogger(__name__)
 
@@ -84,15 +84,15 @@ def connected(
 
 @contextmanager
 def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
-    """Yield a client of a gateway's cluster: a new one, which ends after, or the one that the address names."""
-    if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
+    """Yield a client of a gateway's cluster: a new one, shut down at the end, or the one named in the address."""
+    if "@" in address or "?" in address:  # messages contain the address, and are written to logs
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
         hint = f"to use a running cluster, omit it and add {CLUSTERS}NAME to the address"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
-        import aiohttp  # comes with dask-gateway, which is an extra
+        import aiohttp  # installed with dask-gateway, an optional dependency
         from dask_gateway import Gateway, GatewayCluster, GatewayClusterError, GatewayServerError
     except ImportError as error:
         raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
@@ -114,9 +114,9 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
 def _remote_client(scheduler: str, timeout: float) -> Client:
     address = scheduler
     try:
-        if scheduler.endswith(".json"):  # distributed waits for a file that is not there without a deadline
+        if scheduler.endswith(".json"):  # distributed would wait forever for a missing file
             address = str(json.loads(Path(scheduler).read_bytes())["address"])
-        get_address_host_port(address)  # a client that fails at that stays Dask's default, and its end may block
+        get_address_host_port(address)  # if `Client` failed at this, closing it might block
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = "neither a scheduler address, such as tcp://10.0.0.1:8786, nor a scheduler file"
         raise ClusterError(f"{scheduler} is {what} ({type(error).__name__}: {error})") from error
@@ -125,19 +125,19 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         hint = "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
         raise ClusterError(f"{address} needs an encrypted connection, but no certificate is configured: {hint}")
 
-    async def probe() -> None:  # the deadlines of `connect` and of a client do not cover the handshake
+    async def probe() -> None:  # the timeouts of `connect` and of `Client` do not cover the handshake
         async with asyncio.timeout(timeout):
             await (await connect(address, timeout=timeout, **security)).close()
 
     try:
-        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop already
+        with ThreadPoolExecutor(1) as thread:  # in a thread, since a notebook already runs an event loop
             thread.submit(asyncio.run, probe()).result()
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
-        # A web server's answer is taken for a message of an absurd length.
+        # MemoryError: Dask reads the reply of a web server as a message of an absurd length.
         reason = "" if isinstance(error, TimeoutError | MemoryError) else f" ({error})"
         why = f"a server accepts connections there, but it does not respond like a scheduler{reason}"
-        try:  # Dask's error names its last attempt, which its own deadline may have cut
+        try:  # Dask's error describes its last attempt, perhaps cut short by its own timeout
             socket.create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
         except OSError as failure:
             why = f"the connection failed ({failure.strerror or failure})"
@@ -148,28 +148,28 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
 @contextmanager
 def _local_client(n_workers: int) -> Iterator[Client]:
     memory = worker_memory(n_workers)
-    tight = memory < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
+    tight = memory < 4 * LIBRARIES  # Dask would pause workers because of the memory of kernels
     limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
-    how: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
-    how["dashboard_address"] = "127.0.0.1:0"  # with None Dask still takes port 8787
-    how["silence_logs"] = logging.CRITICAL  # tracebacks of attempts: errors are told once, in the end
+    options: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
+    options["dashboard_address"] = "127.0.0.1:0"  # with None, Dask would use port 8787
+    options["silence_logs"] = logging.CRITICAL  # no tracebacks of failed attempts: the last error is raised below
     hint = f"see the system log; each can use {memory / 2**30:.1f} GiB: try fewer workers"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():
                 for left in reversed(range(STARTS)):
                     try:
-                        cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **how))
+                        cluster = ends.enter_context(LocalCluster(n_workers=n_workers, **options))
                         break
-                    except RuntimeError as error:  # Dask's, of processes that ended at once
+                    except RuntimeError as error:  # from Dask: processes exited at startup
                         what, unguarded = f"worker processes on this machine exited at startup ({error})", False
-                        with suppress(AttributeError, OSError):  # a notebook, or a zipped application
+                        with suppress(AttributeError, OSError):  # a notebook or a zipped application has no script
                             script = Path(sys.modules["__main__"].__file__ or "").read_text("utf-8", errors="replace")
                             unguarded = "__main__" not in script
                         if unguarded or not left:
                             raise ClusterError(f"{what}: {_GUARD if unguarded else hint}") from None
                         _log.warning("%s; restarting them", what)
-                # The scheduler is in this process: what comes through it is received, sent and received again.
+                # Directly: results through the scheduler, which is in this process, would be sent twice.
                 client = ends.enter_context(Client(cluster, direct_to_workers=True))
             yield client
         finally:
@@ -178,7 +178,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
 
 
 def worker_memory(n_workers: int) -> int:
-    """Return the memory of each local worker, in bytes; ClusterError if that is too little to start."""
+    """Return the memory of each local worker, in bytes; ClusterError if it is too little to start."""
     memory = of_this_process()
     share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
     if share < LOADED:
@@ -189,15 +189,15 @@ def worker_memory(n_workers: int) -> int:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delay interrupts until the block has ended: Dask cannot stop workers that are still starting.
+    """Delay interrupts until the block ends: Dask cannot stop workers that are still starting.
 
-    A terminal sends Ctrl-C to all processes, and this one alone is to end the others: they inherit its mask.
+    A terminal sends Ctrl-C to all processes, but only this one may stop the others: they inherit its signal mask.
     """
     usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or usual is None:  # None: another language's
+    if threading.current_thread() is not threading.main_thread() or usual is None:  # None: set outside Python
         yield
         return
-    resource_tracker.ensure_running()  # the first process does it, and then lets interrupts through in its thread
+    resource_tracker.ensure_running()  # before the mask: starting it unblocks interrupts in this thread
     came: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -218,7 +218,7 @@ def ended_by_signals() -> Iterator[None]:
         return
 
     def leave(number: int, _: object) -> None:
-        for each in before:  # a second interrupt would stop the clean-up halfway
+        for each in before:  # a second signal would interrupt the clean-up
             signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 
@@ -231,10 +231,10 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def make_certificates(folder: str | Path, days: int = 365) -> Path:
-    """Make a certificate authority, and a key and certificate for each role, by `trustme`; return ``tls.yaml``.
+    """Create a certificate authority, and a key and certificate for each role, with `trustme`; return ``tls.yaml``.
 
-    That is the Dask configuration which uses them and requires encryption. The authority's key is in memory only, so
-    that nobody can issue another certificate. `folder` must not exist; it becomes readable for its owner only.
+    This file is the Dask configuration that uses them and requires encryption. The authority's key is never written,
+    so that nobody can issue another certificate. `folder` must not exist; only its owner can read it.
     """
     try:
         import trustme
@@ -251,7 +251,7 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     try:
         folder.mkdir(0o700)
         tls: dict[str, object] = {"ca-file": write("ca.pem", authority.cert_pem.bytes())}
-        for role in ("scheduler", "worker", "client"):  # whose connections are encrypted
+        for role in ("scheduler", "worker", "client"):  # the roles whose connections are encrypted
             until = datetime.now(UTC) + timedelta(days=days)
             issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
             certificate = write(f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))

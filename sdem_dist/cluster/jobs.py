@@ -1,4 +1,4 @@
-"""A cluster of batch jobs, described by a file: submitted, waited for, replaced when lost, and ended with the run."""
+"""A cluster of batch jobs, described by a file: submit jobs, wait, replace lost jobs, and cancel all at the end."""
 
 import asyncio
 import re
@@ -34,27 +34,27 @@ OVER = re.compile(
 )
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
-STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
-LOOK = 3.0  # seconds between two questions to the batch system; more where many jobs have no worker: one a second
-SILENT = 50.0  # seconds that a running job may be without a worker; a nanny restarts one in fewer
-FAILURES = 3  # jobs that may end in a row before they bring a worker; then something is wrong with all of them
-LINES = 12  # shown of an answer or a log
+STAGGER = 0.1  # share of a lifetime by which workers vary, so that they do not all end at once
+LOOK = 3.0  # least seconds between two checks of the jobs; more if many jobs have no worker: one query per second
+SILENT = 50.0  # seconds that a running job may lack a worker; a nanny takes less to restart one
+FAILURES = 3  # jobs in a row that may end before their worker starts; then no more are submitted
+LINES = 12  # lines to show of an answer or a log
 
 
 class JobSettings(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
-    """The section ``sdem-dist`` of a cluster file, its times in seconds."""
+    """The section ``sdem-dist`` of a cluster file; all times become seconds."""
 
     jobs: Annotated[int, msgspec.Meta(ge=1)] = 1
-    wait_for_workers: str | int | float = 600.0  # that the run may be without any worker
+    wait_for_workers: str | int | float = 600.0  # longest time without any worker
     silence: str | float | None = None
-    lifetime: str | float | None = None  # after which a worker hands over what it has and ends, about
+    lifetime: str | float | None = None  # approximate time after which a worker hands over its results and ends
     certificates: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("wait_for_workers", "silence", "lifetime"):
             value, seconds = getattr(self, name), 0.0
             with suppress(KeyError, ValueError):
-                seconds = parse_timedelta(value, default="seconds")  # of None it is None
+                seconds = parse_timedelta(value, default="seconds")  # None stays None
             if seconds is not None and not seconds > 0:
                 raise ValueError(f'{name.replace("_", "-")}: {value!r} is not a duration, such as 90, "55 m" or "2 h"')
             setattr(self, name, seconds)
@@ -67,30 +67,30 @@ class ClusterFile(msgspec.Struct, rename="kebab"):
 
 @contextmanager
 def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, Any, dict[str, Any]]]:
-    """Set a file's configuration; yield our section, jobqueue's class of clusters, and its arguments."""
+    """Apply the configuration of a file; yield our settings, jobqueue's cluster class, and its arguments."""
     try:
         content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
         file = msgspec.convert({name: section for name, section in content.items() if section}, ClusterFile)
         settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
-    except (OSError, ValueError, msgspec.DecodeError) as error:  # no file, no YAML, other sections, or a wrong lifetime
+    except (OSError, ValueError, msgspec.DecodeError) as error:  # no file, no YAML, wrong sections or lifetime
         reason = re.sub(r"(.+) - at `\$\.?(.+)`", r"\2: \1", getattr(error, "strerror", None) or str(error))
         raise ClusterError(f"the cluster file {path} cannot be read: {reason.replace('`', '')}") from error
     system = next(iter(file.jobqueue), "")
     if len(file.jobqueue) != 1 or system not in SYSTEMS:
         raise ClusterError(f"{path}: the section jobqueue must contain exactly one of {', '.join(SYSTEMS)}")
     try:
-        with held_back():  # it takes interrupts for itself
+        with held_back():  # importing it installs a handler of interrupts
             import dask_jobqueue
     except ImportError as error:
         raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
     names = sorted({name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")})
     for key, value in (file.jobqueue[system] or {}).items():
         name, values = key.replace("_", "-"), value if isinstance(value, list) else [value]
-        if name not in names:  # jobqueue would pass over it in silence
+        if name not in names:  # jobqueue would ignore it silently
             raise ClusterError(f"{path}: jobqueue: {system}: unknown option {name}; valid: {', '.join(names)}")
         if name == "walltime" and isinstance(value, int):
             raise ClusterError(f'{path}: walltime {value}: YAML interprets it as seconds; quote it: "12:00:00"')
-        # a line of a job's script could be an order to the batch system
+        # a new line in a job's script could be a directive to the batch system
         is_script = name in ("job-script-prologue", "job-script-epilogue")
         if not is_script and any(isinstance(text, str) and not text.isprintable() for text in values):
             raise ClusterError(f"{path}: {name}: {value!r} has line breaks or control characters: use a single line")
@@ -101,11 +101,11 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
             raise ClusterError(f"{path}: certificates: {tls} does not exist: set it to {where}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
-    # A worker that its nanny restarts must not cost the whole job.
+    # A job is not replaced while its nanny restarts the worker.
     usual = {"distributed.deploy.lost-worker-timeout": "60s", **CONFIGURATION}
     with dask.config.set(usual), dask.config.set(dask.config.merge(dask.config.config, content)):
         config = dask.config.get(f"jobqueue.{system}")
-        # Of two arguments, or lines of the prologue, that set the same, the file's come later and win.
+        # The file's arguments and prologue come last, so that they override these.
         arguments = ["--dashboard-address", f"{LOOPBACK}:0", *map(str, config["worker-extra-args"])]
         scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
         named = {argument.partition("=")[0] for argument in arguments}
@@ -124,7 +124,7 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
 
 
 def job_script(path: str | Path, lifetime: str | None = None) -> str:
-    """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
+    """Return the script of the batch jobs that a cluster file describes; nothing is submitted."""
     with configured(Path(path), lifetime) as (_, cluster_class, options):
         del options["scheduler_options"]
         address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
@@ -137,9 +137,9 @@ def batch_jobs(
 ) -> Iterator[Client]:
     """Yield a client of a scheduler in this process, whose workers are the batch jobs of a cluster file.
 
-    The run begins with the first worker. Jobs that start later join in, lost jobs are submitted again, and all are
-    cancelled at the end, also after an exception or a signal. `lifetime`: such as ``"55m"``, in place of the file's.
-    Raises ClusterError, with what the batch system says: a wrong file, refused jobs, or no worker in time.
+    The run begins with the first worker. Workers that start later join it, lost jobs are submitted again, and all jobs
+    are cancelled at the end, also after an exception or a signal. `lifetime`, such as ``"55m"``, overrides the file's.
+    Raises ClusterError, with messages of the batch system, for a wrong file, rejected jobs, or no worker in time.
     """
     with configured(Path(path), lifetime) as (settings, cluster_class, options), ended_by_signals():
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
@@ -147,16 +147,16 @@ def batch_jobs(
             say(f"{path}: no certificates: {whoever} (create them with sdem cluster certificates)")
 
         class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
-            """A job that keeps why it was refused, and knows when it is closed, also if it never ran."""
+            """A job that stores why it was rejected, and reports that it is closed, even if it never ran."""
 
             refusal = ""
-            worker_time: float | None = None  # when it last had a worker
+            worker_time: float | None = None  # time of the last check that found its worker
 
             async def start(self) -> None:
                 try:
                     await super().start()
                 except (OSError, RuntimeError, ValueError) as error:
-                    # of jobqueue's message only what the submit command printed
+                    # only the part of jobqueue's message that the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
                     self.refusal = f"the job was rejected: {_first_lines(output or str(error))}"
                     self.status = Status.running
@@ -166,8 +166,8 @@ def batch_jobs(
                 await ProcessInterface.close(self)
 
             def state(self) -> tuple[str, bool | None]:
-                """Return what is known of the job, and whether it is over: see `job_status`."""
-                if self.refusal or self.job_id is None:  # refused, or not submitted yet
+                """Return a description of the job, and whether it is over: see `job_status`."""
+                if self.refusal or self.job_id is None:  # rejected, or not submitted yet
                     return self.refusal, bool(self.refusal)
                 return job_status(self.config_name, self.job_id)
 
@@ -176,7 +176,7 @@ def batch_jobs(
         try:
             cluster.scale(jobs=settings.jobs)
             say(f"submitted {settings.jobs} {system} jobs; waiting up to {wait:g} s for a worker")
-            # Results reach a client directly: the scheduler is in this process, and would receive and send them again.
+            # Directly: results through the scheduler, which is in this process, would be sent twice.
             with Client(cluster, direct_to_workers=True) as client:
                 deadline, address = time.monotonic() + wait, cluster.scheduler_address
                 while not cluster.scheduler.workers:
@@ -195,7 +195,7 @@ def batch_jobs(
                 cluster.loop.add_callback(replace_lost_jobs, cluster, settings.jobs, say)
                 yield client
         except ClusterError as error:
-            config, texts = dask.config.get(f"jobqueue.{system}"), dict[str, None]()  # each text once
+            config, texts = dask.config.get(f"jobqueue.{system}"), dict[str, None]()  # a dict, for each text once
             for job in list(cluster.workers.values()):
                 text, is_over = job.state()
                 texts[text] = None
@@ -208,9 +208,9 @@ def batch_jobs(
 
 
 async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None]) -> None:
-    """Replace the jobs that a cluster loses, in its event loop, while it runs.
+    """Replace lost jobs of a cluster while it runs; a task of its event loop.
 
-    Adaptive scaling does so for jobs of one process only, and never where they end before they have a worker.
+    Dask's adaptive scaling only replaces jobs of one process, and only if they had a worker.
     """
     failures = 0
 
@@ -231,7 +231,7 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
                 text, has_failed = ", ".join(text.splitlines()), bool(over) and is_new
                 again = bool(over) or now - (job.worker_time or now) > SILENT
                 if has_failed:
-                    if failures >= FAILURES:  # said already
+                    if failures >= FAILURES:  # already reported
                         continue
                     failures += 1
                     again = failures < FAILURES
@@ -243,12 +243,12 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
             if cluster.status is Status.running:
                 await cluster.scale_down(lost)
                 cluster.scale(jobs=n_jobs)
-        except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
+        except Exception as error:  # noqa: BLE001  whatever it is, the next check retries
             say(f"cannot monitor the jobs ({type(error).__name__}: {error}); trying again")
 
 
 def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
-    """Return what a batch system says about a job, and whether it is over: None if the system does not answer."""
+    """Return the answer of a batch system about a job, and whether the job is over: None without an answer."""
     command = [*shlex.split(SYSTEMS[system]), job_id]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
@@ -257,12 +257,12 @@ def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
     text = _first_lines(run.stdout.strip() or run.stderr)
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):
-        return text, None  # it speaks of itself, not of the job
+        return text, None  # an error of the batch system, not about the job
     return text or f"job {job_id} is not in the queue", unknown or OVER.search(run.stdout) is not None
 
 
 def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> str:
-    """Return the last lines of a job's logs, where its batch system or jobqueue names them after the job."""
+    """Return the last lines of a job's logs: files with names in the style of the batch system or jobqueue."""
     names = "|".join(re.escape(name) for name in {job_name or "dask-worker", "slurm"})
     named = re.compile(rf"(?:{names})[-.](?:[oe]|job)?{re.escape(job_id.partition('.')[0])}(?:\.[\w.-]+)?")
     logs = [path for path in sorted(Path(folder or ".").glob("*")) if named.fullmatch(path.name) and path.is_file()]
