@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
         metrics = estimator.evaluate(documents, client=client)
         report: Any = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
-            blocks = mistakes(estimator, report, documents)
-            write_table(errors, (part_of(errors.suffix.lower(), block) for block in blocks))
+            write_table(errors, (part_of(errors.suffix.lower(), b) for b in mistakes(estimator, report, documents)))
             by_place = isinstance(documents.ids_at([0])[0], int)  # a source has a temporary corpus, removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{model} was trained on {corpus}: expect worse results on new documents", err=True)
@@ -187,6 +187,8 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
         texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
     elif any(value is not None for value in piped.values()):
         raise click.UsageError("--format and --text apply to standard input only")
+    elif len(texts) == 1 and os.path.isfile(texts[0]):
+        raise click.UsageError(f"{texts[0]} is a file: use sdem explain {model} < {texts[0]} (tables: --format csv)")
     if not texts:
         raise click.ClickException("no text to explain")
     if html is not None:

@@ -156,10 +156,11 @@ def documents_of(
             console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
         except SdemError as error:
-            if isinstance(error, NoLabelError) and error.first and examined is not None:
-                error.hint += "; " if error.hint else ""
-                error.hint += f"for documents without labels, use sdem predict MODEL {paths[0]}"
-                error.hint += " (for clusters and topics: --no-labels)"
+            if isinstance(error, NoLabelError) and examined is not None:
+                instead = "pass --no-labels" if learns == "nothing" else f"use sdem predict MODEL {paths[0]}"
+                error.problem = error.problem.partition("; pass --unlabelled")[0]
+                skip = f"to skip such {error.unit}s: --on-error skip; " if error.hint else ""
+                error.hint = f"{skip}if no document has a label, {instead}"
             elif isinstance(error, PatternError):
                 error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
             elif error.path == str(target):
@@ -241,8 +242,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
         earlier = f"{beside} was held out from an earlier {corpus}; its documents may be in the new one"
-        advice = "remove it, use --held-out again, or choose another name"
-        raise click.ClickException(f"{earlier}: {advice}")
+        raise click.ClickException(f"{earlier}: remove it, use --held-out again, or choose another name")
     follows, words = options["vocabulary_from"] is not None, options.pop("words")
     if follows and (typed := typed_flags(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from uses the settings of that corpus: remove {typed}")
@@ -266,8 +266,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        unusable = "no document contains a known word, so this corpus is unusable"
-        click.echo(f"Warning: {unusable}; check the text column and --vocabulary-from", err=True)
+        click.echo("Warning: no document has a known word: check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without words")
     if report.first_column is not None:

@@ -86,8 +86,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     for problem in problems:
         click.echo(f"damaged: {visible(problem.message)}", err=True)
     if problems:
-        n_problems = counted(len(problems), "problem")
-        raise click.ClickException(f"{corpus} is damaged ({n_problems}); ingest its sources again")
+        raise click.ClickException(f"{corpus} is damaged: ingest its sources again")
     click.echo("The shard is intact." if n_shards == 1 else f"All {n_shards} shards are intact.")
 
 

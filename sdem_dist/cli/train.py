@@ -190,6 +190,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     if options["dry_run"] and cluster.job_file is not None:
         from sdem_dist.cluster import job_script  # Dask comes with it
 
+        refuse_far_sources([path for path in corpora if Path(path).exists()], cluster.job_file)
         click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)
@@ -223,18 +224,16 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
                     log.unlink()
                 elif not BEGINNING.startswith(beginning):
                     raise click.ClickException(f"{log} is not an sdem train log: choose another name")
-            callbacks = [] if log is None else [JsonLines(log)]
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
-            run_options = {name: options[name] for name in run}
-            estimator.fit(documents, client=client, validation=validation, callbacks=callbacks, **run_options)
+            how = {"client": client, "validation": validation, **{name: options[name] for name in run}}
+            estimator.fit(documents, callbacks=[] if log is None else [JsonLines(log)], **how)
             hidden = console.without_label(documents) if estimator.unlabelled is not None else 0
-            n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends, which may fail
     except sdem_dist.ClusterError as error:
         if folder is not None:
             error.hint = f"use --resume to continue from {folder}, with or without a cluster"
         raise
-    _show(estimator, f"{model}: {options['estimator']}", hidden, n_labelled)
+    _show(estimator, f"{model}: {options['estimator']}", hidden, documents.n_documents - hidden)
 
 
 def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -> None:

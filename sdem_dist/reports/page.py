@@ -74,7 +74,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Metrics"] = report._repr_html_()
     if isinstance(report, ByClassReport):
         rows = []
-        for label, words in word_weights(estimator, WORDS).items():
+        for label, words in word_weights(estimator, WORDS).items() if estimator.spec.topics is None else ():
             top, marks = max(words.values(), default=0.0) or 1.0, list[str]()
             for word, value in words.items():
                 marks.append(highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word"))
@@ -253,8 +253,8 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
     if isinstance(report, ByClassReport):
         parts.append(report.table(np.argsort(report.columns["f1"], kind="stable")).markdown())
     if words := word_weights(model):
-        rows = ((k, " ".join(of_class)) for k, of_class in words.items())
-        parts += [f"## Most indicative words of each {predicts}", table(rows, (predicts, "words"))]
+        rows, kind = ((k, " ".join(top)) for k, top in words.items()), "topic" if model.spec.topics else predicts
+        parts += [f"## Most indicative words of each {kind}", table(rows, (kind, "words"))]
     limits = ["To do: describe the intended use, and decisions that need human review."]
     if model.several_labels:
         limits.append("Thresholds and temperatures were fitted to documents like the training documents.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the most indicative words of each class of a fitted naive Bayes, or of each cluster of a mixture.
+    """Return the most indicative words of each class of a naive Bayes, of each cluster, or of each topic (its number).
 
     The weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: the average contribution of a word,
     over the words of a document in the class, to the evidence against other classes, in nats per word. For `KMeans`, it
@@ -28,10 +28,11 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
 
     Largest weight first. Without a vocabulary, words are numbers. Empty for models that do not use word counts.
     """
-    if estimator.spec.words is None or estimator._layout == "dense":
+    spec, settings = estimator.spec, estimator.vectorizer_ or {}
+    if (spec.words is None and spec.topics is None) or estimator._layout == "dense":
         return {}
-    p, settings = np.exp(getattr(estimator, estimator.spec.words)), estimator.vectorizer_ or {}
-    classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
+    p = estimator.components_ if spec.words is None else np.exp(getattr(estimator, spec.words))
+    classes = estimator.classes_.tolist() if spec.words and spec.predicts == "class" else list(range(len(p)))
     if len(p) < 2:
         return {}
     if isinstance(centres := estimator._parameters, KMeansState):

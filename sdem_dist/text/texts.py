@@ -240,6 +240,8 @@ class RowValidator:
             error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
+                advice = "use --no-labels, and train with --estimator LatentDirichletAllocation"
+                error.hint += f"; if no document has a label, {advice}" * error.first
             raise error
         self.skipped += 1
         self.examples.append(str(error))
@@ -321,17 +323,15 @@ class RowValidator:
             labels = [part for part in raw.split(self.separator) if part.strip()]
         elif self.separator is not None and isinstance(raw, list):
             labels = raw
-        advice = "pass --unlabelled '' to train on such documents anyway"
         for label in labels:
             name = label_name(label)
-            if label is None:
-                raise NoLabelError(f"the label is missing; {advice}")
+            if label is None or name == "":
+                absent = f"the label is {'missing' if label is None else 'empty'}; pass --unlabelled '' to train on"
+                raise NoLabelError(f"{absent} such documents anyway, or --label-separator , for several labels")
             if isinstance(label, list):
                 raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
             if name is None:
                 raise IngestError(f"the label is {label!r}, neither a string nor a finite number")
-            if not name:
-                raise NoLabelError(f"the label is empty; {advice}, or --label-separator , for several labels")
             if name.endswith("\0"):
                 raise IngestError(f"the label {name!r} ends with a NUL, which NumPy drops: remove it")
             if problem := not_unicode(name):

@@ -38,7 +38,8 @@ TRAIN_ON = [
     (2, "train posts.tsv", "CORPUS... MODEL"),
     (1, "train posts.zarr posts.tsv", "is not a model"),
     (2, "train posts.zarr ftp://bucket/m", "a URL must start with s3://"),
-    (2, "train posts.tsv m --scheduler tcp://127.0.0.1:1", "use sdem ingest"),
+    *((2, f"train posts.tsv m --{to}", "use sdem ingest") for to in ("scheduler tcp://127.0.0.1:1", "dry-run --cluster a.yaml")),
+    (1, "train no-label.tsv m", "if no document has a label, use --no-labels, and train with --estimator Latent"),
     (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: only one class (a)"),
     (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
     (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ,"),
@@ -127,6 +128,7 @@ PREDICT = [
 ]  # fmt: skip
 LOOK = [
     (2, "evaluate posts.model numbers.svm", "contains numbers"),
+    (2, "explain posts.model posts.tsv", "posts.tsv is a file: use sdem explain posts.model < posts.tsv"),
     (1, "predict numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate posts.model test.zarr --format tsv", "--format applies to sources only"),
@@ -220,7 +222,7 @@ WRONG = ["byte.tsv", "three.tsv", "twice.csv", "list.jsonl", "body.jsonl", "cut.
 def test_predict_is_named_where_a_label_is_missing(shelf, name, scheduler):
     for workers in ([], ["--scheduler", scheduler]) if name == "no-label.jsonl" else ([],):
         said = refused(f"evaluate plain.model {name}", *workers)
-        assert (f"for documents without labels, use sdem predict MODEL {name}" in said) is (name in UNLABELLED), said
+        assert (f"if no document has a label, use sdem predict MODEL {name})" in said) is (name in UNLABELLED), said
 
 
 def test_a_message_of_a_text_as_a_label_is_short(shelf):

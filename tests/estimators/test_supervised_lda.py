@@ -17,6 +17,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.kernels.topic_steps import add_evidence
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.topics import MirrorDescent, TopicParameters, renewed
+from sdem_dist.reports.top_words import word_weights
 
 N, V, K = 900, 60, 4
 RNG = np.random.default_rng(2)
@@ -170,15 +171,14 @@ def test_topics_for_people():
         np.testing.assert_allclose([t.share for t in topics], lengths @ model.transform(X) / lengths.sum(), rtol=1e-12)
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
-            assert len(topic.distinctive) == 4
+            assert [*word_weights(model, 4)[topic.number]] == topic.distinctive
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
     named = sd.LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
     one, many_steps = (sd.LatentDirichletAllocation(n_components=1, batch_size=n).fit(X) for n in (None, 2))
-    assert one.topics(3)[0].words and one.topics(3)[0].distinctive
-    assert (one.n_iter_, many_steps.n_iter_) == (20, 10)
+    assert one.topics(3)[0].words and one.topics(3)[0].distinctive and (one.n_iter_, many_steps.n_iter_) == (20, 10)
 
 
 def test_what_cannot_be_learned_from(tmp_path):
