@@ -98,7 +98,7 @@ class EngineEstimator(Estimator):
         """Train on documents in memory or on a corpus.
 
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus -- Counts or
-            weights; texts as a list, an array, or a pandas, polars or Arrow column; for models of tables, a table, with
+            weights; texts as a list, an array, or a pandas, polars or Arrow column; for table models, a table, with
             NaN for missing values. A corpus contains its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets for
             regression; None for a corpus. Unsupervised mixtures and topic models ignore `y`.

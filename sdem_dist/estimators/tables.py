@@ -104,7 +104,7 @@ class TableEstimator(EngineEstimator):
         for key, kind in (getattr(self, "kinds", None) or {}).items():
             named_kinds = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
             if not isinstance(kind, Family) and kind not in named_kinds:
-                raise ValueError(f"kinds: {kind!r} is no family. {nearest(str(kind), named_kinds)}Known: {named_kinds}")
+                raise ValueError(f"kinds: unknown {kind!r}. {nearest(str(kind), named_kinds)}Known: {named_kinds}")
             columns: list[Any] = [names.get(c, c) for c in (key if isinstance(key, tuple) else (key,))]
             if isinstance(kind, Family) and kind.width != len(columns):
                 raise ValueError(f"kinds: {kind} needs {kind.width} columns, got {columns}")

@@ -17,7 +17,7 @@ def _either(plain: Callable[..., Any], comparison: str) -> Any:
     def either(typingctx, a, b):
         number = typingctx.unify_types(types.unliteral(a), types.unliteral(b))
         if not isinstance(number, (types.Integer, types.Float)):
-            raise TypingError(f"{plain.__name__} of {a} and {b} is no number")
+            raise TypingError(f"{plain.__name__} of {a} and {b} is not a number")
 
         def codegen(context, builder, signature, args):
             first, second = (context.cast(builder, x, t, number) for x, t in zip(args, signature.args, strict=True))
