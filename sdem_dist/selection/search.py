@@ -278,7 +278,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
             raise TypeError(
-                f"estimator must be from sdem_dist, got {type(self.estimator).__name__}: for others use GridSearchCV of "
+                f"estimator must be from sdem_dist, got {type(self.estimator).__name__}: for others, use GridSearchCV of "
                 "scikit-learn"
             )
         if callable(self.metric):
