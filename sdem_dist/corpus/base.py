@@ -1,4 +1,4 @@
-"""What corpora share: rows, subsets, weights, transforms of documents, and one `read`; the corpus in memory."""
+"""Base of all corpora: reading by position, selected rows, subsets, weights and transforms; the corpus in memory."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from sdem_dist.storage.encoding import crc32c
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
 Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
-"""From the documents at positions ``start`` up to ``stop``, and these, to others; its ``repr`` names it."""
-BLOCK = 1 << 15  # documents that are read at a time to be counted, or to pick some
-BATCH_DOCUMENTS = 16_384  # most documents that are read at a time to be scored
-BATCH_ENTRIES = 1 << 22  # about the most entries that are, where documents are long
+"""Maps documents and their positions ``start`` and ``stop`` to new documents; its ``repr`` is its cache key."""
+BLOCK = 1 << 15  # documents per read, for counting and for selecting rows
+BATCH_DOCUMENTS = 16_384  # largest number of documents per read, for scoring
+BATCH_ENTRIES = 1 << 22  # approximate largest number of entries per read, for scoring long documents
 _numbers: Iterator[int] = count()
 ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
-_frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
+_frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets, by cache key: the tasks of a process share them
 
 
 class BaseCorpus(ABC):
-    """Documents that are read by position. Subclasses say what is stored."""
+    """Documents that are read by position. Subclasses implement the storage."""
 
     rows: np.ndarray | None = None  # stored positions of the documents, int64, ascending; None: all
-    packed_mask: np.ndarray | None = None  # which of them are in a subset, eight a byte; None: all
-    """Documents outside have weight 0, so that ranges, lanes and random numbers are those of all."""
-    title: str = ""  # of the subset, for people
-    transforms: tuple[Transform, ...] = ()  # in turn
-    weight_divisor: float = 1.0  # of stored weights
+    packed_mask: np.ndarray | None = None  # mask of the subset, 8 documents per byte; None: all documents
+    """Documents outside the subset have weight 0, so that ranges, lanes and random numbers do not change."""
+    title: str = ""  # description of the subset, for messages
+    transforms: tuple[Transform, ...] = ()  # applied in this order
+    weight_divisor: float = 1.0  # stored weights are divided by this
     _state: ClassVar[tuple[str, ...]] = ("rows", "packed_mask", "title", "transforms", "weight_divisor")
-    """What is sent to workers; all else is made again."""
+    """Attributes that are sent to workers; others are computed again."""
 
     _key: Callable[[], str]
     _read: Callable[[int, int], AnyDocuments]
     _place: Callable[[int], str]
     _array: Callable[[str], np.ndarray | None]
-    """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
+    """Return the stored "labels", "weights" or "groups" of all documents; None if they are not stored."""
 
     @property
     @abstractmethod
     def stored_header(self) -> Header: ...
 
     def vocabulary(self) -> list[str] | None:
-        """Return the words in the order of their indices; None where columns have no names."""
+        """Return the words in the order of their indices; None if columns have no names."""
         return None
 
     def _document_frequency(self) -> np.ndarray | None:
@@ -65,30 +65,30 @@ class BaseCorpus(ABC):
 
     def _with(self, **changes: object) -> Self:
         copy = object.__new__(type(self))
-        opened = {"_sources": vars(self)["_sources"]} if "_sources" in vars(self) else {}  # again, it costs requests
+        opened = {"_sources": vars(self)["_sources"]} if "_sources" in vars(self) else {}  # saves requests
         vars(copy).update({**self.__getstate__(), **opened, **changes})
         return copy
 
     def within(self, mask: np.ndarray, title: str = "") -> Self:
-        """Return the documents in a subset: all are read, and those outside have weight 0."""
+        """Return a subset: all documents are read, and those outside `mask` have weight 0."""
         title = title or f"a subset of {np.count_nonzero(mask)} documents"
         inside = mask if self.mask is None else mask & self.mask
         return self._with(packed_mask=np.packbits(inside), title=f"{title} of {self.title}")
 
     def transformed(self, transform: Transform) -> Self:
-        """Return a corpus whose documents a function transforms as they are read."""
+        """Return a corpus whose documents are transformed by a function after each read."""
         return self._with(transforms=(*self.transforms, transform))
 
     def relative(self) -> Self:
-        """Return the documents with weights whose mean is 1, among those above 0: as they are where none have any."""
+        """Return the corpus with weights divided by the mean of the positive weights."""
         weights = None if self.weights is None else self.weights[self.weights > 0]
         if weights is None or not len(weights):
             return self
-        mean = float(weights[0] if np.ptp(weights) == 0 else weights.mean())  # exact where all are alike
+        mean = float(weights[0] if np.ptp(weights) == 0 else weights.mean())  # exact if all are equal
         return self if (weights == 1).all() else self._with(weight_divisor=self.weight_divisor * mean)
 
     def labelled(self) -> Self:
-        """Return the documents that have a label, of a subset those inside, numbered from 0."""
+        """Return the labelled documents, of a subset only those inside; positions are counted anew from 0."""
         labels, mask = self.labels(), self.mask
         inside = np.zeros(0, bool) if labels is None else (labels >= 0) & (True if mask is None else mask)
         rows = np.flatnonzero(inside)
@@ -96,7 +96,7 @@ class BaseCorpus(ABC):
 
     @property
     def name(self) -> str:
-        """What tells these documents from all that are stored: empty where they are all."""
+        """Key of the selection of documents and their changes; empty for the stored documents."""
         views = {"rows": self.rows, "subset": self.packed_mask}
         parts = [f"{n} {hashlib.sha256(v.tobytes()).hexdigest()}" for n, v in views.items() if v is not None]
         parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
@@ -104,12 +104,12 @@ class BaseCorpus(ABC):
 
     @cached_property
     def cache_key(self) -> str:
-        """A name for the content: equal names, equal documents."""
+        """Key of the content: corpora with equal keys have equal documents."""
         return f"{self._key()} {self.name}".rstrip()
 
     @cached_property
     def header(self) -> Header:
-        """The manifest: counts, classes, shards, identity; of some documents with their counts and an own identity."""
+        """The manifest: counts, classes, shards, uid; a selection of documents has its own counts and uid."""
         header = self.stored_header
         if self.rows is None and self.packed_mask is None:
             return header
@@ -128,9 +128,9 @@ class BaseCorpus(ABC):
     def read(self, start: int, stop: int) -> AnyDocuments:
         """Return documents in stored order, without labels if there are no classes. Do not modify the arrays.
 
-        On disk, every shard that contains one of them is read completely, so ranges should follow shard boundaries.
+        On disk, every shard that overlaps the range is read completely, so ranges should follow shard boundaries.
 
-        Raises CorpusError: a shard is damaged; the message names it and the array.
+        Raises CorpusError: a shard is damaged; the message names the shard and the array.
         Raises IndexError: not ``0 <= start <= stop <= n_documents``.
         """
         if not 0 <= start <= stop <= self.n_documents:
@@ -157,12 +157,12 @@ class BaseCorpus(ABC):
 
     @property
     def mask(self) -> np.ndarray | None:
-        """Which documents are in the subset, bool of shape (n_documents,); None: all are."""
+        """Mask of the subset, bool of shape (n_documents,); None: all documents."""
         packed = self.packed_mask
         return None if packed is None else np.unpackbits(packed, count=self.n_documents).view(bool)
 
     def place(self, document: int) -> str:
-        """Describe where the document at a position is stored."""
+        """Return a description of where a document is stored, for messages."""
         return self._place(document if self.rows is None else int(self.rows[document]))
 
     def _column(self, name: str) -> np.ndarray | None:
@@ -170,7 +170,7 @@ class BaseCorpus(ABC):
         return stored if stored is None or self.rows is None else stored[self.rows]
 
     def labels(self) -> np.ndarray | None:
-        """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+        """Read only the labels of all documents: int32 of shape (n_documents,), None without classes."""
         return self._column("labels")
 
     def all_groups(self) -> np.ndarray | None:
@@ -190,8 +190,8 @@ class BaseCorpus(ABC):
 
     @property
     def class_weights(self) -> tuple[float, ...]:
-        """Documents of each class, by weight."""
-        labels = None if (weights := self.weights) is None else self.labels()  # which may be damaged, and take time
+        """Weight of the documents of each class."""
+        labels = None if (weights := self.weights) is None else self.labels()  # not needed without weights
         if weights is None or labels is None:
             return tuple(map(float, self.header.class_counts))
         return tuple(np.bincount(labels[labels >= 0], weights[labels >= 0], len(self.header.classes)).tolist())
@@ -225,16 +225,16 @@ class BaseCorpus(ABC):
         return Folds(self, k, seed, groups=groups)
 
     def ranges(self, most: int = BATCH_DOCUMENTS) -> list[tuple[int, int]]:
-        """Return the first document of each piece that is read at a time, and the one after its last.
+        """Return the ranges (start, stop) of documents for consecutive reads.
 
-        `most`: documents of a piece; it has fewer where they are long.
+        `most`: largest number of documents per range; ranges of long documents are shorter.
         """
         n, entries = self.n_documents, self.header.n_nonzeros
         step = max(1, min(BATCH_DOCUMENTS, most, BATCH_ENTRIES * n // max(1, entries)))
         return [(start, min(start + step, n)) for start in range(0, n, step)]
 
     def rows_at(self, positions: np.ndarray) -> Documents | DenseDocuments | None:
-        """Return documents in the order of `positions`, and read every shard once; None without positions."""
+        """Return documents in the order of `positions`, reading every shard once; None without positions."""
         order, parts = np.argsort(positions, kind="stable"), list[Any]()
         ascending = positions[order]
         for start, stop in self.ranges() if len(positions) else ():
@@ -245,12 +245,12 @@ class BaseCorpus(ABC):
 
     @property
     def least_documents(self) -> int:
-        """How many documents a word of a part of a corpus must be in, as settings of text say; 1 of a whole one."""
+        """Least number of documents of a word in a subset, by the settings of text (`min_df`); 1 without a subset."""
         least: Any = (self.header.vectorizer or {}).get("min_df", 1)
         return least if self.mask is not None and isinstance(least, int) else 1
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Return the IDs of documents `start` to `stop`, by default of all, in the order of ``predict(corpus)``."""
+        """Return the IDs of the documents `start` to `stop` (default: all), in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[Any]:
@@ -300,9 +300,9 @@ class MemoryCorpus(BaseCorpus):
 
     `X`: shape (n_documents, n_features): nonnegative counts or weights; with `dense`, a table, with NaN for missing
     values. `y_positions`: shape (n_documents,): positions in `classes`, which may be empty; -1 if unknown. `targets`:
-    shape (n_documents, n_targets): real numbers to be predicted, with a sparse matrix. `rows`: the rows of `X`,
-    ascending, that are documents; by default all, permuted once if `shuffle`. Raises CorpusError: there are no
-    documents, lengths differ, or an entry is not allowed in a corpus.
+    shape (n_documents, n_targets): real numbers to predict, with a sparse matrix. `rows`: ascending rows of `X` to use
+    as documents; default: all. `shuffle`: permute the documents once. Raises CorpusError: there are no documents,
+    lengths differ, or a corpus does not allow an entry.
     """
 
     _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
@@ -344,7 +344,7 @@ class MemoryCorpus(BaseCorpus):
             order = order if rows is None else rows[order]
         self._classes, self.n_rows, self._number = tuple(classes), n, next(_numbers)
         self.order = order
-        """Row of `X` that each document is: int64; None without shuffling and `rows`."""
+        """Row of `X` of each document, int64; None without `shuffle` and `rows`."""
         if order is not None:
             columns = [None if column is None else column[order] for column in columns]
         self._documents: AnyDocuments
@@ -354,12 +354,12 @@ class MemoryCorpus(BaseCorpus):
             )
             return
         canonical = matrix.has_canonical_format
-        if canonical:  # few bytes are soon permuted
+        if canonical:  # small dtypes are faster to permute
             matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
         if order is not None:
             matrix = matrix[order]
         if not canonical:
-            matrix = matrix if order is not None else matrix.copy()  # the caller's is not changed
+            matrix = matrix if order is not None else matrix.copy()  # do not change the caller's matrix
             matrix.sum_duplicates()
             manifest.checked_entries(matrix, "the matrix with duplicate entries summed")
         data = matrix.data if canonical else _compact(matrix.data)
@@ -370,7 +370,7 @@ class MemoryCorpus(BaseCorpus):
         return f"{self.title}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
 
     @property
-    def n_documents(self) -> int:  # without checksums of all
+    def n_documents(self) -> int:  # without the checksums of `stored_header`
         return self._documents.n_documents if self.rows is None else len(self.rows)
 
     def _key(self) -> str:
@@ -387,7 +387,7 @@ class MemoryCorpus(BaseCorpus):
 
     @cached_property
     def stored_header(self) -> Header:
-        """The manifest that a corpus of these documents would have, as one shard."""
+        """The manifest of these documents as a corpus with one shard."""
         documents, labels = self._documents, self._documents.labels
         arrays = {name: array for name in ARRAYS if (array := getattr(documents, name, None)) is not None}
         dense = isinstance(documents, DenseDocuments)
@@ -409,7 +409,7 @@ class MemoryCorpus(BaseCorpus):
 
 
 def _compact(data: np.ndarray) -> np.ndarray:
-    """Return entries as unsigned integers or floats, float32 if that keeps every value."""
+    """Return entries as unsigned integers or floats, as float32 if every value is exact in it."""
     if data.dtype.kind == "f":
         single = data.astype(np.float32, copy=False)
         return single if np.array_equal(single, data) else data.astype(np.float64, copy=False)

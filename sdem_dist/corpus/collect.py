@@ -1,4 +1,4 @@
-"""From what a user holds documents in to checked rows in their stored order: batch by batch here, or in tasks."""
+"""Conversion of the user's matrices, tables and batches to validated rows in stored order, here or in tasks."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 BATCH_ENTRIES = 1 << 20
 COLUMNS = ("y", "ids", "targets", "sample_weight", "groups")
-"""What stands beside the documents: each array-like with a value for every document, or None."""
+"""Columns beside the documents; each is an array-like with a value per document, or None."""
 Csr = TypeVar("Csr", sp.csr_array, sp.csr_matrix)
 Batch = tuple[Any, ...]
-"""A matrix or a table, and its columns; groups are hashes."""
+"""A matrix or a table, and its `COLUMNS`; groups are hashes."""
 Part = tuple[Any, ...]
-"""A part of a Dask collection, not yet computed, and of each of `COLUMNS`."""
+"""A part of a Dask collection, not computed yet, and the part of each of `COLUMNS`."""
 
 
 def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
-    """Cut a matrix into batches of rows, or pass on the batches of an iterable, which bring their `COLUMNS`."""
+    """Yield a matrix in batches of rows with their `columns`, or the batches of an iterable, which have their own."""
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
         shape = cast(Any, X).shape
         if len(shape) != 2:
             raise CorpusError(f"X must have two dimensions (documents and features), got {len(shape)}")
-        # ids stay a list: of mixed kinds, NumPy would make texts
+        # ids stay a list: NumPy would convert mixed types to strings
         arrays = [None if c is None else c if i == 1 else np.asarray(c) for i, c in enumerate(columns)]
         arrays[4] = None if arrays[4] is None else group_hashes(arrays[4])
         stop = 0
@@ -82,7 +82,7 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
 
 def _row_blocks(X: Any) -> Iterator[Any]:
     if hasattr(X, "to_delayed"):
-        # A row of dask's blocks at a time; their lengths may be unknown before they are computed.
+        # Compute one row of Dask's blocks at a time; their lengths may be unknown before.
         for block in range(X.numblocks[0]):
             yield from _row_blocks(X.blocks[block].compute())
         return
@@ -107,7 +107,7 @@ def collect(
     unlabelled: object = None,
     first: int = 0,
 ) -> SortedDocuments:
-    """Check and take in all batches, of documents from position `first` on; beyond `memory_limit` bytes in `file`."""
+    """Validate and collect all batches; `first`: position of the first document; `file`: for rows beyond the limit."""
     memory, encoder, kind = SortedRows(file, memory_limit), LabelEncoder(classes, unlabelled), None
     start, n_nonzeros, all_integers = first, 0, True
     for X, y, ids, targets, weights, groups in source:
@@ -159,7 +159,7 @@ def collect(
 
 
 def _entries(X: Any, where: str, first: int, dense: bool) -> tuple[Rows, int, int]:
-    """Return the entries of a matrix, counts if all are whole, or weights, or of a table; and its shape."""
+    """Return the entries of a matrix (unsigned counts if all are integers, else weights) or table, and its shape."""
     if dense:
         if sp.issparse(X):
             raise CorpusError("dense=True needs tables, not sparse matrices")
@@ -176,18 +176,18 @@ def _entries(X: Any, where: str, first: int, dense: bool) -> tuple[Rows, int, in
 
 
 def canonical(rows: Csr) -> Csr:
-    """Return rows whose columns are distinct, ascending and without zeros; those given are not changed."""
+    """Return rows with distinct ascending columns, without zeros; the argument is not changed."""
     if rows.has_canonical_format and rows.data.all():
         return rows
     is_counts = rows.data.dtype.kind in "ui"
-    if is_counts and rows.data.all() and rows.data.sum(dtype=np.float64) < 2**31:  # in half of SciPy's time
+    if is_counts and rows.data.all() and rows.data.sum(dtype=np.float64) < 2**31:  # twice as fast as SciPy
         counts = CsrCounts(rows.indptr.astype(np.int64), rows.indices, rows.data.astype(np.int32))
         columns = np.arange(rows.shape[1], dtype=np.int32)
         indptr, indices, data = arranged([([counts], columns)], len(columns), np.int32)
         rows = type(rows)((data, indices, indptr), rows.shape)
         rows.has_canonical_format = True
         return rows
-    rows = rows.astype(np.int64) if is_counts else rows.copy()  # sums may need more bytes
+    rows = rows.astype(np.int64) if is_counts else rows.copy()  # sums may overflow a small dtype
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
@@ -200,12 +200,12 @@ def check_same_kind(kind: Kind, first: Kind, where: str) -> None:
 
 
 def is_frame(X: object) -> bool:
-    """Say whether `X` is a DataFrame of Dask, without importing it."""
+    """Return whether `X` is a Dask DataFrame, without importing Dask."""
     return hasattr(X, "map_partitions") and hasattr(X, "columns")
 
 
 def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
-    """Return the parts of a dask array, DataFrame or bag, with those of `COLUMNS`, which are Dask's or in memory."""
+    """Return the parts of a Dask array, DataFrame or bag with the parts of `columns`, Dask collections or arrays."""
     if hasattr(X, "rechunk"):
         rows = X.rechunk({1: -1}).to_delayed().ravel()
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
@@ -217,7 +217,7 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             f"with a client, X must be a dask array, DataFrame or bag of batches, got a {type(X).__name__}: omit client"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
-    beside: list[Sequence[Any]] = []  # of each column its part for each part of X
+    beside: list[Sequence[Any]] = []  # for each column, its parts
     for name, column in zip(COLUMNS, columns, strict=True):
         if column is None:
             beside.append([None] * len(sizes))
@@ -250,7 +250,7 @@ def collect_by_tasks(
     seed: int | None,
     options: JsonObject,
 ) -> SortedDocuments:
-    """Check, take in and sort the parts of a collection in tasks, with the `options` of `collect`."""
+    """Validate, collect and sort the parts of a collection in tasks, with the `options` of `collect`."""
     from sdem_dist.engine.executor import in_order
 
     computed = ([client.compute(one) if hasattr(one, "dask") else one for one in part] for part in parts)
@@ -286,11 +286,11 @@ def collect_by_tasks(
 def store_part(
     folder: Path, number: int, categories: dict[int, np.ndarray] | None, options: JsonObject, X: Any, *columns: Any
 ) -> JsonObject:
-    """Write down a part of a collection, checked, in its order; return what is known of it."""
+    """Task: validate a part of a collection and write it to `folder` in its order; return a summary."""
 
     def stored(partial_folder: Path) -> JsonObject:
         try:
-            if isinstance(X, list | tuple):  # of a bag
+            if isinstance(X, list | tuple):  # part of a bag
                 source = batches(list(X), columns)
             else:
                 y, *others, groups = columns
@@ -308,7 +308,7 @@ def store_part(
 def sort_part(
     part: Path, folder: Path, positions: np.ndarray, weighted: bool, dense: bool, seed: int | None, first: int
 ) -> Path:
-    """Write the rows of a part in the order of the corpus to `folder`; `positions` are where its classes are there."""
+    """Task: write a part's rows in stored order to `folder`; `positions`: its classes among the corpus's classes."""
     summary = json.loads((part / SUMMARY).read_bytes())
     kind, n, places = Kind(*summary["kind"]), summary["n_documents"], positions if len(positions) else None
     documents = SortedDocuments(kind, n, 0, (), (), weighted, dense, seed, rows_of(part), places)

@@ -1,4 +1,4 @@
-"""A corpus that every installation has: docstrings of eight packages, labelled with the package."""
+"""A corpus from every installation: docstrings of eight packages, labelled with the package."""
 
 import ast
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sdem_dist.errors import IngestError
 
-# Packages and the names that their own texts use for them; these would give the label away.
+# Packages, and their names in their own texts, which are removed since they reveal the label.
 PACKAGES = {
     "numpy": ("numpy", "np"),
     "scipy": ("scipy", "sp"),
@@ -21,27 +21,27 @@ PACKAGES = {
     "rich": ("rich",),
 }
 SHORTEST = 80
-HALVES = re.compile("[\ud800-\udfff]")  # of code points, which no UTF-8 has
+HALVES = re.compile("[\ud800-\udfff]")  # surrogates, which valid UTF-8 cannot contain
 
 
 def collect_docstrings() -> tuple[list[str], list[str]]:
     """Return the docstrings of packages without their names, and the package of each; IngestError if one is missing.
 
-    Those of modules, classes and functions outside tests count, from `SHORTEST` characters on, each once, sorted by
-    package as in `PACKAGES`, then by file.
+    They are distinct docstrings of modules, classes and functions outside tests, with at least `SHORTEST` characters,
+    sorted by package as in `PACKAGES`, then by file.
     """
     texts, labels = dict[str, str](), list[str]()
     for package, names in PACKAGES.items():
         spec = importlib.util.find_spec(package)
         if spec is None or not spec.submodule_search_locations:
             raise IngestError(f"the package {package} has no docstrings, or is not installed: install it with pip")
-        # tests are two fifths of the source to parse, and say little about their package
+        # skip tests: they are two fifths of the source, and say little about their package
         roots = list(map(Path, spec.submodule_search_locations))
         every = ((file, root) for root in roots for file in root.rglob("*.py"))
         own_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
         for file in sorted(file for file, root in every if not {"test", "tests"} & set(file.relative_to(root).parts)):
             try:
-                with warnings.catch_warnings(action="ignore"):  # about invalid escapes in other people's code
+                with warnings.catch_warnings(action="ignore"):  # for invalid escapes in other packages
                     pending: list[ast.AST] = [ast.parse(file.read_bytes())]
             except (SyntaxError, ValueError, RecursionError, OSError):
                 continue
@@ -54,7 +54,7 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
                     if len(docstring) >= SHORTEST and docstring not in texts:
                         texts[docstring] = own_names.sub("", docstring)
                         labels.append(package)
-                # statements only: expressions hold no docstring, and are most of the tree
+                # only statements: expressions have no docstrings, and are most of the tree
                 for body in ("finalbody", "orelse", "handlers", "cases", "body"):
                     pending.extend(reversed(getattr(node, body, [])))
     return list(texts.values()), labels

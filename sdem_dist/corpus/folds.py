@@ -1,4 +1,4 @@
-"""Folds of a corpus for cross-validation, even in each class."""
+"""Folds of a corpus for cross-validation, stratified by class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from sdem_dist.counted import counted, is_count
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
-"""Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
-PARTS = 20  # of which some are held out, such as 7 for a share of .35
-CorpusT = TypeVar("CorpusT")  # a corpus; its module imports this one
+"""Numbers in place of the epoch in the random keys that choose the fold of a document, and the documents of a share."""
+PARTS = 20  # most folds for `held_out_of`, which holds out some of them, such as 7 of 20 for a share of .35
+CorpusT = TypeVar("CorpusT")  # a corpus, whose module imports this module
 
 
 class Folds(Generic[CorpusT]):
@@ -25,7 +25,7 @@ class Folds(Generic[CorpusT]):
     Documents of a class are assigned to folds in turn, in the order of a hash of their position.
 
     `share`: share of the documents outside a fold to train on, chosen by another hash of their position.
-    `groups`: group of each document, in stored order; a group stays in one fold. None: those of the corpus.
+    `groups`: group of each document, in stored order; folds keep groups together. None: the groups of the corpus.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Folds(Generic[CorpusT]):
         self.k, self.seed, self.share = int(k), int(seed), float(share)
         self.groups = None if groups is None else np.asarray(groups)
         self.name = f"{self.k} {self.seed} {self.share}"
-        """What tells these folds of a corpus from others."""
+        """Key of these folds, among all folds of a corpus."""
         if self.groups is not None:
             if self.groups.shape != (n_documents,):
                 raise ValueError(f"there are {n_documents:,} documents, but groups have shape {self.groups.shape}")
@@ -54,12 +54,12 @@ class Folds(Generic[CorpusT]):
         return self.k
 
     def __iter__(self) -> Iterator[tuple[CorpusT, CorpusT]]:
-        """Yield, for each fold, the corpus without it, and the fold."""
+        """Yield, for each fold, the corpus without the fold, and the fold."""
         return ((self.train(number), self.test(number)) for number in range(self.k))
 
     def train(self, number: int) -> CorpusT:
         """Return the corpus without a fold, numbered from 0, for training."""
-        from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+        from sdem_dist.kernels.randomness import document_keys  # imports numba
 
         mask = ~self._in_fold(number)
         if self.share < 1.0:
@@ -81,12 +81,12 @@ class Folds(Generic[CorpusT]):
 
         The largest groups are assigned first, to the fold with the fewest documents of their classes.
         """
-        from sdem_dist.kernels.csr import deal_groups  # numba comes with it
+        from sdem_dist.kernels.csr import deal_groups  # imports numba
         from sdem_dist.kernels.randomness import document_keys
 
         labels, mask, n_documents = self.corpus.labels(), self.corpus.mask, self.corpus.n_documents
         classes = np.zeros(n_documents, np.int64) if labels is None else labels.astype(np.int64) + 1
-        if mask is not None:  # documents outside of a subset have other labels: those inside are dealt evenly
+        if mask is not None:  # count documents outside a subset as other classes, so that folds are even inside
             classes += np.where(mask, 0, int(classes.max()) + 1)
         keys = document_keys(self.seed, FOLDS, 0, n_documents)
         groups = self.corpus.all_groups() if self.groups is None else self.groups
@@ -107,7 +107,7 @@ class Folds(Generic[CorpusT]):
 
 
 def folds_of(corpus: Any, k: int, seed: int) -> Folds[Any]:
-    """Return folds of a corpus; documents of groups that are too few for these are not kept together."""
+    """Return folds of a corpus; with fewer groups than folds, groups are not kept together."""
     names = corpus.all_groups()
     few = names is not None and len(np.unique(names)) < k
     return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
@@ -116,7 +116,7 @@ def folds_of(corpus: Any, k: int, seed: int) -> Folds[Any]:
 def held_out_of(
     corpus: Any, share: float, seed: int, least: int, most: int, class_weight: tuple[float, ...] | None = None
 ) -> np.ndarray | None:
-    """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
+    """Return the mask of documents to hold out, stratified, never all of a class; None if they would be too few."""
     labels, weights = corpus.labels(), corpus.weights
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
     if labels is not None:
@@ -138,7 +138,7 @@ def held_out_of(
 
 
 def group_hashes(groups: ArrayLike) -> np.ndarray:
-    """Return 64 bits for the name of each group, uint64: equal for names that are the same text."""
+    """Return a 64-bit hash of each group's name as text, uint64."""
     names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     hashed = [hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)[codes]

@@ -1,4 +1,4 @@
-"""Labels, sets of labels, and the texts, categories and booleans of tables, as positions in lists of them."""
+"""Encoding as numbers: labels, sets of labels, and columns of tables with text, categories or booleans."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import scipy.sparse as sp
 
-TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numbering of a table
+TABLE = "table"  # kind of a manifest's `vectorizer` that contains the categories of a table
 MANY_CATEGORIES, MOSTLY = 20, 0.9
-"""A column with at least this many different texts, and this share of the rows, does not hold categories."""
-FEW_CLASSES = 10  # labels of so many classes are not odd, however few the documents
+"""Least number of distinct texts, and their least share of the rows, of a column that is probably not categorical."""
+FEW_CLASSES = 10  # so many classes are plausible for any number of documents
 _DATES = "dates and times cannot be labels; convert them to text (y.astype(str))"
 
 
 def array_of(classes: Classes) -> np.ndarray:
-    """Return classes as an array; whole numbers beyond int64, such as hashes, as uint64, where NumPy takes floats."""
+    """Return classes as an array; integers beyond int64, such as hashes, are uint64, not floats as in NumPy."""
     all_integers = len(classes) > 0 and all(type(label) is int for label in classes)
     if all_integers and max(cast("Sequence[int]", classes)) >= 1 << 63:
         return np.array(classes, np.uint64 if min(cast("Sequence[int]", classes)) >= 0 else object)
@@ -39,14 +39,14 @@ def array_of(classes: Classes) -> np.ndarray:
 
 
 class LabelEncoder:
-    """Turns labels into codes, batch by batch, and the codes into positions among the classes at the end."""
+    """Encodes labels as codes, batch by batch; at the end, codes are mapped to positions among the classes."""
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
-        # If a value is `unlabelled`, its code is -1, and so is that of None, NaN and pandas' NA.
+        # With a value for `unlabelled`, the code of this value, None, NaN and pandas' NA is -1.
         self._unlabelled, self._fixed = unlabelled, classes is not None
         plain = [_plain(label) for label in classes or ()]
         self._codes = {label: code for code, label in enumerate(plain)}
-        self._cache: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
+        self._cache: dict[tuple[type, object], int] = {}  # the type is in the key, since True equals 1
         self._counts = np.zeros(len(plain), np.int64)
         if len(self._codes) < len(plain):
             raise CorpusError(f"classes contains {next(c for c in plain if plain.count(c) > 1)!r} twice")
@@ -54,7 +54,7 @@ class LabelEncoder:
             raise CorpusError("classes is empty; omit it to use the labels that occur")
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
-        """Return the codes, int32, of a batch's labels; zeros without labels. CorpusError where one is no class."""
+        """Return the codes of a batch's labels, int32; zeros without labels. CorpusError for invalid labels."""
         if y is None:
             if self._fixed:
                 raise CorpusError("classes needs labels, but y is None")
@@ -73,7 +73,7 @@ class LabelEncoder:
     def _code(self, label: object, document: int) -> int:
         try:
             return self._cache[type(label), label]
-        except (KeyError, TypeError):  # it is new, or not hashable
+        except (KeyError, TypeError):  # a new label, or not hashable
             pass
         if self._unlabelled is not None and (is_missing(label) or label == self._unlabelled):
             return -1
@@ -87,7 +87,7 @@ class LabelEncoder:
         return code
 
     def finish(self) -> tuple[Classes, np.ndarray, tuple[int, ...]]:
-        """Return the classes in their final order, the position there of each code, int32, and documents of each."""
+        """Return the classes in final order, the position of each code among them, int32, and documents per class."""
         labels, counts = list(self._codes), self._counts.tolist()
         try:
             order = list(range(len(labels)) if self._fixed else sorted(range(len(labels)), key=labels.__getitem__))
@@ -123,12 +123,12 @@ def plain_label(label: object) -> ClassLabel:
 
 
 def is_missing(value: object) -> bool:
-    """Say whether a value is None, NaN or pandas' NA."""
+    """Return whether a value is None, NaN or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
 def label_set(labels: Iterable[object]) -> LabelSet:
-    """Return labels as a set: sorted, each once; raise CorpusError for what is not a label, or cannot be sorted."""
+    """Return distinct labels, sorted; CorpusError if one is invalid, or if they cannot be sorted."""
     try:
         return tuple(sorted({plain_label(label) for label in labels}))  # type: ignore[type-var]
     except TypeError as error:
@@ -136,7 +136,7 @@ def label_set(labels: Iterable[object]) -> LabelSet:
 
 
 def are_label_sets(y: object) -> bool:
-    """Say whether labels are several a document: an indicator matrix, dense or sparse, or collections of labels."""
+    """Return whether documents have several labels: an indicator matrix, dense or sparse, or collections of labels."""
     from scipy.sparse import issparse
 
     if issparse(y):
@@ -147,7 +147,7 @@ def are_label_sets(y: object) -> bool:
     if dtype != np.dtype(object) or isinstance(y, str) or not isinstance(y, Iterable):
         return False
     first: Any = next(iter(y), None)
-    first = first.as_py() if hasattr(first, "as_py") else first  # of an Arrow array
+    first = first.as_py() if hasattr(first, "as_py") else first  # element of an Arrow array
     return isinstance(first, tuple | set | frozenset | list) or np.shape(cast(ArrayLike, first))[:1] > (1,)
 
 
@@ -164,7 +164,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
         y = np.asarray(y)
         if y.ndim != 2 or y.dtype.kind not in "buif" or (is_list and not np.isin(y, (0, 1)).all()):
             return None
-    matrix = csr_matrix(y, copy=True)  # the caller's is not changed
+    matrix = csr_matrix(y, copy=True)  # do not change the caller's matrix
     matrix.eliminate_zeros()
     if (matrix.data != 1).any():
         raise ValueError("y has several columns, but is not an indicator matrix: its values must be 0 or 1")
@@ -173,7 +173,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
 
 
 def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]:
-    """Return the labels of each document as a set; `names` are of columns of indicator matrices, by default numbers."""
+    """Return the set of labels of each document; `names`: labels of an indicator's columns, default: their numbers."""
     if (indicator := indicator_of(y)) is not None:
         n = indicator.shape[1]
         columns = range(n) if names is None else names
@@ -193,14 +193,14 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
 
 
 def too_many_classes(n_classes: int, n_documents: int, example: object) -> str:
-    """Return what is odd about labels with more than half as many classes as documents; else nothing."""
+    """Return a problem if there are more than half as many classes as documents, else ""."""
     if n_classes <= max(n_documents / 2, FEW_CLASSES):
         return ""
     return f"{counted(n_classes, 'distinct label')} in {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
 
 
 def column_of(sets: Sequence[object]) -> np.ndarray:
-    """Return values, tuples among them, as an array of objects of shape (n,)."""
+    """Return values, which may be tuples, as an array of objects of shape (n,)."""
     return np.fromiter(sets, object, len(sets))
 
 
@@ -209,7 +209,7 @@ def all_labels(sets: Iterable[LabelSet]) -> LabelSet:
 
 
 def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr_matrix:
-    """Return which label is in which set, uint8 of shape (n_sets, n_labels); KeyError where it is not in `labels`."""
+    """Return the indicator matrix of sets, uint8 of shape (n_sets, n_labels); KeyError if a label is unknown."""
     from scipy.sparse import csr_matrix
 
     column = {label: i for i, label in enumerate(labels)}
@@ -220,13 +220,13 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
 
 
 class EncodedSets(NamedTuple):
-    sets: list[LabelSet]  # each once, in the order in which documents have them
-    positions: np.ndarray  # of the set of each document, int32
-    labels: list[ClassLabel]  # of all sets
+    sets: list[LabelSet]  # distinct sets, in the order of first occurrence
+    positions: np.ndarray  # position of each document's set, int32
+    labels: list[ClassLabel]  # labels of all sets
 
 
 def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedSets:
-    """Return sets of labels as positions; `labels` are all that there may be, by default those of `y`."""
+    """Return sets of labels as positions; `labels`: all allowed labels, default: the labels of `y`."""
     of_documents = sets_of(y, labels)
     place = {each: i for i, each in enumerate(dict.fromkeys(of_documents))}
     sets, positions = list(place), np.array([place[each] for each in of_documents], np.int32)
@@ -243,7 +243,7 @@ def encoded_sets(y: Any, labels: Sequence[ClassLabel] | None = None) -> EncodedS
 
 @dataclass(frozen=True, repr=False)
 class Members:
-    """A transform of a corpus: labels of documents, of which each may have several, as targets of zeros and ones."""
+    """A transform of a corpus: adds the label sets of documents as targets of zeros and ones."""
 
     members: sp.csr_matrix  # see `membership`
 
@@ -255,30 +255,30 @@ class Members:
 
 
 def name_of(labels: LabelSet) -> str:
-    """Return the name of a set of labels while texts are read: a JSON array."""
+    """Return the class name of a set of labels during an ingest: a JSON array."""
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
 
 
 class EncodedTable(NamedTuple):
-    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
-    names: list[object]  # of the columns
+    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN for missing values and unknown categories
+    names: list[object]  # names of the columns
     categories: dict[int, np.ndarray]
-    """The categories of columns that do not hold numbers, in the order of their numbers."""
+    """Categories of each column that is not numeric, in the order of their codes."""
 
 
 def is_table(X: object) -> bool:
-    """Say whether `X` is a table of pandas, without importing pandas."""
+    """Return whether `X` is a pandas table, without importing pandas."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
 def as_pandas(X: Any) -> Any:
-    """Return a table of polars or Arrow as a table of pandas; anything else as it is."""
+    """Return a polars or Arrow table as a pandas table, and other objects unchanged."""
     columns = hasattr(X, "columns") or hasattr(X, "column_names")
     return X.to_pandas() if columns and hasattr(X, "to_pandas") else X
 
 
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
-    """Return a table of pandas as numbers, by a numbering to keep, to which unknown values are missing, or its own."""
+    """Return a pandas table as numbers; `categories`: encoding to use, with unknown values as NaN. None: a new one."""
     import pandas as pd  # type: ignore[import-untyped]
 
     if not frame.columns.is_unique:
@@ -303,7 +303,7 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             continue
         codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
         if len(codes) and len(categories[i]) and codes.max() < 0:
-            # Integers that are stored as floats are of one kind.
+            # Integers may be stored as floats, so both are numbers.
             kinds, new_kinds = (
                 {"number" if type(v) in (int, float) else type(v).__name__ for v in values_of_column}
                 for values_of_column in (categories[i].tolist(), column.dropna().unique().tolist())
@@ -318,13 +318,13 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
 
 
 def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
+    """Return the sorted categories of each column that is not numeric; raises like `encoded_table`."""
     from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
 
     categories: dict[int, list[object]] = {}
     for i in range(frame.shape[1]):
         column = frame.iloc[:, i]
-        if is_object_dtype(column.dtype):  # numbers where all but the missing ones are
+        if is_object_dtype(column.dtype):  # numeric if all values but the missing ones are
             if infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal"):
                 continue
         elif is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c":
@@ -342,14 +342,14 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
 
 
 def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
-    """Return the numbering of a table from `categories_by_column` of its parts; CorpusError where kinds differ."""
+    """Return the categories of a table from `categories_by_column` of its parts; CorpusError if types differ."""
     by_column: dict[int, np.ndarray] = {}
     for i, name in enumerate(names):
         columns = [part[i] for part in parts if i in part]
         values = {value for column in columns for value in column}
         some_are_numbers = len(columns) < len(parts)
         if not values and some_are_numbers:
-            continue  # numbers, and parts in which all are missing
+            continue  # numbers, and parts without any values
         if len({type(value) for value in values}) > 1 or some_are_numbers:
             raise CorpusError(
                 f"column {name!r} contains different types of values in different parts of the table: use one type"
@@ -359,7 +359,7 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
 
 
 def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
-    """Return the categories that a manifest keeps, or None if its corpus was not written from a table."""
+    """Return the categories in a manifest's `vectorizer`, or None if the corpus was not written from a table."""
     if vectorizer is None or vectorizer.get("kind") != TABLE:
         return None
     return {int(i): np.array(c) for i, c in vectorizer["categories"].items()}

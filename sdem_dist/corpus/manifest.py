@@ -1,4 +1,4 @@
-"""What a corpus is: its manifest, which numbers it may hold, and its files, read and verified."""
+"""Contents of a corpus: its manifest, rules for its numbers, and reading and verifying its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DAMAGED = (
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 ClassLabel = str | int | float | bool
-LabelSet = tuple[ClassLabel, ...]  # of a document that may have several, sorted
+LabelSet = tuple[ClassLabel, ...]  # sorted labels of a document that may have several
 Classes = tuple[ClassLabel | LabelSet, ...]
 Encoded = tuple[np.ndarray, np.ndarray]  # strings as their UTF-8 bytes, joined, and their offsets
 
@@ -56,7 +56,7 @@ def index_dtype(n_features: int) -> np.dtype:
 
 
 def vocabulary_hash(n_features: int, encoded: Encoded | None) -> str:
-    """Return the SHA-256 of a vocabulary's joined UTF-8 bytes and offsets, or of the hashing that stands for one."""
+    """Return the SHA-256 of a vocabulary's joined UTF-8 bytes and offsets, or of a description of the hashing."""
     if encoded is None:
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
     joined, offsets = encoded
@@ -69,8 +69,8 @@ def vocabulary_hash(n_features: int, encoded: Encoded | None) -> str:
 class ShardInfo:
     n_documents: Count
     n_nonzeros: Count
-    data_dtype: str  # of array ``data``: one of `COUNTS`, or `WEIGHTS`; of ``values``: of `REAL`
-    checksums: Mapping[str, Count]  # CRC-32C of each of its arrays, by name: the bytes of the values, little-endian
+    data_dtype: str  # of array ``data``: one of `COUNTS` or `WEIGHTS`; of array ``values``: one of `REAL`
+    checksums: Mapping[str, Count]  # CRC-32C of each array, by name, over the little-endian bytes of its values
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,20 @@ class Header:
 
     n_documents: Count
     n_features: Annotated[int, msgspec.Meta(ge=0, le=1 << 32)]
-    n_nonzeros: Count  # a dense corpus counts all its values
+    n_nonzeros: Count  # for dense corpora: the number of all values
     classes: Classes
-    """The class names; a label is a position in it. Empty: the documents have no labels. Tuples: a document may have
-    several labels, and these are the sets that occur."""
-    class_counts: tuple[Count, ...]  # documents of each class
+    """The class names; labels are stored as positions in this tuple. Empty: the documents have no labels. Tuples: a
+    document may have several labels, and these are the distinct sets."""
+    class_counts: tuple[Count, ...]  # number of documents of each class
     shards: tuple[ShardInfo, ...]  # in stored order
-    vocabulary_hash: str  # see `vocabulary_hash`: two corpora of equal hashes number their words alike
-    weighted: bool = False  # the entries are real weights, such as a user's tf-idf, rather than counts
-    vectorizer: JsonObject | None = None  # how text became these numbers; None: unknown
+    vocabulary_hash: str  # see `vocabulary_hash`: corpora with equal hashes have the same words in the same order
+    weighted: bool = False  # entries are real weights, such as a user's tf-idf, rather than counts
+    vectorizer: JsonObject | None = None  # settings that converted text to these numbers; None: unknown
     made_by: JsonObject = field(default_factory=dict)
-    """Version, sources, seed and the like, for readers only: no part of the corpus's identity."""
+    """Version, sources, seed and the like, for information only: not a part of the uid."""
     document_frequency_checksum: Count | None = None  # CRC-32C of the array; None for dense corpora
     layout: Literal["sparse", "dense"] = SPARSE  # counts or weights as CSR matrices, or tables of real numbers
-    n_targets: Count = 0  # real numbers to be predicted of each document of a sparse corpus
+    n_targets: Count = 0  # number of real targets of each document, for sparse corpora
 
     @cached_property
     def shard_starts(self) -> np.ndarray:
@@ -101,12 +101,12 @@ class Header:
 
     @property
     def label_sets(self) -> tuple[LabelSet, ...] | None:
-        """The sets of labels that occur, where a document may have several labels; None where it has one."""
+        """The distinct sets of labels if documents may have several labels, else None."""
         return cast("tuple[LabelSet, ...]", self.classes) if any(isinstance(c, tuple) for c in self.classes) else None
 
     @property
     def label_separator(self) -> str | None:
-        """What stood between the labels of a document in the sources, where the corpus knows it."""
+        """Separator between the labels of a document in the sources, if recorded."""
         separator = self.made_by.get("label_separator")
         return separator if isinstance(separator, str) and separator else None
 
@@ -128,7 +128,7 @@ class Header:
 
     @cached_property
     def uid(self) -> str:
-        """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""
+        """SHA-256 (hex) of the content: equal for equal documents in the same order, classes and vocabulary."""
         content = {name: value for name, value in msgspec.to_builtins(self).items() if name != "made_by"}
         plain = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(plain.encode()).hexdigest()
@@ -138,7 +138,7 @@ class Header:
 
     @classmethod
     def from_json(cls, document: object, where: str) -> Header:
-        """Read the manifest of the corpus at the path `where`; CorpusError unless it is sound and of this format."""
+        """Return the manifest of the corpus at path `where`; CorpusError if it is invalid or has another format."""
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise CorpusError(f"not a corpus: no {FORMAT} manifest found", path=where)
         if document.get("format_version") != FORMAT_VERSION:
@@ -161,7 +161,7 @@ class Header:
             and header.n_nonzeros == sum(s.n_nonzeros for s in shards)
             and len(header.class_counts) == len(header.classes) == len(classes)
             and len({type(label) is tuple for label in classes}) < 2
-            and sum(header.class_counts) <= header.n_documents  # the class of some documents may be hidden
+            and sum(header.class_counts) <= header.n_documents  # documents may lack a label
             and min(header.n_features, *(s.n_documents for s in shards)) > 0
             and {s.data_dtype for s in shards} <= (REAL if not sparse else WEIGHTS if header.weighted else COUNTS)
             and len({frozenset(s.checksums) for s in shards}) == 1
@@ -178,14 +178,14 @@ class Header:
 
 @dataclass(frozen=True)
 class StoredCorpus:
-    """What was opened at a path. Methods raise CorpusError where it is damaged, with the shard and array."""
+    """An open corpus on disk. Methods raise CorpusError for damage and name the shard and array."""
 
     path: str
-    root: Path  # the folder of the contents
+    root: Path  # folder of the contents
     header: Header
 
     def columns(self, shard: int, names: Sequence[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
-        """Read arrays of a shard; `n_bytes` is the length of joined strings."""
+        """Read arrays of a shard; `n_bytes`: total length of joined strings."""
         header, info = self.header, self.header.shards[shard]
         n, entries = info.n_documents, (info.n_nonzeros,)
         kinds: dict[str, tuple[tuple[int, ...], Any]] = {  # shapes and dtypes
@@ -210,12 +210,12 @@ class StoredCorpus:
         for name, array in columns.items():
             if crc32c(array) != info.checksums.get(name):
                 raise CorpusError(f"{self.path}: shard {shard}: array {name!r} {DAMAGED}")
-        if problem := find_problem(columns, header):  # checksums hold for whatever another program wrote
+        if problem := find_problem(columns, header):  # another program may have written invalid arrays
             raise CorpusError(f"{self.path}: shard {shard}: {problem}")
         return columns
 
     def strings(self, shard: int, name: str) -> np.ndarray | list[str]:
-        """Read the "ids", "texts" or "groups" of a shard's documents: numbers, or strings."""
+        """Read the "ids", "texts" or "groups" of a shard's documents, as numbers or strings."""
         checksums = self.header.shards[shard].checksums
         if f"{name}_bytes" in checksums:
             (offsets,) = self.columns(shard, [f"{name}_offsets"]).values()
@@ -250,22 +250,22 @@ class StoredCorpus:
             raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} {DAMAGED}")
         header, within = self.header, frequency.min() >= 0 and frequency.max() <= self.header.n_documents
         n, all_count = int(frequency.sum()) if within else -1, not (header.weighted or header.has_weights)
-        if not (n == header.n_nonzeros if all_count else 0 <= n <= header.n_nonzeros):  # others may weigh nothing
+        if not (n == header.n_nonzeros if all_count else 0 <= n <= header.n_nonzeros):  # weights may be 0
             raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match the number of entries")
         return frequency
 
 
-# To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
+# A check for changes at a URL costs requests, so tasks share an open corpus as long as one of them uses it.
 _urls: WeakValueDictionary[str, StoredCorpus] = WeakValueDictionary()
 
 
 def stored_corpus(path: str, share: bool) -> StoredCorpus:
-    """Open a corpus, or return what this process has opened already; at a URL only with `share`."""
+    """Open a corpus, or return the one that this process has opened before; at a URL only with `share`."""
     if not is_url(path):
         try:
             status = os.stat(os.path.join(path, "zarr.json"))
         except (OSError, ValueError):
-            return _open.__wrapped__(path, ())  # which says what is wrong
+            return _open.__wrapped__(path, ())  # raises the error
         return _open(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     corpus = _urls.get(path) if share else None
     if corpus is None:
@@ -275,9 +275,9 @@ def stored_corpus(path: str, share: bool) -> StoredCorpus:
     return corpus
 
 
-@lru_cache(maxsize=32)  # a manifest may have megabytes, and many tasks open the same corpus
+@lru_cache(maxsize=32)  # a manifest may be large, and many tasks open the same corpus
 def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
-    """Open a corpus; `identity` changes when another replaces it."""
+    """Open a corpus; `identity`: part of the cache key, changes when the corpus is replaced."""
     advice, folder = "a corpus is a folder written by sdem ingest or write_corpus", Path(path)
     if is_url(path):
         pass
@@ -299,10 +299,10 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
 
 
 def first_invalid(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
-    """Return the first row of CSR arrays with an entry that no corpus may hold, and that entry; None if all are fit."""
+    """Return the row and value of the first invalid entry of CSR arrays; None if all entries are valid."""
     if len(data) == 0 or data.dtype.kind in "bu":
         return None
-    # max() returns NaN if there is one, so two reductions see every unfit entry; no integer is too large
+    # min() and max() return NaN if there is one, so they find every invalid entry; no integer is too large
     if data.min() >= 0 and (data.dtype.kind == "i" or data.max() <= LARGEST):
         return None
     entry = int(np.argmax(~((data >= 0) & (data <= LARGEST))))
@@ -310,7 +310,7 @@ def first_invalid(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | N
 
 
 def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_array:
-    """Return a matrix; raise CorpusError unless it holds what a corpus may hold, documents counted from `first`."""
+    """Return the matrix; CorpusError if an entry is invalid. `first`: position of the first document, for messages."""
     check_numbers(csr, what)
     if (invalid := first_invalid(csr.data, csr.indptr)) is not None:
         raise CorpusError(
@@ -320,7 +320,7 @@ def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_arra
 
 
 def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
-    """Return a table; raise CorpusError unless it is of finite numbers and NaN, documents counted from `first`."""
+    """Return X as an array; CorpusError unless all values are finite or NaN. `first`: as in `checked_entries`."""
     table = np.asarray(X)
     check_numbers(table, what)
     if (infinite := np.isinf(table).any(axis=1)).any():
@@ -334,12 +334,12 @@ def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
-    """Raise CorpusError unless the arrays of a sparse matrix fit together: SciPy, which trusts them, may crash."""
+    """Raise CorpusError if the arrays of a sparse matrix are inconsistent, since SciPy might crash on them."""
 
     def refuse(problem: str) -> None:
         raise CorpusError(f"{what}: {problem}: the matrix is corrupt; build it again")
 
-    places: list[tuple[np.ndarray, int, int, str]] = []  # and how many there are, below which number, and of what
+    places: list[tuple[np.ndarray, int, int, str]] = []  # (indices, number of entries, bound, name)
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
         block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
         n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
@@ -361,14 +361,14 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
             refuse(
                 f"{n_entries} entries need as many integer {name} indices, got {numbers.dtype} of shape {numbers.shape}"
             )
-        # As an unsigned number, one below 0 is large.
+        # A negative number is large as an unsigned one.
         if len(numbers) and int(numbers.view(numbers.dtype.str.replace("i", "u")).max()) >= bound:
             entry = int(np.argmax((numbers < 0) | (numbers >= bound)))
             refuse(f"entry {entry} has {name} index {numbers[entry]}, but {name}s are numbered from 0 to {bound - 1}")
 
 
 def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | None:
-    """Return what makes arrays of a shard unfit for kernels, which index tables without checks, or None."""
+    """Return a problem of a shard's arrays, or None if they are safe for kernels, which index without checks."""
     indices, indptr = columns.get("indices"), columns.get("indptr")
 
     def first(name: str, unfit: np.ndarray, rule: str) -> str:
@@ -391,7 +391,7 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
     bounds = {"data": (0, LARGEST), "labels": (-1, len(header.classes) - 1), "weights": (0, LARGEST)}
     for name, (low, high) in (bounds | {"targets": (-largest, largest)}).items():
         array = columns.get(name)
-        # Both bounds are NaN where a value is.
+        # min() and max() are NaN if a value is.
         if array is None or array.dtype.kind == "u" or (array.min(initial=0) >= low and array.max(initial=low) <= high):
             continue
         unfit = ~((array >= low) & (array <= high))
@@ -403,13 +403,13 @@ def find_problem(columns: Mapping[str, np.ndarray], header: Header) -> str | Non
 
 
 def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarray:
-    """Return targets or weights as float64; raise CorpusError, which begins with `where`, if one is not a number."""
+    """Return targets or weights as float64; CorpusError if one is not a number. `where`: begins the message."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError):
         for place, value in np.ndenumerate(np.asarray(values, object)):
             try:
-                float(np.nan if value is None else value)  # NumPy makes NaN of None
+                float(np.nan if value is None else value)  # NumPy converts None to NaN
             except (TypeError, ValueError):
                 of = f"document {place[0] if place else 0} (from 0)" + (f", column {place[1]}" if place[1:] else "")
                 raise CorpusError(f"{where} has {name} that are not numbers, first {brief(value)} at {of}") from None
@@ -417,7 +417,7 @@ def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarr
 
 
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
-    """Return weights as float64; raise CorpusError unless they are one finite number a document, none negative."""
+    """Return weights as float64; CorpusError unless there is one finite nonnegative number per document."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
         raise CorpusError(f"{where} has {n_documents} documents, but sample_weight has shape {column.shape}")
@@ -430,7 +430,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
 
 
 def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndarray:
-    """Return targets as a float64 table of shape (n_documents, n_targets); raise CorpusError unless they are finite."""
+    """Return targets as a float64 table of shape (n_documents, n_targets); CorpusError unless all are finite."""
     table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n_documents or table.shape[1] == 0:

@@ -1,4 +1,4 @@
-"""Corpora on disk: opening, joining, reading documents with ids, texts and labels, and leaving out damaged shards."""
+"""Corpora on disk: opening, joining, reading documents with ids, texts and labels, skipping damaged shards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
 
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
-"""What corpora have to share to be joined."""
+"""Fields of the header that must be equal in joined corpora."""
 PRINTED_WORDS = 12
 
 
@@ -49,7 +49,7 @@ def open_corpus(path: str | Path) -> Corpus:
         The bucket does not exist, or access is denied.
     """
     corpus = Corpus(path)
-    corpus.header  # noqa: B018  a wrong path is noticed here, not in the middle of training
+    corpus.header  # noqa: B018  a wrong path fails here, not in the middle of training
     return corpus
 
 
@@ -92,7 +92,7 @@ class StoredDocument:
     """A document of a corpus."""
 
     counts: Mapping[str | int, float]
-    """Of each word, the largest first; of columns by number where they have no names. Of a table all values."""
+    """Count of each word, the largest first; by column number without a vocabulary. For a table all values."""
     id: int | str
     label: ClassLabel | LabelSet | None = None
     targets: tuple[float, ...] = ()
@@ -119,8 +119,8 @@ class Corpus(BaseCorpus):
         self.paths = tuple(str(place(path)) if is_url(path) else os.path.abspath(path) for path in paths)
         self.path: str = " and ".join(self.paths)
         self.shards: tuple[int, ...] | None = None
-        """Which shards it has; None: all."""
-        self._received = False  # from another process
+        """Numbers of the shards that are used; None: all."""
+        self._received = False  # unpickled, in another process
 
     def __repr__(self) -> str:
         return f"{self.title}Corpus({', '.join(map(repr, self.paths))})"
@@ -183,14 +183,14 @@ class Corpus(BaseCorpus):
             rows = slice(max(start - base, 0), min(stop - base, size))
             if rows == slice(0, size) and not is_url(root):
                 return self.read_shard(shard)
-            # Its other documents are probably wanted next, and those of a bucket by the next stage.
+            # The other documents of the shard are probably read next, or in the next stage for a bucket.
             return shard_cache.get((header.uid, shard), partial(self.read_shard, shard))[rows]
 
         parts = map_requests(part, range(first, last), root)
         return concatenate(parts)
 
     def read_shard(self, shard: int) -> AnyDocuments:
-        """Read all documents of one shard as they are stored; see `read`."""
+        """Read all stored documents of one shard; see `read`."""
         source, number = self._places[shard]
         header, dense = source.header, source.header.layout == DENSE
         optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has_weights}
@@ -208,7 +208,7 @@ class Corpus(BaseCorpus):
         header = self.stored_header
         if not any(name in shard.checksums for shard in header.shards):
             return None
-        # Where only some joined corpora store groups, each document of the others is a group of its own.
+        # If some joined corpora have no groups, each of their documents is a separate group.
         parts = [
             source.columns(number, [name])[name]
             if name in source.header.shards[number].checksums
@@ -233,7 +233,7 @@ class Corpus(BaseCorpus):
         return self._strings(shard, "ids")
 
     def ids_at(self, documents: Iterable[int], name: str = "ids") -> list[Any]:
-        """Return the ids of the documents at some positions, or their "texts", in that order."""
+        """Return the ids (or the "texts") of the documents at the positions `documents`, in this order."""
         rows, starts = np.array(list(documents), np.int64), self.stored_header.shard_starts
         rows = rows if self.rows is None else self.rows[rows]
         shards = np.searchsorted(starts, rows, side="right") - 1
@@ -244,7 +244,7 @@ class Corpus(BaseCorpus):
         return values.tolist()
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some positions, in that order; CorpusError if texts were not stored."""
+        """Return the texts of the documents at these positions, in this order; CorpusError if texts are not stored."""
         return self.ids_at(documents, "texts")
 
     def text(self, document: int) -> str:
@@ -275,7 +275,7 @@ class Corpus(BaseCorpus):
             raise IndexError(f"document {document} is out of range: {self.path} has {self.n_documents}") from None
 
     def __getitem__(self, document: int | slice) -> Any:
-        """Return the document at a position as a `StoredDocument`; of a slice a list of them."""
+        """Return the `StoredDocument` at a position; for a slice, a list of them."""
         if isinstance(document, slice):
             return [self[position] for position in range(self.n_documents)[document]]
         position = self._position(document)
@@ -322,14 +322,14 @@ class Corpus(BaseCorpus):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong with a corpus: in which shard (None: the corpus as a whole), and what."""
+    """A problem of a shard of a corpus, or of the entire corpus (`shard` is None)."""
 
     shard: int | None
     message: str
 
 
 def verify_shard(corpus: Corpus, shard: int, read: Callable[[Corpus, int], object] = Corpus.read_shard) -> str:
-    """Return what keeps a shard from being read, or ""; UnreadableError may pass, and the corpus may be sound."""
+    """Return the problem of a damaged shard, or "". UnreadableError is raised: it may be temporary."""
     try:
         read(corpus, shard)
     except UnreadableError:
@@ -340,7 +340,7 @@ def verify_shard(corpus: Corpus, shard: int, read: Callable[[Corpus, int], objec
 
 
 def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
-    """Return the shards without `problems`, see `verify_shard`, as a corpus; CorpusError where no document is left."""
+    """Return a corpus of the shards without `problems`, see `verify_shard`; CorpusError if no documents remain."""
     undamaged = [shard for shard, problem in enumerate(problems) if not problem]
     if len(undamaged) == len(problems):
         return corpus
@@ -357,7 +357,7 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
 def undamaged_part(
     corpus: Corpus, executor: Executor, callbacks: Iterable[Callable[[Any], object]]
 ) -> tuple[Corpus, list[str]]:
-    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those."""
+    """Read an entire corpus once, in parallel; return it without damaged shards, and their problems."""
     from sdem_dist.engine.events import ShardsLeftOut
 
     header, n = corpus.header, len(corpus.header.shards)
@@ -407,9 +407,9 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
 
 
 def missing_values(corpus: Corpus) -> np.ndarray:
-    """Return how many values each column of a dense corpus misses, in the shards that can be read; reads all of it."""
+    """Return the number of missing values of each column of a dense corpus; reads all shards, skips damaged ones."""
     missing = np.zeros(corpus.header.n_features, np.int64)
     for shard in range(len(corpus.header.shards)):
-        with suppress(CorpusError):  # `check_corpus` names it
+        with suppress(CorpusError):  # `check_corpus` reports it
             missing += np.isnan(cast(DenseDocuments, corpus.read_shard(shard)).values).sum(axis=0)
     return missing

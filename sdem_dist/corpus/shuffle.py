@@ -1,4 +1,4 @@
-"""Documents on their way into a corpus: checked rows, sorted by keys with bounded memory, written as shards."""
+"""Shuffling documents into a corpus: validated rows are sorted by keys in bounded memory and written as shards."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 KEYS_AT_A_TIME = 1 << 20
-PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
-TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
+PIECE_BYTES = 1 << 18  # approximate size of a piece, the unit of reading; a shard reads a few pieces of each sorted run
+TASK_ENTRIES = 1 << 22  # approximate number of entries in the shards of one task
 ROWS = "rows"
 Rows = dict[str, np.ndarray]
-"""Documents that have no shard yet: "keys", uint64, by which they are sorted, and arrays under their stored names.
+"""Documents before they are in shards: sort keys "keys", uint64, and arrays under their stored names.
 
-Entries have any dtype that holds them: that of a shard is chosen when it is written.
+The dtype of the entries is provisional; the final dtype is chosen for each shard when it is written.
 """
-RAGGED = {"indptr": ("data", "indices"), "ids_offsets": ("ids_bytes",)}  # offsets, and what lies between them
+RAGGED = {"indptr": ("data", "indices"), "ids_offsets": ("ids_bytes",)}  # offsets, and the arrays that they divide
 Texts = Callable[[Rows], tuple[np.ndarray, np.ndarray]]
-"""From rows to the joined bytes of their texts, and the offsets of each."""
+"""Maps rows to the joined bytes of their texts, and the offsets of the texts."""
 Job = tuple[int, list[int], tuple[int, int]]
-"""Neighbouring shards: the number of the first, their sizes, and the keys between which they lie."""
+"""Consecutive shards: number of the first shard, sizes, and the range of their keys."""
 Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
-"""Their entries in the manifest, and the document frequencies of counts."""
+"""Entries of all shards in the manifest, and document frequencies (None for dense corpora)."""
 
 
 class Kind(NamedTuple):
-    """What all documents of a corpus have alike."""
+    """Properties that are equal for all documents of a corpus."""
 
     features: int
     targets: int = 0
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return parts as one, and empty them, so that only a column of them is in memory twice."""
+    """Return the parts joined; empty the parts, so that only one column is in memory twice."""
     rows: Rows = {}
     for name in list(parts[0]):
         columns = [np.diff(part.pop(name)) if name in RAGGED else part.pop(name) for part in parts]
@@ -64,8 +64,8 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def taken(rows: Rows, order: np.ndarray) -> Rows:
-    """Return copies of some documents."""
-    from sdem_dist.kernels.csr import gather  # numba comes with it
+    """Return copies of the documents at the positions `order`."""
+    from sdem_dist.kernels.csr import gather  # imports numba
 
     chosen: Rows = {}
     for offsets in RAGGED.keys() & rows.keys():
@@ -79,13 +79,13 @@ def taken(rows: Rows, order: np.ndarray) -> Rows:
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
-    """Return the keys of the documents `start` up to `stop` of the input: uint64, all different. `seed`: mod 2**64."""
+    """Return distinct uint64 keys of the documents `start` to `stop` of the input; `seed`: modulo 2**64."""
     seed_hash = mixed((np.array([seed % 2**64], np.uint64) + np.uint64(1)) * GOLDEN)
     return mixed((np.arange(start, stop, dtype=np.uint64) + seed_hash + np.uint64(1)) * GOLDEN)
 
 
 def mixed(z: np.ndarray) -> np.ndarray:
-    """Mix the bits of uint64 numbers, one to one (the finaliser of Steele, Lea and Flood's SplitMix64)."""
+    """Mix the bits of uint64 numbers by a bijection (the finaliser of Steele, Lea and Flood's SplitMix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
@@ -93,15 +93,15 @@ def mixed(z: np.ndarray) -> np.ndarray:
 
 
 def stored_keys(seed: int | None, start: int, stop: int) -> np.ndarray:
-    """Return the keys that the documents `start` up to `stop` are stored by: their positions without a seed."""
+    """Return the sort keys of the documents `start` to `stop`; without a seed, their positions."""
     return np.arange(start, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, start, stop)
 
 
 class SortedRows:
-    """Documents by key, beyond `memory_limit` bytes in the file `path`.
+    """Documents by key, in memory up to `memory_limit` bytes, the rest in the file `path`.
 
-    Whenever memory is full, it is sorted and written, so that a document is written once, and any range of keys is read
-    from a few `pieces`: of each where it begins and ends in the file, and its first and last key.
+    When the memory is full, its documents are sorted and appended to the file, each once. A range of keys is then read
+    from a few pieces. `pieces`: for each, start and end in the file, first and last key.
     """
 
     def __init__(self, path: Path, memory_limit: int = 0, pieces: Sequence[tuple[int, int, int, int]] = ()) -> None:
@@ -109,7 +109,7 @@ class SortedRows:
         self._in_memory: list[Rows] = []
         self._n_bytes = 0
         self._sorted: tuple[Rows, np.ndarray, np.ndarray] | None = (
-            None  # of those in memory: their order, and keys in it
+            None  # (rows, order, sorted keys) of the rows in memory
         )
         self._lock = Lock()
 
@@ -135,7 +135,7 @@ class SortedRows:
                 self.pieces.append((start, file.tell(), int(piece["keys"][0]), int(piece["keys"][-1])))
 
     def between(self, first: int, stop: int) -> list[Rows]:
-        """Return the documents with keys from `first` up to `stop`, in parts that are not sorted among each other."""
+        """Return the documents with keys in ``first:stop``, in several parts, each of them sorted."""
         from safetensors.numpy import load
 
         parts = []
@@ -162,7 +162,7 @@ class SortedRows:
 
 @dataclass(frozen=True)
 class SortedDocuments:
-    """Checked documents that wait for their shards."""
+    """Validated documents, ready to be written as shards."""
 
     kind: Kind
     n_documents: int
@@ -171,14 +171,14 @@ class SortedDocuments:
     class_counts: tuple[int, ...]
     weighted: bool  # entries are real weights
     dense: bool
-    seed: int | None  # of their order; None: that of the input
-    memory: SortedRows | None = None  # of this process; else `folders` with those of each task, and `scratch`
-    positions: np.ndarray | None = None  # of each label's code among the classes; None: codes are these already
+    seed: int | None  # seed of the order; None: the order of the input
+    memory: SortedRows | None = None  # the rows, in this process; None: they are in `folders` of tasks, see `scratch`
+    positions: np.ndarray | None = None  # position of each label's code among the classes; None: codes are positions
     folders: Sequence[Path] = ()
     scratch: Path | None = None
 
     def _between(self, first: int, stop: int) -> list[Rows]:
-        """Return the documents of a range of keys with their final labels and dtypes."""
+        """Return the documents of a range of keys with final labels, and weights as float32."""
         assert self.memory is not None
         parts = self.memory.between(first, stop)
         for rows in parts:
@@ -189,7 +189,7 @@ class SortedDocuments:
         return parts
 
     def write_rows(self, folder: Path, first: int | None = None) -> JsonObject:
-        """Write the documents of a task to a file; `first` is the position in the corpus of those keyed by position."""
+        """Write the documents of a task to a file; `first`: position of its first document, if keys are positions."""
         rows = SortedRows(folder / ROWS, 1 << 62)
         for part in self._between(0, 1 << 64):
             if first is not None:
@@ -204,7 +204,7 @@ class SortedDocuments:
     def _jobs(self, sizes: list[int], step: int) -> Iterator[Job]:
         firsts = range(0, len(sizes), step)
         bounds = np.cumsum(sizes)[[first - 1 for first in firsts[1:]]]
-        if self.seed is not None and len(bounds):  # the keys that have these ranks
+        if self.seed is not None and len(bounds):  # replace ranks by the keys of these ranks
             starts = range(0, self.n_documents, KEYS_AT_A_TIME)
             ends = (min(start + KEYS_AT_A_TIME, self.n_documents) for start in starts)
             keys = np.concatenate([shuffle_keys(self.seed, *part) for part in zip(starts, ends, strict=True)])
@@ -221,7 +221,7 @@ class SortedDocuments:
         n_jobs: int | None = None,
         texts: Texts | None = None,
     ) -> Shards:
-        """Write all documents as shards of these sizes to a folder, in threads, or in tasks of `executor`."""
+        """Write all documents as shards of the given sizes to a folder, in threads, or in tasks of `executor`."""
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
         if executor is None:
 
@@ -248,7 +248,7 @@ class SortedDocuments:
 def write_shards(
     parent: Path, scratch: Path, folders: Sequence[Path], kind: Kind, job: Job
 ) -> tuple[list[ShardInfo], Path]:
-    """Write the shards of a job; return their entries, and a file with words and the documents of each."""
+    """Task: write the shards of a job; return their manifest entries, and a file of words and document frequencies."""
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         parts = [
             part
@@ -262,14 +262,14 @@ def write_shards(
 
 
 def rows_of(folder: Path) -> SortedRows:
-    """Return the documents of `SortedDocuments.write_rows`."""
+    """Return the documents that `SortedDocuments.write_rows` wrote."""
     return SortedRows(folder / ROWS, pieces=json.loads((folder / SUMMARY).read_bytes())["pieces"])
 
 
 def _write(
     parent: Path, job: Job, parts: list[Rows], kind: Kind, texts: Texts | None
 ) -> tuple[list[ShardInfo], np.ndarray]:
-    """Write consecutive shards; return the entry of each in the manifest, and their words as frequencies count them."""
+    """Write consecutive shards; return their manifest entries, and the words of documents, for document frequencies."""
     number, sizes, _ = job
     rows, infos, words = joined(parts), list[ShardInfo](), [np.zeros(0, index_dtype(kind.features))]
     order = np.argsort(rows["keys"])
@@ -278,7 +278,7 @@ def _write(
         if texts is not None:
             contents["texts_bytes"], contents["texts_offsets"] = texts(contents)
         del contents["keys"]
-        # The dtype of entries is chosen from the shard's own: those they arrived with must not matter.
+        # The dtype depends only on the shard's entries, not on the batches of the input.
         if "values" in contents:
             entries = contents["values"] = narrowed(contents["values"])
         else:
@@ -286,9 +286,9 @@ def _write(
             if entries.dtype.kind == "u":
                 entries = entries.astype(np.min_scalar_type(int(entries.max(initial=0))), copy=False)
             contents["data"] = entries
-            shape = [stop - start, kind.features]  # so that the group is a sparse matrix for anndata
+            shape = [stop - start, kind.features]  # anndata reads the group as a sparse matrix
             attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
-            counts = entries != 0  # of documents with a weight above 0
+            counts = entries != 0  # entries that count for document frequencies; not those of weight 0
             if kind.weights:
                 counts &= np.repeat(contents["weights"] > 0, np.diff(contents["indptr"]))
             words.append(indices if counts.all() else indices[counts])
@@ -300,7 +300,7 @@ def _write(
 
 
 def narrowed(values: np.ndarray) -> np.ndarray:
-    """Return float64 as float32 where that keeps every value, anything else as it is."""
+    """Return float64 values as float32 if all are exact in it; return other arrays unchanged."""
     if values.dtype != np.float64:
         return values
     with np.errstate(over="ignore"):

@@ -35,7 +35,7 @@ SMALL_SHARD_DOCUMENTS = 2048
 SHARD_NONZEROS = 1 << 20
 MEMORY_LIMIT = 256 * 2**20
 WriteShards = Callable[[Path, list[int]], Shards]
-"""Takes the folder of shards and their sizes."""
+"""Function of the folder of shards and the sizes of shards; it writes them."""
 
 
 def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
@@ -126,7 +126,7 @@ def write_corpus(
     if labels.are_label_sets(y):
         y = labels.column_of(labels.sets_of(y))
     elif isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
-        y = np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
+        y = np.asarray(y, object)  # otherwise NumPy would convert numbers and NaN to strings
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
         if number is not None and not is_count(number):
             raise CorpusError(f"{name} must be an integer of at least 1, got {number!r}")
@@ -181,12 +181,12 @@ def write_corpus(
 
 
 def reopened(path: str | Path, header: Header) -> Corpus:
-    """Return the corpus at `path` that was just written; CorpusError where another has taken its place."""
+    """Return the corpus that was just written to `path`; CorpusError if another corpus has replaced it."""
     try:
         corpus = open_corpus(path)
         if corpus.header.uid == header.uid:
             return corpus
-    except CorpusError:  # another process is at it just now
+    except CorpusError:  # another process is replacing it
         if is_url(path):
             raise
     raise CorpusError(f"{path}: another process has replaced the corpus that was just written")
@@ -213,10 +213,10 @@ def write_contents(
     arrays.write_group(root / SHARDS, {})
     n, n_nonzeros = documents.n_documents, documents.n_nonzeros
     if shard_documents is None:
-        # A small corpus is cut finer, so that several workers have something to do, though it takes longer to read.
+        # A small corpus has smaller shards, so that several workers can share it, although reading takes longer.
         by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n / 16)))
         shard_documents = max(1, min(by_documents, SHARD_NONZEROS * n // max(1, n_nonzeros)))
-    n_shards = math.ceil(n / shard_documents)  # as equal as can be
+    n_shards = math.ceil(n / shard_documents)  # of almost equal sizes
     borders = [shard * n // n_shards for shard in range(n_shards + 1)]
     shards, frequency = write_shards(root / SHARDS, [stop - start for start, stop in pairwise(borders)])
     names = ("n_documents", "n_nonzeros", "classes", "class_counts")
@@ -240,19 +240,19 @@ def write_contents(
 
 @contextmanager
 def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> Iterator[tuple[Path, Path]]:
-    """Yield where to write the corpus, and a folder for intermediate files, which workers see if it is `shared`."""
+    """Yield a folder for the corpus, and a folder for temporary files; `shared`: workers have access to the latter."""
     refuse_taken([path], overwrite)
     if not is_url(path):
-        # The folder lies inside the new corpus: on the same disk, and removed with it.
+        # The temporary folder is inside the new corpus: on the same disk, and removed with it.
         with (
             publish_directory(path, overwrite=overwrite) as new,
-            # a worker may still write into it after another worker failed
+            # after a failure of one worker, another may still write to the folder
             tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
         ):
             yield new, Path(folder)
         return
     with tempfile.TemporaryDirectory(prefix="sdem-") as folder, publish_contents(str(place(path))) as new:
-        # Inside the corpus to be, so that the next writer removes it after a kill.
+        # Inside the new corpus, so that the next writer removes it after an interruption.
         scratch = new / "scratch" if shared else Path(folder)
         yield new, scratch
         if shared:
@@ -260,7 +260,7 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
-    """Raise CorpusError if corpora at `paths` must be kept, or if something there is neither corpus nor empty."""
+    """Raise CorpusError if a path has a corpus (unless `overwrite`), or something else that is not an empty folder."""
     existing = []
     for path in paths:
         location, attributes = place(path), dict[str, Any]()
@@ -277,7 +277,7 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
         if MANIFEST in attributes or contents_of(attributes) is not None:
             existing.append(str(path))
         elif is_url(path) and WRITER in attributes:
-            continue  # left by a process that died, or in use by one that writes now
+            continue  # an incomplete corpus, of an interrupted or running writer
         elif is_url(path) or not (overwrite and location.is_dir() and not any(location.iterdir())):
             raise CorpusError(f"{path} exists and is not a corpus; choose another name, or remove it")
     if existing and not overwrite:
