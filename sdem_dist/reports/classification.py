@@ -24,8 +24,8 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_ROWS = 60  # classes, or labels, that a table or a picture shows
-MAX_MATRIX, LINE_WIDTH = 12, 80  # classes of a confusion matrix at a terminal, and characters of its lines, at most
+MAX_ROWS = 60  # most classes, or labels, in a table or a picture
+MAX_MATRIX, LINE_WIDTH = 12, 80  # most classes, and most characters per line, of a confusion matrix at a terminal
 
 
 class ByClassReport(ErrorReport):
@@ -46,12 +46,12 @@ class ByClassReport(ErrorReport):
 
     @property
     def worst(self) -> np.ndarray:
-        """Positions of the 60 classes with most errors, then most documents, in ascending order."""
+        """Positions of the 60 classes with the most errors (then the most documents), in ascending order."""
         present, predicted, right = self.counts
         return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
 
     def tables(self) -> list[Table]:
-        """Return metrics by class, lowest F1 first; with very many classes, only those with most errors."""
+        """Return metrics by class, lowest F1 first; with very many classes, only those with the most errors."""
         present, predicted, _ = self.counts
         occurs, rows, note = present + predicted > 0, self.worst, ""
         rows, n_occurring = rows[occurs[rows]], int(occurs.sum())
@@ -118,7 +118,7 @@ class ClassificationReport(ByClassReport):
         if len(classes) == 2 and counts[0].all():
             from sklearn.metrics import average_precision_score, roc_auc_score
 
-            # Documents are ranked by log-odds: probabilities near 1 would be ties.
+            # Rank documents by log-odds, since probabilities near 1 would be ties.
             odds = np.diff(np.clip(log_p, -1e300, 0.0)).ravel()
             figures["roc_auc"] = float(roc_auc_score(self.labels, odds))
             figures["pr_auc"] = float(average_precision_score(self.labels, odds))
@@ -222,7 +222,7 @@ class LabelReport(ByClassReport):
         return pd.DataFrame(cells, index=pd.Index(self.classes, name="label"))
 
     def wrong_labels(self, rows: np.ndarray) -> np.ndarray:
-        """Return the position of the label with the largest error, for each of some errors."""
+        """Return the position of the label with the largest error, for each error in `rows`."""
         return np.where((self.predictions != self.members)[rows], self.losses[rows], -1.0).argmax(axis=1)
 
     def error_columns(self, rows: np.ndarray) -> Columns:

@@ -1,4 +1,4 @@
-"""Why documents got their class or number: sums over words or columns, by name and marked in texts."""
+"""Explanations of predicted classes and numbers: sums over named words or columns, marked in texts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def explanations(
     estimator: Any, X: object, against: object = None, texts: Sequence[str] | None = None, of_labels: Any = None
 ) -> Explanations:
-    """Return what `EngineClassifier.explain` does.
+    """Return the result of `EngineClassifier.explain`.
 
-    `texts`: of the documents of a matrix, or of Documents. `of_labels`: where documents may have several, the position
-    of the label to explain for each, shape (n_documents,); None: the most probable.
+    `texts`: texts of the documents, if X has only counts. `of_labels`: for several labels per document, the position of
+    the label to explain, shape (n_documents,); None: the most probable label.
     """
     X, texts = _counted(estimator, X, texts)
     scores = np.asarray(estimator._class_scores(X))
@@ -85,7 +85,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
 
 
 def _counted(estimator: Any, X: Any, texts: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Return texts as counts, and beside them; other documents as they are."""
+    """Return X and the texts; texts in X are replaced by counts."""
     check_is_fitted(estimator)
     column: Any = text_column(X) if estimator._layout == "sparse" else X
     if not are_texts(column):
@@ -97,7 +97,7 @@ def _counted(estimator: Any, X: Any, texts: Sequence[str] | None) -> tuple[Any, 
 def _in_words(
     estimator: Estimator, texts: Sequence[str] | None, all_parts: Parts, totals: np.ndarray
 ) -> Iterator[dict[str, Any]]:
-    """Yield what explanations of all kinds have; `totals`: what prior, words and offset of each document sum to."""
+    """Yield the fields of `Explained` for each document; `totals`: sums of prior, words and offset."""
     vocabulary, settings, single = estimator.vocabulary_, None, False
     names: Any = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
     names = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
@@ -109,7 +109,7 @@ def _in_words(
     for i, (parts, total) in enumerate(zip(all_parts, totals.tolist(), strict=True)):
         words, sizes = [str(names[w]) for w in parts.columns.tolist()], parts.parts.tolist()
         left = total - parts.prior - float(parts.parts.sum())
-        # A model whose sum is exact names no offset: what is left is rounding.
+        # Models with exact sums have no offset: the remainder is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
         values, of_words, found = dict[str, float](), dict[str, float](), set[str]()
         if texts is not None:
@@ -126,11 +126,11 @@ def _in_words(
                 found.update(words if hashed is not None else ())
             if hashed is None and single:
                 of_one_word = ((term, at[0]) for term, at in spelled if len(at) == 1 and not term.startswith(MARK))
-                others = (at for term, at in of_one_word if term not in in_vocabulary and term not in of_words)
-                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in others))
+                unknown = (at for term, at in of_one_word if term not in in_vocabulary and term not in of_words)
+                fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in unknown))
         columns = np.broadcast_arrays(parts.weights, parts.parts, parts.log_p, parts.log_p_against)
         rows = zip(words, *(np.asarray(column, np.float64).tolist() for column in columns), strict=True)
-        # n-grams of characters add to the words that hold them
+        # the parts of n-grams of characters are added to the words that contain them
         own = [WordPart(*row) for row in rows if not (row[0].startswith(MARK) and row[0] in found)]
         own = [word._replace(part=word.part + of_words.pop(word.word, 0.0)) for word in own]
         own += [WordPart(word, 0.0, part) for word, part in of_words.items()]
@@ -140,8 +140,8 @@ def _in_words(
 
 
 def _hashing(settings: VectorizerSettings) -> Callable[..., tuple[list[str], dict[str, float]]]:
-    """Return what names hashed columns by the terms of a text, which share the columns' values."""
-    from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
+    """Return a function that names hashed columns by the terms of a text, and divides their values among the terms."""
+    from sklearn.feature_extraction import FeatureHasher  # slow to import
 
     def hasher(part: VectorizerSettings) -> Any:
         return FeatureHasher(part.n_features or 1, input_type="string", alternate_sign=False)
@@ -158,7 +158,7 @@ def _hashing(settings: VectorizerSettings) -> Callable[..., tuple[list[str], dic
             for term, column in zip(own, of_kind.transform(bare).indices.tolist(), strict=True):
                 terms_of.setdefault(first + column, []).append(term)
         for column, size in zip(columns, sizes, strict=True):
-            own = terms_of.get(column, [])  # none: Python lowers a letter by its neighbours
+            own = terms_of.get(column, [])  # empty if a lower case depends on neighbours
             values |= {term: size * times[term] / sum(times[one] for one in own) for term in own}
         return [" | ".join(terms_of.get(column, [f"#{column}"])) for column in columns], values
 

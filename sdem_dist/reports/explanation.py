@@ -13,12 +13,12 @@ from sdem_dist.table import Table, cell
 if TYPE_CHECKING:
     import pandas as pd
 
-FOR, AGAINST = "0,114,178", "213,94,0"  # blue and vermilion, which colour-blind people tell apart (Okabe and Ito)
-MAX_WORDS, MAX_TOPICS = 12, 5  # of a table
+FOR, AGAINST = "0,114,178", "213,94,0"  # blue and vermilion, distinct for colour-blind people (Okabe and Ito)
+MAX_WORDS, MAX_TOPICS = 12, 5  # most rows of tables
 
 
 class TopicPart(NamedTuple):
-    """A topic of a document under the class that is explained."""
+    """A topic of a document, under the explained class."""
 
     topic: str
     share: float
@@ -38,10 +38,10 @@ class WordPart(NamedTuple):
     log_p: float = float("nan")
     """ln p(word | class); after discriminative training, only differences are meaningful. NaN for other models."""
     log_p_against: float = float("nan")
-    """The same for the other class."""
+    """ln p(word | other class)."""
 
 
-@dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
+@dataclass(frozen=True, repr=False, kw_only=True)  # __repr__ returns tables
 class Explained:
     """A sum over words, or columns, for display.
 
@@ -69,9 +69,9 @@ class Explained:
     marks: tuple[tuple[int, int, float], ...] = ()
     unknown: tuple[str, ...] = ()
 
-    part_name: ClassVar[str]  # what parts are of
-    digits: ClassVar[tuple[str, str]]  # how parts are written in tables and in texts
-    sides: ClassVar[tuple[str, str]]  # what positive and negative parts speak for
+    part_name: ClassVar[str]  # heading of the contributions
+    digits: ClassVar[tuple[str, str]]  # formats of contributions in tables and in texts
+    sides: ClassVar[tuple[str, str]]  # meaning of positive and of negative contributions
 
     @property
     @abstractmethod
@@ -80,7 +80,7 @@ class Explained:
 
     @property
     def _tables(self) -> list[Table]:
-        """Topics where there are any; the largest parts, and the sum of the others and of those that round to 0."""
+        """A table of topics, if any; a table of the largest contributions, with the sum of all other words."""
         form, tables = self.digits[0], list[Table]()
         if topics := self.topics[:MAX_TOPICS]:
             rows = [(t.topic, f"{t.share:.0%}", "" if t.part is None else format(t.part, form)) for t in topics]
@@ -96,7 +96,7 @@ class Explained:
         return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
 
     def to_dict(self) -> dict[str, object]:
-        """Return values for JSON: None for NaN and infinities."""
+        """Return values for JSON, with None for NaN and infinities."""
         parts = {"topics": [t._asdict() for t in self.topics], "words": [w._asdict() for w in self.words]}
         return dict(to_json(vars(self) | parts | {"marks": list(self.marks)}, lambda v: None))
 
@@ -113,7 +113,7 @@ class Explained:
         return f"{self.without_text()}\n\n{key}{self.marked_text()}"
 
     def without_text(self) -> str:
-        """Return the sum as tables for a terminal."""
+        """Return the explanation as tables for a terminal."""
         return "\n\n".join([*self._notes, *(table.text() for table in self._tables)])
 
     @property
@@ -128,7 +128,7 @@ class Explained:
     def _repr_html_(self) -> str:
         head, text = "".join(f"<p>{cell(note)}</p>" for note in self._notes), ""
         *topics, words = (table.html() for table in self._tables)
-        if self.text:  # with its words marked, under a key of the two colours
+        if self.text:  # a legend of the two colours, and the text with marked words
             key = (highlight(side, color, 0.5) for side, color in zip(self.sides, (FOR, AGAINST), strict=True))
             marked = (
                 highlight(text, FOR if v > 0 else AGAINST, 0.15 + 0.45 * share, f"{v:+.3f}") if v else cell(text)
@@ -151,12 +151,12 @@ class Explained:
         return [one for one in [*stretches, (text[end:], 0.0, 0.0)] if one[0]]
 
     def marked_text(self) -> str:
-        """Return the text with the strongest words and their parts in brackets, without parts that round to 0."""
+        """Return the text with the strongest words and their contributions in brackets, unless these round to 0."""
         values = ((visible(text), format(value, self.digits[1])) for text, value, _ in self.stretches(0.25))
         return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
 
     def styled(self) -> list[tuple[str, str]]:
-        """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
+        """Return the text as (segment, style) for rich: blue for the class, orange against it, strong words bold."""
         return [
             (visible(text), f"{'bold ' * (share > 1 / 3)}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else "")
             for text, v, share in self.stretches()
@@ -164,7 +164,7 @@ class Explained:
 
 
 def highlight(text: object, color: str, strength: float, title: str = "") -> str:
-    """Return a text as HTML with a background colour; `strength` is from 0 to 1."""
+    """Return a text as HTML with a background colour; `strength`: opacity from 0 to 1."""
     return f'<mark title="{title}" style="color:inherit;background:rgba({color},{strength:.2f})">{cell(text)}</mark>'
 
 
@@ -214,10 +214,10 @@ class NumberExplanation(Explained):
 
     prediction: float
     mean: float
-    """Of the training targets."""
+    """Mean of the training targets."""
 
     part_name: ClassVar = "part"
-    digits: ClassVar = ("+.4g", "+.2g")  # whatever the unit of the target
+    digits: ClassVar = ("+.4g", "+.2g")  # for any unit of the target
     sides: ClassVar = ("more", "less")
 
     @property

@@ -1,4 +1,4 @@
-"""Where the terms of a text stand, and what these places add up to."""
+"""Positions of the terms in a text, and their values as marks of the text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from sdem_dist.text.vectorizer import MARK, VectorizerSettings, tokens_in
 
 Place = tuple[int, int]
-Occurrence = tuple[str, list[Place]]  # a term, and where its tokens, or characters, stand in the text
+Occurrence = tuple[str, list[Place]]  # a term, and the places of its tokens, or characters, in the text
 
 
 class Mark(NamedTuple):
-    """A part of a text, ``text[start:stop]``, with its share of a sum."""
+    """A segment of a text, ``text[start:stop]``, with its share of a sum."""
 
     start: int
     stop: int
@@ -24,7 +24,7 @@ class Mark(NamedTuple):
 
 
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
-    """Return, of what `terms` yields, the tokens or characters in order; they share the values of terms found."""
+    """Return the places of `occurrences` (see `terms`) in order; the value of each term is divided among its places."""
     of_values = [(term, places) for term, places in occurrences if term in values]
     times = Counter(term for term, _ in of_values)
     shares: dict[Place, float] = {}
@@ -35,9 +35,9 @@ def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> li
 
 
 def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
-    """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand.
+    """Yield every occurrence of a term, as spelled by the vectorizer, with the places of its tokens or characters.
 
-    N-grams of characters beside words stand where the words do that hold their characters.
+    With "words+characters", the places of an n-gram of characters are those of the words that contain its characters.
     """
     words, *characters = settings.parts
     yield from _terms(text, words)
@@ -48,7 +48,7 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
 
 
 def words_of_characters(text: str, settings: VectorizerSettings) -> list[Place]:
-    """Return for each character of a text where the word that holds it stands; of other characters, their own place."""
+    """Return for each character of a text the place of its word; outside of words, its own place."""
     places = [(i, i + 1) for i in range(len(text))]
     for start, stop in _words(text, settings):
         places[start:stop] = [(start, stop)] * (stop - start)
@@ -56,7 +56,7 @@ def words_of_characters(text: str, settings: VectorizerSettings) -> list[Place]:
 
 
 def parts_of_words(text: str, settings: VectorizerSettings, values: Mapping[str, float]) -> dict[str, float]:
-    """Return what n-grams of characters add to each word that holds them, as the vectorizer spells it."""
+    """Return the sum of the values of n-grams of characters in each word, as spelled by the vectorizer."""
     names, sums = _words(text, settings.parts[0]), dict[str, float]()
     of_characters = ((term, places) for term, places in terms(text, settings) if term.startswith(MARK))
     for start, stop, value in marked(of_characters, values):
@@ -71,9 +71,9 @@ def _words(text: str, settings: VectorizerSettings) -> dict[Place, str]:
 
 
 def _terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
-    """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
+    """Yield every occurrence of a term of one kind of columns, see `terms`."""
     rewritten = text.lower() if settings.lowercase else text
-    origins = [(i, i + 1) for i in range(len(text))]  # where each character came from
+    origins = [(i, i + 1) for i in range(len(text))]  # place of each rewritten character in `text`
     if len(rewritten) != len(text) or settings.strip_accents is not None:
         from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
 
@@ -83,7 +83,7 @@ def _terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
         origins = [origin for origin, new in zip(origins, letters, strict=True) for _ in new]
     if settings.analyzer == "word":
         tokens, spans = tokens_in(rewritten, settings)
-    else:  # runs of white space are one blank
+    else:  # a run of white space is one blank
         spans = [match.span() for match in re.finditer(r"\s\s+|.", rewritten, re.DOTALL)]
         tokens = [" " if b - a > 1 else rewritten[a] for a, b in spans]
     units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True) if a < b]

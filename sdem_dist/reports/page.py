@@ -1,4 +1,4 @@
-"""A page about a model and how it does on documents, which needs nothing from elsewhere, and a card in Markdown."""
+"""A self-contained HTML page about a model and its results on documents, and a model card in Markdown."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
-INK = "#010203"  # stands for the colour of the page's text in pictures
-WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2  # of a class; kinds of errors that examples are shown of, and examples of each
-LETTERS = 1500  # of a text that an example shows
+INK = "#010203"  # placeholder in pictures for the page's text colour
+WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2  # words per class; kinds of errors with examples; examples of each kind
+LETTERS = 1500  # most characters of a text in an example
 
 
 def write_page(path: Path, title: str, body: str) -> None:
-    """Write a page, whole or not at all. `title` is escaped, `body` is HTML."""
+    """Write a complete page, or none. `title` is escaped, `body` is HTML."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -49,9 +49,9 @@ def write_page(path: Path, title: str, body: str) -> None:
 
 
 def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents: str) -> str:
-    """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
+    """Return the body of a page: the model, its training, its metrics on a corpus, and explained errors.
 
-    `name`, `documents`: what the model, and the documents of the corpus, are called.
+    `name`, `documents`: names of the model, and of the documents of the corpus.
     """
     report, figures = report_of(estimator, corpus), ""
     sections = {"The model": Table((), list(model_facts(estimator).items()), left=(0, 1)).html()}
@@ -100,7 +100,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
 
 
 def svg(draw: Callable[[Axes], object], width: float, height: float, caption: str) -> str:
-    """Return what `draw` draws on axes, as SVG in the page's own ink; sizes are in inches."""
+    """Return a picture as SVG in the page's text colour; `draw`: draws on axes. Sizes are in inches."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -108,7 +108,7 @@ def svg(draw: Callable[[Axes], object], width: float, height: float, caption: st
     settings: Any = dict.fromkeys(colored, INK) | {"svg.fonttype": "none", "svg.hashsalt": "sdem_dist", "font.size": 9}
     file, no_metadata = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(settings | {"legend.framealpha": 0.0}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # the browser has more fonts
+        warnings.filterwarnings("ignore", "Glyph")  # missing glyphs: browsers have more fonts
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())
         figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
@@ -120,9 +120,9 @@ def svg(draw: Callable[[Axes], object], width: float, height: float, caption: st
 
 
 def curves(history: Sequence[Mapping[str, float]]) -> str:
-    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any.
+    """Return a picture of each metric by epoch; none for metrics in fewer than two epochs.
 
-    Lines that begin after half of the epochs do not count: they do not tell how training went.
+    A line must begin in the first half of the epochs: later ones do not show the course of training.
     """
     pictures = ""
     for metric in CURVES:
@@ -134,7 +134,7 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
 
 
 def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
-    """Return the worst errors of each of the most frequent kinds, explained; none of a model without explanations."""
+    """Return explained examples of the worst errors of the most frequent kinds; none if the model cannot explain."""
     errors, of_labels, articles = report.errors, isinstance(report, LabelReport), ""
     if isinstance(report, LabelReport):
         wrong = report.wrong_labels(errors)
@@ -164,7 +164,7 @@ def _start(text: str) -> str:
 
 
 def _topics(report: TopicReport, corpus: Corpus) -> str:
-    """Return topics with their words and shares, also by class, and documents with most of them."""
+    """Return topics with words and shares, also by class, and the documents with the largest proportions."""
     html = "".join(table.html() for table in report.tables())
     if report.prevalence is not None:
         rows = [
@@ -180,7 +180,7 @@ def _topics(report: TopicReport, corpus: Corpus) -> str:
 
 
 def model_facts(model: EngineEstimator) -> dict[str, str]:
-    """Return a fitted model's kind, settings, inputs and training, by name."""
+    """Return facts about a fitted model, by name: kind, settings, inputs and training."""
     defaults, params, entry, learner = type(model)().get_params(), model.get_params(), model.best_entry_, model.learner_
     loss, predicts, w = getattr(model, "loss_", None) or params.get("loss"), model.spec.predicts, model.weighting_
     hidden, facts = ("loss", *OF_THE_MACHINE), {"model": type(model).__name__ + (f", loss {loss}" if loss else "")}
@@ -195,7 +195,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     if model.spec.topics == "documents":
         alpha, learned = model.alpha_, learner.model.inference.learned
         facts |= {} if predicts == "class" else {"topics": f"{model.n_components}"}
-        if learned or np.ptp(alpha) > 0.0:  # more than one given number
+        if learned or np.ptp(alpha) > 0.0:  # learned, or not a single number
             facts["alpha of the topics"] = ", ".join([*(f"{a:.4g}" for a in alpha), *(["learned"] if learned else [])])
     elif predicts == "cluster":
         facts["clusters"] = f"{params.get('n_components', params.get('n_clusters'))}"
@@ -221,7 +221,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
     """Return the card of a fitted model, in Markdown.
 
-    `report`: how the model does on documents, which `documents` names.
+    `report`: the model's results on documents; `documents`: their name.
     """
 
     def table(rows: Iterable[Sequence[object]], heads: Sequence[str] = ("", "")) -> str:

@@ -1,4 +1,4 @@
-"""Scores of documents as sums over words or columns: how each kind of model adds them up."""
+"""Scores of documents as sums over words or columns, for each kind of model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sdem_dist.reports.top_words import named, topics_of
 
 
 class DocumentParts(NamedTuple):
-    """Log-odds of one document, class against class, in parts by column, before columns have names."""
+    """Log-odds of one document, class against class, as a sum over columns without names."""
 
-    columns: np.ndarray  # words of the document; this and the other arrays have shape (n_words,)
-    weights: np.ndarray
-    parts: np.ndarray  # of the log-odds
+    columns: np.ndarray  # words of the document; all arrays have shape (n_words,)
+    weights: np.ndarray  # counts, weighted counts or values, see `WordPart`
+    parts: np.ndarray  # contributions to the log-odds
     prior: float
-    log_p: np.ndarray | float = np.nan  # NaN where the model has no p(word | class)
+    log_p: np.ndarray | float = np.nan  # NaN if the model has no p(word | class)
     log_p_against: np.ndarray | float = np.nan
     topics: tuple[TopicPart, ...] = ()
     offset_name: str = ""
@@ -38,7 +38,7 @@ Parts = Iterable[DocumentParts]
 
 
 def parts_of_classes(estimator: Any, X: Any, pairs: np.ndarray) -> Parts:
-    """Return the log-odds of the classes of `pairs`, shape (n_documents, 2), or of the first where it is a label."""
+    """Return the log-odds of the classes in `pairs`, (n_documents, 2); with several labels, of the first, a label."""
     parameters, learner = estimator._parameters, estimator.learner_
     if isinstance(parameters, FeatureParameters):
         rows = table_rows(learner.model.variables, parameters, table_of(estimator, X))
@@ -64,13 +64,13 @@ def parts_of_classes(estimator: Any, X: Any, pairs: np.ndarray) -> Parts:
 
 
 def parts_of_numbers(estimator: Any, X: Any, target: int) -> tuple[np.ndarray, float, Parts]:
-    """Return predictions of a target, its mean in training, and the parts of their difference."""
+    """Return predictions of a target, its training mean, and the parts of their difference."""
     parameters, learner = estimator._parameters, estimator.learner_
     if not isinstance(parameters, TopicParameters):
         means, covariance = learner.model.moments(estimator.state_)
         parts = list(of_regression(means, covariance, table_of(estimator, X)))
         return np.array([means[-1] + float(one.parts.sum()) for one in parts]), float(means[-1]), parts
-    if isinstance(learner.head, Rates):  # a product over topics
+    if isinstance(learner.head, Rates):  # its predictions are products over topics
         raise refused(estimator)
     mean = float(learner.head.location[target])
     shares, of_documents = _of_topics(estimator, X, estimator.coef_[target] - mean)
@@ -78,7 +78,7 @@ def parts_of_numbers(estimator: Any, X: Any, target: int) -> tuple[np.ndarray, f
 
 
 def _of_topics(estimator: Any, X: Any, outputs: np.ndarray) -> tuple[np.ndarray, Parts]:
-    """Return topic proportions of documents, and the parts of what topics predict; see `of_supervised_topics`."""
+    """Return topic proportions of documents, and the parts of their predictions; see `of_supervised_topics`."""
     parameters, model = estimator._parameters, estimator.learner_.model
     documents = model.transformed(documents_of(estimator, X))
     shares, _ = model.inference.proportions(parameters, documents)
@@ -94,7 +94,7 @@ def refused(estimator: Any) -> ModelError:
 
 
 Row = tuple[np.ndarray, np.ndarray, np.ndarray | float, np.ndarray]
-"""The columns of a document, their values, how often each ln p(column | class) counts, and these, a row a column."""
+"""A document: columns, their values, factors of ln p(column | class), and ln p(column | class), one row per column."""
 
 
 def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -103,13 +103,13 @@ def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def word_rows(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
-    """Yield documents as the model weighs them, with ln p(word | class or component)."""
+    """Yield documents weighted by the model, with ln p(word | class or component)."""
     for words, x in _entries(documents):
         yield words, x, x, parameters.log_words[words] - parameters.log_totals
 
 
 def table_rows(variables: FeatureModel, parameters: FeatureParameters, values: np.ndarray) -> Iterator[Row]:
-    """Yield rows of a table, NaN where a value is missing, with ln p(value | class or component)."""
+    """Yield the known values of a table's rows (NaN: missing), with ln p(value | class or component)."""
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
         yield present, row[present], 1.0, variables.log_densities(parameters, row)[present]
@@ -118,7 +118,7 @@ def table_rows(variables: FeatureModel, parameters: FeatureParameters, values: n
 def _exact(row: Row, log_prior: np.ndarray, temperature: float = 1.0, **more: Any) -> DocumentParts:
     """Return the parts of naive Bayes of two classes: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
 
-    The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
+    The length of a document contributes nothing, since p(w | class) sums to 1 over the vocabulary.
     """
     columns, values, times, log_p = row
     (p, q), prior = log_p.T, float(log_prior[0] - log_prior[1]) / temperature
@@ -128,12 +128,12 @@ def _exact(row: Row, log_prior: np.ndarray, temperature: float = 1.0, **more: An
 def of_classes(
     rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
 ) -> Parts:
-    """Return the parts of naive Bayes, or of classes that are mixtures, if components have classes.
+    """Return the parts of naive Bayes, or of classes that are mixtures of components (see `component_class`).
 
-    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
-    means over components by q, and the entropies are the rest.
+    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: the parts of words
+    and prior are means over components weighted by q, and the entropies are the offset.
 
-    `pairs`: shape (n_documents, 2): the class explained, and the other one.
+    `pairs`: shape (n_documents, 2): the explained class, and the other class.
     """
     for (columns, values, times, log_p), pair in zip(rows, pairs, strict=True):
         if not component_class:
@@ -148,14 +148,14 @@ def of_classes(
 
 
 def of_many_classes(theta: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float) -> Parts:
-    """Return the parts of naive Bayes of many classes: only those of a pair are read."""
+    """Return the parts of naive Bayes with many classes; only the parameters of each pair are read."""
     for (words, x), pair in zip(_entries(documents), pairs, strict=True):
         log_p = np.stack([theta.log_words(words, k) for k in pair], axis=1)
         yield _exact((words, x, x, log_p), theta.log_prior[pair], temperature)
 
 
 def of_labels(rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray) -> Parts:
-    """Return the exact parts of each document's log-odds of one label, of shape (n_documents,), against its rest."""
+    """Return the exact parts of the log-odds of a label against its absence; `labels`: shape (n_documents,)."""
     for (columns, values, times, log_p), k in zip(rows, labels.tolist(), strict=True):
         prior, temperature = float(log_prior[k] / temperatures[k]), temperatures[k]
         yield DocumentParts(columns, values, times * log_p[:, k] / temperature, prior)
@@ -168,9 +168,9 @@ def of_lda(
     proportions: np.ndarray,
     titles: Sequence[str],
 ) -> Parts:
-    """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
+    """Return the parts of classes that are LDA models: p(word | class) is the mixture of the document's topics.
 
-    `proportions`: shape (n_documents, n_topics, n_classes). `titles`: of the topics, class by class.
+    `proportions`: shape (n_documents, n_topics, n_classes). `titles`: titles of the topics, class by class.
     """
     for (words, x), pair, shares in zip(_entries(documents), pairs, proportions, strict=True):
         p = np.exp(lda.log_word_probabilities(parameters._replace(words=parameters.words[words])))
@@ -185,13 +185,13 @@ def of_lda(
 def of_supervised_topics(
     parameters: TopicParameters, documents: Documents, outputs: np.ndarray, shares: np.ndarray, titles: Sequence[str]
 ) -> Parts:
-    """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
+    """Return the parts of a sum over topic proportions: the parts of topics are exact and are divided among words.
 
-    A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
-    not converged, leave a rest that belongs to no word.
+    A word gets its share of each topic by p(topic | word, document). The offset is the effect of the prior of the
+    proportions, and of steps that have not converged.
 
-    `outputs`, `shares`: shape (n_documents, n_topics): what a topic adds if it is all of the document (of two classes
-    the difference), and how much of it the document has.
+    `outputs`: shape (n_documents, n_topics): output of a topic with proportion 1 (for two classes, the difference).
+    `shares`: shape (n_documents, n_topics): topic proportions.
     """
     for (words, x), output, theta in zip(_entries(documents), outputs, shares, strict=True):
         mixed = parameters.topics[words] * theta
@@ -203,9 +203,9 @@ def of_supervised_topics(
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> Parts:
-    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
+    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)`` for the known features j.
 
-    `mean`, `covariance`: of the features and, last, the target. `values`: NaN where one is missing.
+    `mean`, `covariance`: of the features and, last, of the target. `values`: NaN for missing values.
     """
     slopes = dict[bytes, np.ndarray]()
     for row in values:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from sdem_dist.reports.top_words import Topic
 
-NAME_WIDTH = 24  # characters of a class, or a label, at a terminal
+NAME_WIDTH = 24  # most characters of a class, or a label, at a terminal
 Columns = dict[str, list[Any]]
-# Positions of the documents' classes, -1 where there is none, or None without any; and the classes.
+# Positions of the documents' classes (-1: no label; None: no labels at all), and the classes.
 Labels = tuple["np.ndarray | None", np.ndarray]
 
 
@@ -69,7 +69,7 @@ class Report:
         return {"documents": self.n_documents, **self.figures, self.kinds: listed}
 
     def table(self, rows: np.ndarray, caption: str = "", note: str = "") -> Table:
-        """Return `columns` at some rows."""
+        """Return the given rows of `columns` as a table."""
         cells, widths, bars = [[self.names[k] for k in rows.tolist()]], {0: NAME_WIDTH}, []
         for i, (name, values) in enumerate(self.columns.items(), 1):
             column = np.asarray(values)[rows]
@@ -81,7 +81,7 @@ class Report:
         return Table(heads, list(zip(*cells, strict=True)), caption, note, tuple(widths), widths, bars)
 
     def tables(self) -> list[Table]:
-        """Return the tables of the report, largest share first for clusters and topics."""
+        """Return the tables of the report; clusters and topics are sorted by decreasing share."""
         shares = self.columns.get("share", np.zeros(len(self.names)))
         return [self.table(np.argsort(-shares, kind="stable"))]
 
@@ -111,7 +111,7 @@ class ErrorReport(Report):
 
     @abstractmethod
     def error_columns(self, rows: np.ndarray) -> Columns:
-        """Return the columns of some errors, one row each."""
+        """Return the columns of the errors in `rows`, one row per error."""
 
     def errors_frame(self) -> pd.DataFrame:
         """Return the errors as a pandas DataFrame, worst error first; its index is `positions`.
@@ -165,7 +165,7 @@ class ClusterReport(Report):
     words : list of str
         Most indicative words of each cluster; empty if words have no names.
     labels : ndarray of shape (n_documents,), integers, or None
-        Positions in `classes`; -1 where there is none.
+        Positions in `classes`; -1 for documents without a label.
     """
 
     kind, kinds = "cluster", "clusters"
@@ -263,13 +263,13 @@ class TopicReport(Report):
         return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 
     def tables(self) -> list[Table]:
-        # At a terminal there is room for the words that set a topic apart.
+        # A terminal has room for the distinctive words only.
         widths = {0: 20, 1: 46} | dict.fromkeys(range(2, len(self.columns)), 0)
         return [replace(table, widths=widths) for table in super().tables()]
 
 
 def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
-    """Return the metrics of an epoch as text, one for each set of documents, see `PREFIXES`."""
+    """Return the metrics of an epoch as text, for each set of documents, see `PREFIXES`."""
     texts = {prefix: list[str]() for prefix in PREFIXES}
     for name, value in entry.items():
         prefix = next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))

@@ -1,4 +1,4 @@
-"""Reports of fitted estimators: predictions over documents in their order, and the documents that are wrong."""
+"""Reports of fitted estimators: predictions of documents in order, and the wrongly predicted documents."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sdem_dist.storage.encoding import crc32c
 if TYPE_CHECKING:
     from distributed import Client
 
-BLOCK = 1000  # errors that are explained at a time
-GATHERED = 50 * BLOCK  # errors that one pass over a corpus brings together
+BLOCK = 1000  # number of errors that are explained together
+GATHERED = 50 * BLOCK  # number of errors that are collected in one pass over a corpus
 
 
 def report_of(estimator: Any, X: object, y: object = None) -> Report:
@@ -55,7 +55,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         if estimator.spec.topics is None:
             raise ModelError(f"{type(estimator).__name__} does not make predictions, so there is nothing to report")
         return of_topics(estimator, X, y)
-    source: Any = source_of(estimator, X, y, use="score")  # says what is missing
+    source: Any = source_of(estimator, X, y, use="score")  # raises an error without targets
     corpus, columns = source.corpus, list[Any]()
     for part in corpus.ranges():
         documents = corpus.read(*part)
@@ -75,7 +75,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         report = LabelReport(estimator.classes_, members, scores, estimator.thresholds_, positions)
     else:
         report = ClassificationReport(estimator.classes_, truth, log_softmax(scores, axis=1), positions)
-    if not isinstance(X, AnyCorpus):  # a corpus is read again; of documents in memory the errors alone are kept
+    if not isinstance(X, AnyCorpus):  # a corpus is read again; other inputs are reduced to their errors
         wrong = report.positions[report.errors]
         corpus = documents_at(corpus, wrong)
         if are_texts(raw):
@@ -85,13 +85,13 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
 
 
 def _positions(X: Any, n_documents: int) -> np.ndarray:
-    """Return which of some documents are reported on: those of a part of a corpus, or all."""
+    """Return the positions of the reported documents: those in a subset of a corpus, or all."""
     mask = getattr(X, "mask", None)
     return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
-    """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no document has a label."""
+    """Return the agreement of clusters with labels: purity, NMI and ARI; empty if no document has a label."""
     X = estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
     clusters = np.asarray(estimator.predict(X, client))
     return agreement_of(_labels_of(X, y, len(clusters))[0], clusters)
@@ -104,7 +104,7 @@ def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
 
 
 def _labels_of(X: object, y: object, n_documents: int) -> Labels:
-    """Return labels and classes; in `y`, -1, None and NaN are no label, sets and numbers with a fraction no classes."""
+    """Return labels and classes. In `y`, -1, None and NaN mean no label; label sets and fractions are not classes."""
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
@@ -125,10 +125,10 @@ def _labels_of(X: object, y: object, n_documents: int) -> Labels:
 
 
 def was_trained_on(model: Any, documents: AnyCorpus) -> bool:
-    """Return whether a model was trained on documents, by how many of them have each word.
+    """Return whether a model was trained on these documents, judged by document frequencies.
 
-    Models that weigh words keep these numbers; for others the answer is False, and for parts of a corpus, which share
-    its frequencies. A model that learned from documents without a label is known by those with one, too.
+    Only models that weight words store document frequencies; the result is False for other models, and for subsets.
+    A model that also learned from unlabelled documents is recognised by the labelled documents, too.
     """
     frequency = model.document_frequency_
     if frequency is None or documents.mask is not None:
@@ -139,7 +139,7 @@ def was_trained_on(model: Any, documents: AnyCorpus) -> bool:
         same = np.array_equal(documents.document_frequency, frequency)
     if same or model.best_entry_.get("unlabelled_weight") is None:
         return bool(same)
-    # Words were weighed by the labelled documents; those that only others have count as words of one of them.
+    # Weights are from labelled documents; words that occur only in unlabelled ones have a document frequency of 1.
     labelled = documents.labelled()
     if labelled.n_documents != model.weighting_.n_documents:
         return False
@@ -148,31 +148,31 @@ def was_trained_on(model: Any, documents: AnyCorpus) -> bool:
 
 @dataclass(frozen=True)
 class DocumentRows:
-    rows: Any  # Documents or DenseDocuments; None where there are none
+    rows: Any  # Documents or DenseDocuments; None if there are none
     ids: list[Any]
-    texts: list[str] | None  # None where nobody kept them
+    texts: list[str] | None  # None if texts are not stored
 
     def __getitem__(self, part: slice) -> DocumentRows:
         rows = None if self.rows is None else self.rows[part]
         return DocumentRows(rows, self.ids[part], None if self.texts is None else self.texts[part])
 
     def explained(self, estimator: Any, report: Report, errors: np.ndarray) -> list[Explanation] | None:
-        """Return why these errors of a report were made; None where the model, or the report, does not say."""
-        how: dict[str, Any]
+        """Return explanations of these errors of a report; None if the model, or the report, has no explanations."""
+        compared: dict[str, Any]
         if isinstance(report, LabelReport):
-            how = {"of_labels": report.wrong_labels(errors)}
+            compared = {"of_labels": report.wrong_labels(errors)}
         elif isinstance(report, ClassificationReport):
-            how = {"against": report.classes[report.labels[errors]].tolist()}
+            compared = {"against": report.classes[report.labels[errors]].tolist()}
         else:
             return None
         try:
-            return explanations(estimator, self.rows, texts=self.texts, **how) if self.ids else []
+            return explanations(estimator, self.rows, texts=self.texts, **compared) if self.ids else []
         except ModelError:
             return None
 
 
 def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
-    """Return documents of a corpus in the order of `positions`."""
+    """Return the documents of a corpus at `positions`, in this order."""
     rows, listed = corpus.rows_at(positions), positions.tolist()
     if not isinstance(corpus, Corpus):
         return DocumentRows(rows, listed, None)
@@ -180,10 +180,10 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
 
 
 def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: Any) -> Iterator[dict[str, list[Any]]]:
-    """Yield the errors of a report as columns of some rows each, the worst first: also their ids, texts and words.
+    """Yield the errors of a report, worst first, in blocks of columns, with ids, texts and words.
 
-    Words are those for and against the prediction, or of several labels the label that is most wrong. `documents`: a
-    corpus that the report is of, or its errors alone, in their order.
+    The words are those for and against the prediction; with several labels, the label with the largest error.
+    `documents`: the corpus of the report, or only its errors, in the same order.
     """
     for start in range(0, max(len(report.errors), 1), BLOCK):
         errors = report.errors[start : start + BLOCK]
@@ -202,6 +202,6 @@ def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: An
 
 
 def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[dict[str, list[Any]]]:
-    """Yield `error_blocks` for a file: several labels are one text."""
+    """Yield `error_blocks` for a file: several labels are joined to one text."""
     for block in error_blocks(estimator, corpus, report):
         yield {k: [joined(v) if isinstance(v, tuple) else v for v in values] for k, values in block.items()}

@@ -14,15 +14,15 @@ from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.texts import listed
 
 Columns = dict[str, Any]
-"""Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
+"""Columns of consecutive rows, by name: lists, or Arrow arrays, which have a type even if all values are missing."""
 Part = tuple[list[str], Any]
-"""Consecutive rows of a table: names of the columns, and bytes in the format of the file; of Parquet an Arrow table."""
+"""Consecutive rows: names of the columns, and bytes in the format of the file; for Parquet, an Arrow table."""
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
-_UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"  # Arrow's texts have no halves of surrogate pairs
+_UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"  # Arrow strings contain no surrogates
 
 
 def part_of(suffix: str, block: Columns) -> Part:
-    """Return consecutive rows in the format of a suffix, one of `SUFFIXES`."""
+    """Return consecutive rows in the format of `suffix`, one of `SUFFIXES`."""
     names = list(block)
     if suffix == ".parquet":
         import pyarrow as pa
@@ -37,14 +37,14 @@ def part_of(suffix: str, block: Columns) -> Part:
         row = dict(zip(names, values, strict=True))
         try:
             lines.append(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
-        except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+        except TypeError:  # integers beyond 64 bits, surrogates
             text = json.dumps(row, default=str, ensure_ascii=False)
-            lines.append(text.encode(errors="backslashreplace") + b"\n")  # as JSON writes half of a pair, too
+            lines.append(text.encode(errors="backslashreplace") + b"\n")  # backslash escapes are valid JSON
     return names, b"".join(lines)
 
 
 def write_table(path: Path, parts: Iterable[Part]) -> None:
-    """Write a table of parts that were made for its suffix; it appears whole, or not at all."""
+    """Write a table from parts in the format of its suffix; the file appears when it is complete."""
     suffix, names = path.suffix.lower(), list[str]()
 
     def checked() -> Iterator[Any]:
@@ -67,7 +67,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        schemas = []  # a later part may need a wider type of a column, so all wait in a file of Arrow's
+        schemas = []  # buffer all parts in a file, since a later part may need a wider type
         with TemporaryFile(dir=partial.parent) as spool:
             for rows in checked():
                 schemas.append(rows.schema)
@@ -87,7 +87,7 @@ def write_table(path: Path, parts: Iterable[Part]) -> None:
 
 
 def _as_text(value: object) -> str | None:
-    """Return a value as a field of a table of text; control characters are written out."""
+    """Return a value as a field of CSV or TSV, with control characters escaped."""
     if value is None:
         return None
     if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
@@ -96,13 +96,13 @@ def _as_text(value: object) -> str | None:
 
 
 def _text_rows(block: Columns, suffix: str) -> bytes:
-    """Return rows of CSV, or of cells that TABs separate, in which TABs and line ends become blanks."""
+    """Return rows as CSV, or TAB-separated, with TABs and line feeds in cells replaced by blanks."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv, types
 
     columns = []
-    for values in block.values():  # numbers, or texts whose control characters are written out
+    for values in block.values():  # numbers, or texts with escaped control characters
         kinds = set() if isinstance(values, pa.Array) else set(map(type, values)) - {type(None)}
         column = _column(values) if len(kinds) < 2 else pa.nulls(0)
         is_number = types.is_integer(column.type) or types.is_floating(column.type)
@@ -118,15 +118,15 @@ def _text_rows(block: Columns, suffix: str) -> bytes:
         columns.append(column)
     if suffix == ".csv":
         sink = io.BytesIO()
-        how = csv.WriteOptions(include_header=False, quoting_style="needed")
-        csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, how)
+        options = csv.WriteOptions(include_header=False, quoting_style="needed")
+        csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, options)
         return sink.getvalue()
     rows = pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())).to_pylist()
     return "".join(f"{row}\n" for row in rows).encode()
 
 
 def _column(values: Any) -> Any:
-    """Return values as an Arrow column; of mixed kinds, or with numbers or texts that Arrow has not, it is text."""
+    """Return values as an Arrow column; as text if types are mixed, or if Arrow does not support a value."""
     import pyarrow as pa
 
     if isinstance(values, pa.Array):

@@ -38,12 +38,12 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
     if isinstance(centres := estimator._parameters, KMeansState):
         weights = centres.counts if centres.counts.any() else None
         say = estimator.cluster_centers_ - np.average(estimator.cluster_centers_, axis=0, weights=weights)
-        order = np.lexsort((-p, -say), axis=1)  # of equals the word of the greater share, then the first
+        order = np.lexsort((-p, -say), axis=1)  # ties: by decreasing p, then the first word
     else:
-        say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / others), 0 where p is
+        say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / mean of the others), 0 if p is 0
         order = np.argsort(-say, axis=1, kind="stable")
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
-    if "features" in settings:  # n-grams of characters beside words tell people little
+    if "features" in settings:  # only words: n-grams of characters are hard to read
         boundary = VectorizerSettings.from_json(settings).boundary(estimator.vocabulary_)
         order = np.array([row[row < boundary] for row in order])
     tops = order[:, :n_words].tolist()
@@ -88,7 +88,7 @@ def topics_of(estimator: Any, n_words: int = 10) -> Topics:
     if estimator.spec.topics == "classes":
         n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
         p, parameters = p.reshape(n_classes, n_topics, -1), estimator._parameters
-        totals = parameters.totals + parameters.gamma * p.shape[2]  # a class may have lost all counts
+        totals = parameters.totals + parameters.gamma * p.shape[2]  # gamma, since a class may have lost all counts
         totals = totals.reshape(n_topics, n_classes).T
         shares = totals / totals.sum(axis=1, keepdims=True)
         of_class = np.einsum("kz,kzw->kw", shares, p)
@@ -109,7 +109,7 @@ def topics_of(estimator: Any, n_words: int = 10) -> Topics:
 
 
 def _labels_of(estimator: Any, n_topics: int) -> list[Any]:
-    """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
+    """Return the class that each topic supports most, or its coefficients of the targets; None without labels."""
     if estimator.spec.target == "nothing":
         return [None] * n_topics
     if estimator.spec.target == "numbers":
@@ -120,7 +120,7 @@ def _labels_of(estimator: Any, n_topics: int) -> list[Any]:
 
 
 def named(topics: Sequence[Topic]) -> list[str]:
-    """Return names of topics: their numbers with their words."""
+    """Return names of topics: their titles and distinctive words."""
     return [f"topic {t.title}: {' '.join(t.distinctive)}" for t in topics]
 
 
@@ -148,7 +148,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
         joint += (present.T @ present).toarray()
         n_documents += block.shape[0]
     for topic in places.reshape(tops.shape):
-        p = joint[np.ix_(topic, topic)] / n_documents  # of documents with both words; on the diagonal with each
+        p = joint[np.ix_(topic, topic)] / n_documents  # shares of documents with both words
         occur = np.flatnonzero(np.diag(p))
         one, other = (occur[index] for index in np.triu_indices(len(occur), 1))
         both = p[one, other]
