@@ -43,7 +43,7 @@ def plain(value: object) -> object:
 
 
 def restored(value: object, own: Mapping[str, type]) -> object:
-    """Return what JSON values of `plain` stand for; ValueError where a class, or a field, is not known or another."""
+    """Return what JSON values of `plain` stand for; NameError: an unknown class; ValueError: a field does not fit."""
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)
     if not isinstance(value, dict):
@@ -53,7 +53,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
     cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
-        raise ValueError(f"it contains the unknown class {name}: in Python, pass it to load_model(own=)")
+        raise NameError(f"it uses the class {name}: in Python, import it and call load_model(path, own=[{name}])")
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
     for key in declared.keys() & fields.keys():

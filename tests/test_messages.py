@@ -171,7 +171,7 @@ CASES = [
     *((ingested(odd), f"ValueError: sources must be paths of files and folders, got a {type(odd).__name__} of other objects: "
        "save a table first (to_parquet, to_csv), or use write_corpus for counts") for odd in (pd.DataFrame({"a": ["b"]}), [3])),
     (ingested(path="absent/c"), "IngestError: absent/c: the folder absent does not exist; create it"),
-    (ingested(path="words"), "CorpusError: words already exists (choose another name, or pass --overwrite (overwrite=True))"),
+    (ingested(path="words"), "CorpusError: words already exists (replace it with --overwrite, in Python overwrite=True)"),
     (ingested(vocabulary_from="unknown"),
      "IngestError: unknown has no tokenization settings, so it cannot be used for new text"),
     (ingested(vocabulary_from="numbers"), "IngestError: the sources contain text, but numbers was made from numbers"),
@@ -286,8 +286,8 @@ CASES = [
      "version 3: train it again, or install the version of sdem_dist that wrote it"),
     (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file was altered"),
     (restored("an array more"), "ModelError: cafe.tsv: array 'evil' is missing or unexpected"),
-    (lambda: split("s3://key:secret@b/x"), "BucketError: a URL of s3:// contains more than a bucket and an object, perhaps "
-     "credentials: set them in the environment"),
+    (lambda: split("s3://key:secret@b/x"), "BucketError: a URL must be s3://BUCKET/NAME and nothing more: set "
+     "credentials as environment variables, not in the URL"),
     *((refused(f"<Code>{code}</Code>"), f"BucketError: {problem}") for code, problem in (
         ("NoSuchBucket", "bucket s3://b does not exist: check the name"),
         ("ExpiredToken", "s3://b/x: the credentials have expired (ExpiredToken): renew them in the environment"),

@@ -25,7 +25,7 @@ from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage import arrays, buckets
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
-from sdem_dist.storage.publish import WRITER, contents_of, publish_contents, publish_directory
+from sdem_dist.storage.publish import REPLACE, WRITER, contents_of, publish_contents, publish_directory
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -282,7 +282,4 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
             raise CorpusError(f"{path} exists and is not a corpus; choose another name, or remove it")
     if existing and not overwrite:
         exist = "exists" if len(existing) == 1 else "exist"
-        raise CorpusError(
-            f"{' and '.join(existing)} already {exist}",
-            hint="choose another name, or pass --overwrite (overwrite=True)",
-        )
+        raise CorpusError(f"{' and '.join(existing)} already {exist}", hint=REPLACE)

@@ -136,7 +136,8 @@ def _in_words(
         own += [WordPart(word, 0.0, part) for word, part in of_words.items()]
         order = np.argsort([-abs(word.part) for word in own], kind="stable").tolist()
         fields["words"] = tuple(own[k] for k in order)
-        yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
+        kind = "column" if estimator._layout == "dense" else "word"
+        yield fields | {"offset_name": parts.offset_name, "topics": parts.topics, "kind": kind}
 
 
 def _hashing(settings: VectorizerSettings) -> Callable[..., tuple[list[str], dict[str, float]]]:

@@ -59,6 +59,8 @@ class Explained:
         Positions in `text` with their contributions.
     unknown : tuple of str
         Words of the text that are not in the model's vocabulary.
+    kind : str
+        "word", or "column" for models of tables.
     """
 
     words: tuple[WordPart, ...]
@@ -68,6 +70,7 @@ class Explained:
     text: str | None = None
     marks: tuple[tuple[int, int, float], ...] = ()
     unknown: tuple[str, ...] = ()
+    kind: str = "word"
 
     part_name: ClassVar[str]  # heading of the contributions
     digits: ClassVar[tuple[str, str]]  # formats of contributions in tables and in texts
@@ -88,12 +91,12 @@ class Explained:
             tables.append(Table(heads, rows, widths={0: 48}))
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
         words = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
-        others = {counted(len(self.words) - n, "other word"): sum(w.part for w in self.words[n:])}
+        others = {counted(len(self.words) - n, f"other {self.kind}"): sum(w.part for w in self.words[n:])}
         sums = others if n < len(self.words) else {}
         sums |= {"prior of the classes": self.prior} if isinstance(self, Explanation) else {}
         sums |= {self.offset_name: self.offset} if self.offset_name else {}
         words += [(name, format(value, form), "") for name, value in sums.items()]
-        return [*tables, Table(("word", self.part_name, "weight"), words, widths={0: 20})]
+        return [*tables, Table((self.kind, self.part_name, "weight"), words, widths={0: 20})]
 
     def to_dict(self) -> dict[str, object]:
         """Return values for JSON, with None for NaN and infinities."""

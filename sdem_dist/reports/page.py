@@ -79,9 +79,8 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
             for word, value in words.items():
                 marks.append(highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word"))
             rows.append((label, Html(" ".join(marks))))
-        note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
-        if rows:
-            note = "Stronger colours mean more evidence for the class, on average."
+        unlisted = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
+        note = "Stronger colours mean more evidence for the class, on average." if rows else unlisted
         if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
             table = Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""
             sections[f"Words by {report.kind}"] = f'<p class="soft">{cell(note)}</p>{table}'
@@ -245,8 +244,7 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
     figures = by_documents(model.best_entry_, UNSHOWN, ".4g")
     parts += [f"On {of}: {markdown(text)}." for of, text in figures.items()]
     if report is None:
-        command = "`sdem inspect MODEL --card --on CORPUS`"
-        parts.append(f"For metrics by class, run {command}.")
+        parts.append("For metrics by class, run `sdem inspect MODEL --card --on CORPUS`.")
     else:
         parts.append(f"On the {report.n_documents:,} documents of {markdown(documents)}:")
         parts.append(table(report.figure_table().rows, ("figure", "value")))

@@ -99,10 +99,8 @@ def split(url: str) -> tuple[str, str]:
     in_memory = scheme in ("memory", "memory:")
     bucket, _, key = ("", "", rest) if in_memory else rest.partition("/")
     if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(key):
-        raise BucketError(
-            f"a URL of {scheme}:// contains more than a bucket and an object, perhaps credentials: set them in "
-            "the environment"
-        )
+        hint = "set credentials as environment variables, not in the URL"
+        raise BucketError(f"a URL must be {scheme}://BUCKET/NAME and nothing more: {hint}")
     if _NO_NAME.search(key):
         raise BucketError(f"{url!r}: names of objects must not contain control characters, or '.' or '..' as a part")
     if in_memory:

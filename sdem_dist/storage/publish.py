@@ -29,6 +29,7 @@ _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opens a folder to lock it
 FLUSHES_AT_A_TIME = 16
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
+REPLACE = "replace it with --overwrite, in Python overwrite=True"
 _CONTENTS_NAME = re.compile(r"contents-[0-9a-f]{16}")
 
 
@@ -131,8 +132,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
 
     def refuse_existing() -> None:
         if path.exists() and not overwrite:
-            hint = "choose another name, or pass --overwrite (overwrite=True)"
-            raise CorpusError(f"{path} already exists", hint=hint)
+            raise CorpusError(f"{path} already exists", hint=REPLACE)
 
     def put_back(old: Path) -> None:
         if path.exists():  # another process was quicker

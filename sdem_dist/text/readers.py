@@ -389,10 +389,10 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
         times = "more than one column" if name in names else "no column"
         kind = NoLabelError if role == "label" and name not in names else IngestError
         options = "--label and --text" if reading.labelled else "--text (and --id)"
-        raise kind(
-            f"{path}, line 1: there is {times} {name!r}; the columns are {', '.join(map(repr, names))}. Choose with "
-            f"{options if role in ('label', 'text', 'id') else f'--{role}'}"
-        )
+        advice = f"Choose with {options if role in ('label', 'text', 'id') else f'--{role}'}"
+        bad = next(filter(None, map(not_unicode, names)), None)
+        columns_are = f"there is {times} {name!r}; the columns are {', '.join(map(repr, names))}"
+        raise kind(f"{path}, line 1: {columns_are}. {f'The header has {bad}' if bad else advice}")
     if keep and (twice := [name for name in names if names.count(name) > 1]):
         raise IngestError(f"{path}: more than one column is named {twice[0]!r}: rename one of them")
     return {role: [names.index(name) for name in some] for role, some in columns.items()}
