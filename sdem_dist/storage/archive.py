@@ -1,6 +1,6 @@
-"""One file of named arrays and a JSON document, as safetensors: nothing in it is executed.
+"""Named arrays and a JSON document in one safetensors file; reading it never executes code.
 
-``__metadata__`` holds `contents`, JSON with each array's dtype, shape and checksum, and the checksum of these contents.
+``__metadata__`` holds `contents` (JSON with each array's dtype, shape and checksum) and the checksum of `contents`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ DTYPES |= {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind in ("int", "uint
 
 
 def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping[str, object]) -> None:
-    """Write arrays, of an iterable one before the next is made, and JSON as a file; equal ones make equal files.
+    """Write arrays and JSON to a file; equal contents give equal files. An iterable is consumed one array at a time.
 
-    Raises ModelError: an array or the metadata cannot be stored, or the disk refuses. What was at `path` stays.
+    Raises ModelError if an array or the metadata cannot be stored, or on errors of the disk; then `path` is unchanged.
     """
     path = place(path)
     try:
         metadata_json = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
-    if (size := len(metadata_json)) > (limit := MAX_JSON_BYTES // 4):  # as a string in JSON they take more
+    if (size := len(metadata_json)) > (limit := MAX_JSON_BYTES // 4):  # escaped in a JSON string, they get longer
         raise ModelError(f"the metadata need {size:,} bytes as JSON, above the limit of {limit:,}", path=path)
 
     def write(partial: Path) -> None:
-        """Write the file ourselves: safetensors would need all arrays in memory, and orders the metadata at random."""
+        """Write the file without safetensors, which needs all arrays in memory, and orders metadata randomly."""
         header: JsonObject = {}
         checks = dict[str, JsonObject]()
-        # The header comes first in the file and is known last.
+        # The header comes first in the file, but depends on the arrays: they go to a temporary file.
         with tempfile.TemporaryFile(dir=partial.parent) as data, partial.open("wb") as file:
             for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
                 if not name.isidentifier() or not name.isascii() or array.dtype.name not in DTYPES:
@@ -54,12 +54,12 @@ def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping
                 data.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
                 header[name] = {**check, "data_offsets": [start, data.tell()]}
                 checks[name] = {**check, "crc32c": crc32c(array)}
-                del array  # before the next is made
+                del array  # frees it before the next is made
             contents = f'{{"arrays":{msgspec.json.encode(checks).decode()},"metadata":{metadata_json}}}'
             preamble = {"format": kind, "format_version": str(FORMAT_VERSION), "contents": contents}
             preamble["crc32c"] = _checksum(contents)
             text = msgspec.json.encode({"__metadata__": preamble, **header})
-            text += b" " * (-len(text) % 8)  # the arrays are aligned
+            text += b" " * (-len(text) % 8)  # aligns the arrays
             file.write(len(text).to_bytes(8, "little") + text)
             data.seek(0)
             shutil.copyfileobj(data, file, 1 << 20)
@@ -70,7 +70,7 @@ def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping
 def read_archive(
     path: str | Path, kind: str, names: Collection[str] | None = None
 ) -> tuple[dict[str, np.ndarray], JsonObject]:
-    """Read what `write_archive` wrote, of the arrays those of these `names`; ModelError unless it is a sound `kind`."""
+    """Read the arrays `names` (None: all) and the JSON of a file; ModelError unless it is an intact file of `kind`."""
     from safetensors import safe_open
 
     path = place(path)
@@ -113,7 +113,7 @@ def read_archive(
         raise ModelError("no such file", path=path) from error
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except Exception as error:  # of JSON, or of safetensors
+    except Exception as error:  # errors of JSON or safetensors
         begin = b""
         with suppress(OSError, BucketError), path.open("rb") as opened:
             begin = opened.read(6)
@@ -126,12 +126,12 @@ def read_archive(
 
 
 def contents_checksum(path: str | Path) -> str | None:
-    """Return the checksum of an archive's table of contents, which holds those of its arrays; None if there is none."""
+    """Return the checksum of a file's table of contents, and thus of all its arrays; None if it is not an archive."""
     return _preamble(path).get("crc32c")
 
 
 def is_archive(path: str | Path, kind: str) -> bool:
-    """Whether the file `path` is a `kind` of any version, sound or damaged."""
+    """Return whether the file `path` is a `kind` of any version, even if it is damaged."""
     return _preamble(path).get("format") == kind
 
 
@@ -140,11 +140,11 @@ def _checksum(text: str) -> str:
 
 
 def _preamble(path: str | Path) -> dict[str, str]:
-    """Return what a file says about itself, of its first bytes alone."""
+    """Return the ``__metadata__`` of a file from its header alone; empty if it cannot be read."""
     try:
         with place(path).open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = file.read(length) if length <= MAX_JSON_BYTES else b""
         return msgspec.convert(json.loads(header)["__metadata__"], dict[str, str])
-    except Exception:  # noqa: BLE001  whatever else it is
+    except Exception:  # noqa: BLE001  any other file
         return {}

@@ -1,4 +1,4 @@
-"""Groups and whole arrays in files that zarr reads, too; without zarr, which takes a millisecond for each array."""
+"""Groups and whole arrays in files that zarr can read; written without zarr, which takes a millisecond per array."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage.buckets import REQUESTS, is_url
 from sdem_dist.storage.encoding import JsonObject
 
-# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md.
+# Compared to lz4hc: files a tenth larger, decoding as fast, writing thirty times as fast; docs/decisions/storage.md.
 CNAME, CLEVEL = "lz4", 5
-WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23  # an array above the first is cut into chunks of about the second
+WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23  # larger arrays are cut into chunks of about CHUNK_BYTES
 HEADER_BYTES = 16
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
 def map_requests(function: Callable[[Job], Result], jobs: Iterable[Job], folder: Path) -> list[Result]:
-    """Return the results of jobs, in order: several at once where `folder` is in a bucket."""
+    """Return the results of jobs, in order; jobs run concurrently if `folder` is in a bucket."""
     if not is_url(folder):
         return list(map(function, jobs))
     with ThreadPoolExecutor(REQUESTS) as pool:
@@ -58,7 +58,7 @@ def _failures_as_ours(folder: Path, what: str) -> Iterator[None]:
 
 
 def read_attributes(folder: Path) -> JsonObject:
-    """Return the attributes of a group; CorpusError without one, UnreadableError where the storage fails."""
+    """Return the attributes of a group; CorpusError if missing or damaged, UnreadableError if the storage fails."""
     with _failures_as_ours(folder, "zarr group"):
         attributes: JsonObject = json.loads((folder / "zarr.json").read_bytes())["attributes"]
         if not isinstance(attributes, dict):
@@ -67,7 +67,7 @@ def read_attributes(folder: Path) -> JsonObject:
 
 
 def write_array(folder: Path, array: np.ndarray) -> None:
-    """Write numbers as an array of zarr, compressed; two tasks may write the same one at once."""
+    """Write a numeric array in zarr's format, compressed; two tasks may write the same array concurrently."""
     from numcodecs import blosc
 
     metadata, rows = _metadata(array.shape, array.dtype)
@@ -75,7 +75,7 @@ def write_array(folder: Path, array: np.ndarray) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for first in range(0, len(array), rows) if array.size else ():
         little = np.ascontiguousarray(array[first : first + rows], array.dtype.newbyteorder("<"))
-        if len(little) < rows:  # all chunks of an array are of one shape
+        if len(little) < rows:  # all chunks have the same shape
             little = np.concatenate([little, np.zeros((rows - len(little), *array.shape[1:]), little.dtype)])
         file = folder.joinpath("c", str(first // rows), *["0"] * (array.ndim - 1))
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def write_array(folder: Path, array: np.ndarray) -> None:
 
 
 def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | str) -> np.ndarray:
-    """Read what `write_array` wrote; raises as `read_attributes`, also where it has another shape or dtype."""
+    """Read an array of `write_array`; raises the errors of `read_attributes`, also for another shape or dtype."""
     from numcodecs import blosc
 
     metadata, rows = _metadata(shape, np.dtype(dtype))
@@ -93,7 +93,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | st
         chunk, number = array[first : first + rows], first // rows
         packed = folder.joinpath("c", str(number), *["0"] * (array.ndim - 1)).read_bytes()
         to = chunk if len(chunk) == rows else np.empty((rows, *shape[1:]), dtype)
-        # Blosc's header: the bytes of what it holds, those of a block, and its own, as unsigned integers of 32 bits.
+        # Blosc's header, as uint32 after the first 4 bytes: decompressed bytes, bytes of a block, compressed bytes.
         if len(packed) < HEADER_BYTES or tuple(np.frombuffer(packed, "<u4", 4)[[1, 3]]) != (to.nbytes, len(packed)):
             raise ValueError(f"chunk {number} is truncated or altered")
         blosc.decompress(packed, to)
@@ -109,7 +109,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | st
 
 
 def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]:
-    """Return what zarr writes beside an array, and how many rows are in a chunk."""
+    """Return zarr's metadata of an array, and the number of rows per chunk."""
     row_bytes = int(np.prod(shape[1:])) * dtype.itemsize
     rows = max(1, shape[0] if shape[0] * row_bytes <= WHOLE_BYTES else CHUNK_BYTES // row_bytes)
     order = {"name": "bytes"} if dtype.itemsize == 1 else {"name": "bytes", "configuration": {"endian": "little"}}

@@ -1,4 +1,4 @@
-"""Objects in buckets by URL, also with the methods of a path: the only place that imports obstore."""
+"""Objects in buckets by URL, also with the methods of a path. No other module imports obstore."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sdem_dist.errors import BucketError, SdemError
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")  # ``memory`` is of one process, for tests and examples
+SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")  # ``memory``: in this process only, for tests and examples
 SETTINGS: dict[str, Any] = {
     "client_options": {"connect_timeout": "10s", "timeout": "300s"},
     "retry_config": {
@@ -32,10 +32,10 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
-REQUESTS = 16  # objects of a bucket that are read or written at once: each waits for answers
-BLOCK = 4 << 20  # bytes that a reader of an object requests at once
-TRIES = 5  # of what obstore does not retry itself
-Meta: TypeAlias = Mapping[str, Any]  # of an object: ``e_tag`` changes with its content; Google writes by ``version``
+REQUESTS = 16  # concurrent requests: each mostly waits for the reply
+BLOCK = 4 << 20  # bytes per request of a reader of an object
+TRIES = 5  # attempts for errors that obstore does not retry
+Meta: TypeAlias = Mapping[str, Any]  # of an object: ``e_tag`` changes with its content; Google's PUT needs ``version``
 Result = TypeVar("Result")
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
@@ -46,12 +46,12 @@ _HOW_TO_AUTHENTICATE = (
     "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
     "and AZURE_STORAGE_ACCOUNT_KEY)"
 )
-_CAUSES = {  # what to say of an error, by its kind, its code and its message
+_CAUSES = {  # messages by pattern of the error's type, code and text; the first match wins
     "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "bucket {bucket} does not exist: check the name",
     "<Code>(ExpiredToken|TokenRefreshRequired|RequestExpired|RequestTimeTooSkewed)<": (
         "{url}: the credentials have expired ({code}): renew them in the environment"
     ),
-    # where machines ask for their role
+    # addresses where machines ask for their role
     r"Missing (AccessKeyId|SecretAccessKey)|169\.254\.(169\.254|170\.2)|metadata\.google\.internal|metadata/identity": (
         f"{{bucket}}: {_HOW_TO_AUTHENTICATE}"
     ),
@@ -69,35 +69,35 @@ os.register_at_fork(after_in_child=_stores.clear)
 
 
 class ChangedError(Exception):
-    """A conditional PUT failed: the object is there already, or is not the one that was read."""
+    """A conditional request failed: the object already exists, or has changed since it was read."""
 
 
 def named(error: Exception, url: str) -> Exception:
-    """Return what obstore raised about an object as an error of ours: an OSError may pass, a BucketError will not."""
+    """Return an error of obstore as one of ours: an OSError may be temporary, a BucketError is not."""
     if not type(error).__module__.startswith("obstore") and not isinstance(error, FileNotFoundError):
         return error
     kind, text = type(error).__name__, f"{type(error).__name__}: {error}"
     code = match[1] if (match := re.search(r"<Code>(\w+)</Code>", text)) else kind
     if kind in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or code == "ConditionalRequestConflict":
         return ChangedError(url)
-    scheme, _, rest = url.partition("://")
+    scheme, _, location = url.partition("://")
     not_found = isinstance(error, FileNotFoundError)
     for pattern, message in list(_CAUSES.items())[: 1 if not_found else None]:
         if re.search(pattern, text):
-            return BucketError(message.format(bucket=f"{scheme}://{rest.partition('/')[0]}", url=url, code=code))
+            return BucketError(message.format(bucket=f"{scheme}://{location.partition('/')[0]}", url=url, code=code))
     if not_found:
         return FileNotFoundError(errno.ENOENT, "no such object", url)
-    # The first words of the message: no body of an answer, no credentials of an address.
+    # Only the start of the message, without the body of a reply and credentials in an address.
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", str(error), maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
     return OSError(errno.EIO, f"the bucket fails repeatedly: {reason}", url)
 
 
 def split(url: str) -> tuple[str, str]:
-    """Return a URL's bucket, with the scheme before it, and the object's name in it."""
-    scheme, _, rest = url.partition("://")
+    """Return the bucket of a URL, with its scheme, and the name of the object in the bucket."""
+    scheme, _, location = url.partition("://")
     in_memory = scheme in ("memory", "memory:")
-    bucket, _, key = ("", "", rest) if in_memory else rest.partition("/")
+    bucket, _, key = ("", "", location) if in_memory else location.partition("/")
     if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(key):
         hint = "set credentials as environment variables, not in the URL"
         raise BucketError(f"a URL must be {scheme}://BUCKET/NAME and nothing more: {hint}")
@@ -111,7 +111,7 @@ def split(url: str) -> tuple[str, str]:
 
 
 def _store(bucket: str) -> ObjectStore:
-    """Return the connection of this process to a bucket, with the credentials of the environment as it is now."""
+    """Return this process's connection to a bucket, with the current credentials in the environment."""
     relevant = sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "GOOGLE_", "AZURE_")))
     key = bucket, 0 if bucket == "memory://" else hash(tuple(relevant))
     with _lock:
@@ -130,7 +130,7 @@ def _store(bucket: str) -> ObjectStore:
                 options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
             if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
                 options["region"] = "us-east-1"
-            # To ask a machine for its role would take minutes to fail.
+            # Without credentials, obstore would ask for the machine's role, and take minutes to fail.
             if not any(name in _S3_CREDENTIALS or name.startswith("AWS_CONTAINER_") for name in os.environ):
                 try:
                     socket.create_connection(("169.254.169.254", 80), timeout=1).close()
@@ -141,7 +141,7 @@ def _store(bucket: str) -> ObjectStore:
 
 
 def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result], attempt: int = 1) -> Result:
-    """Return what ``send(obstore, connection, name of the object)`` returns, its errors named."""
+    """Return ``send(obstore, connection, name of the object)``; errors are translated by `named`."""
     bucket, key = split(url)
     try:
         connection = _store(bucket)
@@ -150,10 +150,10 @@ def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result], a
         return send(obstore, connection, key)
     except Exception as error:
         cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
-        if not cut_short or attempt == TRIES:  # obstore does not retry where an answer ends in the middle
+        if not cut_short or attempt == TRIES:  # obstore does not retry a truncated reply
             if (cause := named(error, url)) is error:
                 raise
-            raise cause from None  # obstore's may quote what the server said of the credentials
+            raise cause from None  # obstore's error may quote credentials in the reply
     time.sleep(0.1 * 2**attempt)
     return _request(url, send, attempt + 1)
 
@@ -161,7 +161,7 @@ def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result], a
 def get_with_meta(
     url: str, start: int = 0, stop: int | None = None, unchanged: Meta | None = None
 ) -> tuple[bytes, Meta]:
-    """Return an object's bytes, or those of a range, and what it was; ChangedError if it is not the one `unchanged`."""
+    """Return the bytes of an object or range, and its metadata; ChangedError if it differs from `unchanged`."""
     options: dict[str, Any] = {"if_match": unchanged["e_tag"]} if unchanged and unchanged.get("e_tag") else {}
     if stop is not None or start:
         options["range"] = {"offset": start} if stop is None else (start, stop)
@@ -184,25 +184,25 @@ def head(url: str) -> Meta:
         return _request(url, lambda o, s, key: o.head(s, key))
     except (BucketError, OSError) as error:
         if not isinstance(error, FileNotFoundError):
-            get(url, 0, 1)  # which says why: answers to HEAD have no body
+            get(url, 0, 1)  # raises the reason: replies to HEAD have no body
         raise
 
 
 def put(url: str, content: bytes | Path) -> None:
-    """Write an object whole, replacing what is there; of a Path the file's content."""
+    """Write an object, replacing any existing one; for a Path, the content of the file."""
     _request(url, lambda o, s, key: o.put(s, key, content))
 
 
 def put_new(url: str, content: bytes | Path) -> None:
-    """Write an object where there is none; an existing one stays, since all writers write the same."""
+    """Write an object unless it exists: all writers write the same content."""
     with suppress(ChangedError):
         _request(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
 def put_if(url: str, content: bytes, before: Meta | None, attempt: int = 1) -> Meta:
-    """Write an object if nothing is there (`before` None), or what was before; ChangedError where it is something else.
+    """Write an object if it is unchanged since `before`, or does not exist (None); otherwise raise ChangedError.
 
-    The content must not occur twice: after a lost answer it tells whether the object is ours.
+    The content must be unique: if a reply is lost, it shows whether the object is ours.
     """
     tags = {name: before.get(name) for name in ("e_tag", "version")} if before is not None else {}
     mode = "create" if before is None else {name: tag for name, tag in tags.items() if tag is not None}
@@ -225,7 +225,7 @@ def delete(url: str) -> None:
 
 
 def below(url: str) -> dict[str, Meta]:
-    """Return all objects below a URL, by theirs, in order."""
+    """Return the metadata of all objects below a URL, by their URLs, sorted."""
     bucket, key = split(url)
     entries = _request(url, lambda o, s, _: [meta for part in o.list(s, prefix=key or None) for meta in part])
     root = bucket if bucket == "memory://" else f"{bucket}/"
@@ -233,7 +233,7 @@ def below(url: str) -> dict[str, Meta]:
 
 
 def children(url: str) -> tuple[list[str], list[str]]:
-    """Return the names of the folders and of the objects in the folder `url`, in order."""
+    """Return the names of folders and of objects in the folder `url`, sorted."""
     _, key = split(url)
     response = _request(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key or None))
     folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in response["common_prefixes"]]
@@ -246,7 +246,7 @@ def remove(url: str) -> None:
 
 
 class Url(PosixPath):
-    """The URL of an object, or of a folder of objects: ``s3://bucket/name``. An object is written whole."""
+    """The URL of an object or folder, ``s3://bucket/name``, as a path. Objects can only be written as a whole."""
 
     def __str__(self) -> str:
         return super().__str__().replace(":/", "://", 1)
@@ -297,7 +297,7 @@ class Url(PosixPath):
             yield from (self / name).walk()
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Do nothing: a folder is there when something is in it."""
+        """Do nothing: a folder exists if it contains an object."""
 
     def read_bytes(self) -> bytes:
         return get(str(self))
@@ -318,7 +318,7 @@ class Url(PosixPath):
 
 
 class _RangeReader(io.RawIOBase):
-    """Reads an object by ranges. Unlike obstore's reader it sees that the object was replaced, and retries."""
+    """Reads an object by ranges. Unlike obstore's reader, it notices a replaced object, and retries."""
 
     def __init__(self, url: str) -> None:
         self._url, self._at, self._meta = url, 0, head(url)
@@ -348,16 +348,16 @@ class _RangeReader(io.RawIOBase):
         return len(part)
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a Path makes one slash of two
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single slash, since Path merges two
 
 
 def is_url(location: str | Path) -> bool:
-    """Whether `location` is a URL such as ``s3://bucket/name``, rather than a path of this machine."""
+    """Return whether `location` is a URL such as ``s3://bucket/name``, not a path on this machine."""
     return "://" in str(location) if isinstance(location, str) else bool(_URL.match(str(location)))
 
 
 def place(location: str | Path) -> Path:
-    """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path."""
+    """Return a location as a path, or as a `Url` if it is a URL, even one converted to a Path."""
     if not is_url(location):
         return Path(location)
     if isinstance(location, str):
@@ -366,13 +366,13 @@ def place(location: str | Path) -> Path:
 
 
 def for_a_reader(path: Path) -> Path | IO[Any]:
-    """Return what a reader of another package opens: the path of a file, or the open object at a URL."""
+    """Return an argument for readers of other packages: the path of a file, or the opened object at a URL."""
     return path.open("rb") if is_url(path) else path
 
 
 def refuse_url(path: str | Path, what: str) -> None:
-    """Raise SdemError if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
+    """Raise SdemError if `path` is a URL, even one converted to a Path: as a path, it would name a local folder."""
     if _URL.match(str(path)):
         url = re.sub(":/+", "://", str(path), count=1)
-        url = re.sub(r"(?<=//).*@|\?.*", "", url)  # these may be credentials
+        url = re.sub(r"(?<=//).*@|\?.*", "", url)  # removes possible credentials
         raise SdemError(f"{url} is a URL, but {what}: use a path on this machine or on a mounted filesystem")

@@ -22,7 +22,7 @@ def crc32c(array: np.ndarray) -> int:
 
 
 def to_json(value: object, lacking: Callable[[float], object] = lambda v: {"float": str(float(v))}) -> Any:
-    """Return dicts, lists and scalars with ``{"float": name}``, or what `lacking` says, for floats that JSON lacks."""
+    """Return `value` with non-finite floats, which JSON lacks, replaced by ``{"float": name}`` or `lacking`."""
     if isinstance(value, dict):
         return {name: to_json(v, lacking) for name, v in value.items()}
     if isinstance(value, list | tuple):
@@ -31,7 +31,7 @@ def to_json(value: object, lacking: Callable[[float], object] = lambda v: {"floa
 
 
 def from_json(value: object) -> Any:
-    """Return what `to_json` was given, with lists for tuples."""
+    """Return the value that `to_json` converted; tuples become lists."""
     if isinstance(value, dict):
         if value.keys() == {"float"} and value["float"] in _NAMES:
             return _NAMES[value["float"]]
@@ -40,7 +40,7 @@ def from_json(value: object) -> Any:
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the UTF-8 bytes of all strings, joined, and their offsets; UnicodeEncodeError at a lone surrogate."""
+    """Return the joined UTF-8 bytes of all strings, and their offsets; UnicodeEncodeError for a lone surrogate."""
     if (odd := next((i for i, string in enumerate(strings) if not isinstance(string, str)), None)) is not None:
         raise TypeError(f"element {odd} is a {type(strings[odd]).__name__}, not a string")
     encoded = [string.encode("utf-8") for string in strings]
@@ -48,7 +48,7 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
-    """Split `joined` at `offsets`: the inverse of `encode_strings`; ValueError where they do not fit, or no UTF-8."""
+    """Split `joined` at `offsets`, the inverse of `encode_strings`; ValueError if they do not fit, or not UTF-8."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(joined) or np.any(offsets[1:] < offsets[:-1]):
         raise ValueError(f"the offsets of the strings do not increase from 0 to the number of bytes, {len(joined)}")
     raw, strings = joined.tobytes(), list[str]()

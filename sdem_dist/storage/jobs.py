@@ -1,4 +1,4 @@
-"""Jobs: in several threads, and their finished parts in folders, so that a run after a kill does not repeat them."""
+"""Jobs in several threads, and folders for their finished parts, which the next run reuses if a run was killed."""
 
 import fcntl
 import io
@@ -26,7 +26,7 @@ from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.publish import FOLDER, clear_abandoned, to_disk
 
 SUMMARY, OWNER = "summary.json", "owner"
-CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
+CHECKSUMS = "checksums"  # key in the summary of a folder: checksums of its files, by name
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ def n_cores() -> int:
 
 
 def in_threads(work: Callable[[Job], Result], jobs: Iterable[Job], n_jobs: int | None) -> Generator[Result, None, None]:
-    """Yield the results of jobs, in their order; no thread holds more than two."""
+    """Yield the results of jobs, in order; at most two jobs per thread are submitted or waiting to be yielded."""
     jobs, n_jobs = iter(jobs), n_jobs or n_cores()
     if n_jobs == 1:
         yield from map(work, jobs)
@@ -55,7 +55,7 @@ def in_threads(work: Callable[[Job], Result], jobs: Iterable[Job], n_jobs: int |
 
 @contextmanager
 def driver_folder(folder: Path) -> Iterator[Path]:
-    """Yield `folder` itself, or for a URL a temporary folder of this machine with copies of the objects."""
+    """Yield `folder` itself, or for a URL a temporary local folder with copies of the objects."""
     if not is_url(folder):
         yield folder
         return
@@ -66,17 +66,17 @@ def driver_folder(folder: Path) -> Iterator[Path]:
 
 
 def read_values(path: Path, dtype: np.dtype | type, start: int, stop: int | None = None) -> np.ndarray:
-    """Return the values `start` up to `stop`, or to the end, of a file of nothing else."""
+    """Return the values from `start` to `stop` (None: the end) of a raw binary file."""
     size = np.dtype(dtype).itemsize
     if not is_url(path):
         return np.fromfile(path, dtype, -1 if stop is None else stop - start, offset=start * size)
     if start == stop:
-        return np.zeros(0, dtype)  # a bucket refuses to read nothing
+        return np.zeros(0, dtype)  # buckets reject empty ranges
     return np.frombuffer(buckets.get(str(path), start * size, None if stop is None else stop * size), dtype)
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
-    """Write an array to a file, which appears whole, without pickle."""
+    """Write an array to a file atomically, without pickle."""
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     partial = path if is_url(path) else _unique(path)
@@ -95,11 +95,11 @@ def _unique(path: Path) -> Path:
 
 @contextmanager
 def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
-    """Yield the folder ``.NAME.PURPOSE-IDENTITY`` beside `path`, with what a killed process left in it.
+    """Yield the folder ``.NAME.PURPOSE-IDENTITY`` beside `path`, with the files that a killed process left there.
 
-    It is removed when the block succeeds or fails by its own fault; a kill, an interrupt and a lost cluster leave it.
-    Others of the same purpose that no process has locked are removed first. In a bucket nothing can be locked: there
-    the last to begin owns the folder, and whoever began before fails, or leaves the folder to the owner.
+    The folder is removed when the block succeeds or fails; it stays after a kill, an interrupt or a lost cluster.
+    Other folders of the same purpose that no process has locked are removed first. Buckets have no locks: the last
+    process to begin owns the folder, and earlier ones fail, or leave the folder to its owner.
     """
     prefix = f".{path.name}.{purpose}-"
     path = place(path)
@@ -135,10 +135,10 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
-    """Return what ``make(folder)`` returned, now or in an earlier process, after it filled the folder.
+    """Return the summary from ``make(folder)``, which fills the folder, now or in an earlier process.
 
-    It appears whole, in a bucket by its summary, which comes last. It is made again where a file has changed since. Of
-    two processes that make the same at once the first wins.
+    The folder appears atomically (in a bucket, by its summary, which is written last). If a file has changed, it is
+    made again. If two processes make the same folder concurrently, the first wins.
     """
 
     def sum_of(summary: JsonObject) -> int:
@@ -158,7 +158,7 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
         here = Path(tempfile.mkdtemp(prefix="sdem-"))
     else:
         with suppress(FileNotFoundError):
-            damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
+            damaged = folder.rename(_unique(folder))  # renamed first: another process may be checking it
             shutil.rmtree(damaged, ignore_errors=True)
         here = _unique(folder)
         here.mkdir(parents=True)
@@ -172,7 +172,7 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
             map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
             buckets.put_new(str(folder / SUMMARY), here / SUMMARY)
             return summary
-        for file in [*files, here / SUMMARY, here]:  # a loss of power leaves the name of a file first
+        for file in [*files, here / SUMMARY, here]:  # else a loss of power may leave names without contents
             to_disk(file)
         try:
             here.rename(folder)

@@ -1,4 +1,4 @@
-"""Files, directories and corpora in buckets that appear under their name complete, or not at all."""
+"""Atomic publication: files, directories and corpora in buckets appear complete under their name, or not at all."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 """Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opens a folder to lock it
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # flags to open a folder for a lock
 FLUSHES_AT_A_TIME = 16
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
 REPLACE = "replace it with --overwrite, in Python overwrite=True"
@@ -34,7 +34,7 @@ _CONTENTS_NAME = re.compile(r"contents-[0-9a-f]{16}")
 
 
 def exchange(a: Path, b: Path) -> bool:
-    """Exchange what two paths of one file system name; return False where that cannot be done in one step."""
+    """Exchange two paths of one file system atomically; return False if the system does not support it."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -49,10 +49,10 @@ def exchange(a: Path, b: Path) -> bool:
 
 @contextmanager
 def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
-    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`, of a URL a temporary one; remove it in the end.
+    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path` (for a URL, a temporary one); remove it at the end.
 
-    Its owner locks it, and the lock ends with the process, however that ends. So an earlier folder of the same name and
-    purpose that can be locked belongs to nobody, and is removed first. Where the file system knows no locks, none is.
+    Its process locks it, and the lock ends with the process, even if killed. So an earlier folder of the same name and
+    purpose that can be locked is abandoned, and is removed first. Without locks in the file system, none is removed.
     """
     if is_url(path):
         path = Path(tempfile.gettempdir(), path.name)
@@ -67,11 +67,11 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if folder.exists():
                 break
-            os.close(descriptor)  # another process removed it as abandoned just before it was locked
+            os.close(descriptor)  # another process removed it as abandoned before the lock
     try:
         yield folder
     finally:
-        for pause in (0.0, 0.01, 0.1, 1.0):  # threads that began to write before an error still put files there
+        for pause in (0.0, 0.01, 0.1, 1.0):  # after an error, threads may still be writing files
             time.sleep(pause)
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
@@ -80,7 +80,7 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
 
 
 def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> None:
-    """Remove folders named by a prefix and hexadecimal digits that no process has locked, except the one named."""
+    """Remove unlocked folders whose name is `prefix` and hexadecimal digits, except the folder `but`."""
     ours = re.compile(re.escape(prefix) + f"[0-9a-f]{{{digits}}}")
     names = os.listdir(parent) if parent.is_dir() else []
     for folder in (parent / name for name in names if ours.fullmatch(name) and name != but):
@@ -94,9 +94,9 @@ def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> No
 
 
 def publish_file(path: str | Path, write: Callable[[Path], object], *, error: type[SdemError] = SdemError) -> None:
-    """Have `write` make a file in a hidden folder beside `path`, flush it, then rename it to `path`, or put it there.
+    """Let `write` make a file in a hidden folder, flush it, and rename it to `path` (for a URL, upload it).
 
-    An OSError of the file or its device is raised as `error`. Whatever fails, what was at `path` is untouched then.
+    An OSError of the file or its device is raised as `error`. If anything fails, `path` is unchanged.
     """
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
@@ -111,11 +111,11 @@ def publish_file(path: str | Path, write: Callable[[Path], object], *, error: ty
 
 
 def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> None:
-    """Raise `error` if no file can be written to the folder of `path`: better before the work than after it."""
+    """Raise `error` if no file can be written to the folder of `path`, to fail before the work, not after it."""
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "probe"):
         if is_url(path):
-            probe = path.with_name(f".{path.name}.probe")  # of one name: the next run removes what a killed one left
+            probe = path.with_name(f".{path.name}.probe")  # fixed name: the next run removes it after a kill
             probe.write_bytes(b"")
             probe.unlink(missing_ok=True)
 
@@ -124,9 +124,9 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
 def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
 
-    What is there is replaced in one step where the system can; elsewhere it is moved aside, and if the process dies in
-    that moment, moved back by the next to write here. CorpusError where `path` is taken, or the device refuses; then,
-    and if the block fails, what was at `path` is untouched.
+    An existing `path` is replaced atomically if the system supports it. Otherwise it is moved aside first; if the
+    process dies at this moment, the next writer moves it back. CorpusError if `path` exists without `overwrite`, or on
+    errors of the device; in this case, or if the block fails, `path` is unchanged.
     """
     path = _resolved(path)
 
@@ -135,18 +135,18 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
             raise CorpusError(f"{path} already exists", hint=REPLACE)
 
     def put_back(old: Path) -> None:
-        if path.exists():  # another process was quicker
+        if path.exists():  # another process already wrote it
             shutil.rmtree(old, ignore_errors=True)
         else:
             old.rename(path)
 
     with _explained(path, CorpusError):
-        for old in reversed(set_aside(path)):  # by a process that died while it replaced `path`
+        for old in reversed(set_aside(path)):  # by a process that died while replacing `path`
             put_back(old)
     refuse_existing()
     with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
-        with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:  # each waits for the device
+        with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:  # flushes mostly wait for the device
             below = list(partial.rglob("*"))
             for paths in ([p for p in below if p.is_file()], [partial, *(p for p in below if p.is_dir())]):
                 list(pool.map(to_disk, paths))
@@ -156,9 +156,9 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                 if not (overwrite and path.exists()):
                     partial.rename(path)
                 elif exchange(partial, path):
-                    shutil.rmtree(partial, ignore_errors=True)  # a failure must not undo what is in place
+                    shutil.rmtree(partial, ignore_errors=True)  # `path` is published: ignore errors
                 else:
-                    # Not in a folder that is cleared if this process dies: it is the only copy for a moment.
+                    # For a moment, `old` is the only copy: so it is not in a folder that `clear_abandoned` removes.
                     old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
                     path.rename(old)
                     try:
@@ -169,7 +169,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
                     shutil.rmtree(old, ignore_errors=True)
                 break
             except OSError as cause:
-                # Another process wrote or moved the same path meanwhile.
+                # Another process wrote or moved `path` meanwhile: retry.
                 moved = cause.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
                 if not (overwrite and moved and partial.exists()):
                     raise
@@ -177,7 +177,7 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
 
 
 def set_aside(path: str | Path) -> list[Path]:
-    """Return what processes had moved aside when they died while replacing `path`, the newest last."""
+    """Return the paths moved aside by processes that died while replacing `path`, newest last."""
     path = _resolved(path)
     ours = re.compile(re.escape(f".{path.name}.old-") + "[0-9a-f]{16}")
     with suppress(OSError):
@@ -187,11 +187,11 @@ def set_aside(path: str | Path) -> list[Path]:
 
 @contextmanager
 def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
-    """Turn an OSError about the files being published into `error`; leave those about other files alone."""
+    """Raise an OSError about the files being published as `error`; leave errors about other files unchanged."""
     try:
         yield
     except OSError as cause:
-        ours = (str(path), str(path.with_name(f".{path.name}.")))  # as `hidden_folder` names them
+        ours = (str(path), str(path.with_name(f".{path.name}.")))  # prefixes of names by `hidden_folder`
         if cause.errno not in _DEVICE_ERRORS and not str(cause.filename).startswith(ours):
             raise
         room = "" if is_url(path) else free_space(path.parent)
@@ -207,7 +207,7 @@ def free_space(folder: Path) -> str:
 
 
 def _resolved(path: str | Path) -> Path:
-    """Follow symbolic links, so that what they point to is replaced and not the link."""
+    """Follow symbolic links, so that the target is replaced, not the link."""
     return place(path) if is_url(path) else Path(os.path.realpath(path))
 
 
@@ -220,13 +220,13 @@ def to_disk(path: Path) -> None:
 
 
 def contents_of(attributes: JsonObject) -> str | None:
-    """Return the name of the contents that the attributes of a root point to, or None: the root holds them itself."""
+    """Return the name of the contents to which the attributes of a root point; None if the root holds them itself."""
     name = attributes.get(CONTENTS)
     return name if isinstance(name, str) and _CONTENTS_NAME.fullmatch(name) else None
 
 
 def open_contents(location: str) -> tuple[Path, JsonObject]:
-    """Return the folder that the root at `location` points to, or the root itself, and its attributes."""
+    """Return the folder to which the root at `location` points, or the root itself; and its attributes."""
     root = place(location)
     while True:
         attributes = read_attributes(root)
@@ -236,43 +236,43 @@ def open_contents(location: str) -> tuple[Path, JsonObject]:
         try:
             return root / name, read_attributes(root / name)
         except CorpusError:
-            if contents_of(read_attributes(root)) == name:  # nobody replaced them meanwhile
+            if contents_of(read_attributes(root)) == name:  # not replaced meanwhile
                 raise
 
 
 @contextmanager
 def publish_contents(url: str) -> Iterator[Path]:
-    """Yield a new folder below `url`; when the block succeeds, make the root at `url` point to it, and remove the old.
+    """Yield a new folder below `url`; when the block succeeds, let the root at `url` point to it; remove the old one.
 
-    The root is one small object, replaced by a conditional PUT. A writer first puts its mark into it: then those that
-    began earlier can no longer publish, and what they left is removed. So no clock and no lock is needed.
-    CorpusError where another process began to write there, or the bucket fails; then what was there still is.
+    The root is one small object, replaced by a conditional PUT. A writer first puts its mark into the root: then
+    earlier writers can no longer publish, and their files are removed. This needs no clock and no lock.
+    CorpusError if another process began to write there, or the bucket fails; then the old contents remain.
     """
     name, root = f"contents-{secrets.token_hex(8)}", f"{url}/zarr.json"
     try:
         while True:  # put a mark into the root
-            # Contents that are listed before the root is read are of writers that began earlier, which can never be
-            # published when the mark is there. Those of a writer that begins later are not in the list.
+            # Contents listed before the root is read belong to earlier writers, which cannot publish them once the
+            # mark is written. The list contains no folder of a later writer.
             listed = {child for child in buckets.children(url)[0] if _CONTENTS_NAME.fullmatch(child)}
             attributes, earlier = dict[str, Any](), None
             with suppress(FileNotFoundError):
                 content, earlier = buckets.get_with_meta(root)
                 attributes = _attributes(content)
-            with suppress(ChangedError):  # another writer was quicker
+            with suppress(ChangedError):  # another writer came first: retry
                 ours = buckets.put_if(root, group_json({**attributes, WRITER: name}), earlier)
                 break
         current = contents_of(attributes)
         for old in listed - {current}:
             buckets.remove(f"{url}/{old}")
-        is_new = set(attributes) <= {WRITER}  # only the mark of a dead writer was there, or nothing
+        is_new = set(attributes) <= {WRITER}  # nothing was there but perhaps the mark of a dead writer
         try:
             yield place(f"{url}/{name}")
             buckets.put_if(root, group_json({CONTENTS: name}), ours)
         except BaseException:
-            with suppress(Exception):  # the first failure is the one to report
-                if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
+            with suppress(Exception):  # report the original error
+                if contents_of(_attributes(buckets.get(root))) != name:  # not published
                     buckets.remove(f"{url}/{name}")
-                    if is_new and buckets.head(root)["e_tag"] == ours["e_tag"]:  # no other writer's mark is there
+                    if is_new and buckets.head(root)["e_tag"] == ours["e_tag"]:  # no later writer
                         buckets.delete(root)
             raise
     except ChangedError:
@@ -281,10 +281,10 @@ def publish_contents(url: str) -> Iterator[Path]:
         if not is_url(str(cause.filename)):
             raise
         raise CorpusError(f"cannot write {url}: {cause.strerror or cause}") from None
-    # Without contents it is a corpus that was copied there as files.
-    others = [current] if current else [] if is_new else ["shards", "vocabulary", "document_frequency"]
-    with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
-        for old in others:
+    # Without a pointer to contents, the old corpus was copied there as files.
+    obsolete = [current] if current else [] if is_new else ["shards", "vocabulary", "document_frequency"]
+    with suppress(OSError, BucketError):  # the new corpus is published; the next writer retries
+        for old in obsolete:
             buckets.remove(f"{url}/{old}")
 
 
