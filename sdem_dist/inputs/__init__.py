@@ -1,4 +1,4 @@
-"""From the documents of users to those that the engine reads."""
+"""Conversion of users' documents to documents for the engine."""
 
 from sdem_dist.compat import import_scikit_learn
 

@@ -1,4 +1,4 @@
-"""From the documents of users to those that the engine reads: one function for all estimators."""
+"""Conversion of users' documents to documents for the engine, by one function for all estimators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sdem_dist.text.texts import warn_of_lookalikes
 from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
+Use = Literal["train", "continue", "score"]  # fit an estimator; continue training; or score
 SEVERAL = "several labels per document, but the model was trained with one label per document"
 
 
@@ -43,7 +43,7 @@ def source_of(
     use: Use = "train",
     classes: object = None,
 ) -> Source:
-    """Return documents, checked; a Source was when it was made. `classes`: all, where batches may have fewer in `y`."""
+    """Return documents, checked (unless X is a Source). `classes`: all classes, if the batch `y` may lack some."""
     sparse, of_texts = estimator._layout == "sparse", dict[str, Any]()
     X = text_column(X) if sparse else X
     if sparse and use != "train" and (are_texts(X) or _listed_for_texts(estimator, X)):
@@ -55,7 +55,7 @@ def source_of(
             problem = "partial_fit uses the words of the first batch as the vocabulary, and ignores other words"
             advice = "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"
             warnings.warn(f"{problem}. {advice}", stacklevel=3)
-        # no word is learned of documents of weight 0; what is wrong with weights is said where they are checked
+        # texts of weight 0 add no words to the vocabulary; invalid weights are reported later, in `_weights`
         fits = sample_weight is not None and np.shape(sample_weight) == (len(X),)
         if fits and np.any(sample_weight) and not np.all(sample_weight):
             X = np.where(np.asarray(sample_weight) == 0, "", np.asarray(X, object))
@@ -90,7 +90,7 @@ def source_of(
                 problem = f"{counted(len(empty), 'class', 'classes')} without weighted documents ({some(empty)})"
                 advice = "their probabilities and words are meaningless"
                 warnings.warn(f"{problem}: {advice}", stacklevel=3)
-        fresh = use == "train" and not source.corpus.header.made_by  # ingest has warned of its labels
+        fresh = use == "train" and not source.corpus.header.made_by  # ingestion already warned about its labels
         if fresh and estimator.spec.target == "labels" and classes is None:
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
     n_targets, own = source.corpus.header.n_targets, estimator._n_targets
@@ -143,7 +143,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
 
 
 def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
-    """Return why labels or targets of a corpus are not those that an estimator needs; nothing where they are."""
+    """Return why an estimator cannot use the labels or targets of a corpus; empty if it can."""
     spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
     several, train = header.label_sets is not None, use == "train"
     if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
@@ -178,15 +178,15 @@ def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Sourc
     header = corpus.header
     classes = array_of(header.classes) if labelled and header.label_sets is None else np.empty(0)
     counts = corpus.class_weights if labelled else ()
-    vectorizer = None if numbering(header.vectorizer) is not None else header.vectorizer  # a table is not text
+    vectorizer = None if numbering(header.vectorizer) is not None else header.vectorizer  # a table has no text settings
     return Source(corpus, corpus.weight, classes, counts, corpus.vocabulary(), vectorizer, single=header.n_targets <= 1)
 
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     layout, needed, path = corpus.header.layout, estimator._layout, getattr(corpus, "path", str(corpus))
     if layout != needed:
-        how = ", dense=True)" if needed == DENSE else "), without dense=True"
-        advice = f"in Python, write these with write_corpus(path, X, y{how}"
+        call = ", dense=True)" if needed == DENSE else "), without dense=True"
+        advice = f"in Python, write these with write_corpus(path, X, y{call}"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'for word counts, set components="multinomial"'
         name = type(estimator).__name__
@@ -199,7 +199,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
     if y is None and target != "nothing":
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     X, y = checks.gathered(X, sparse), checks.gathered(y, False) if target != "nothing" else None
-    how, several = dict[str, Any](), False
+    options, several = dict[str, Any](), False
     if target == "labels":
         if isinstance(y, Iterator):
             raise ValueError(f"y must be a list or an array, got a {type(y).__name__}: pass list(y)")
@@ -208,12 +208,12 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
             raise ValueError(f"y has several labels per document, but {name} supports only one: use MultiLabelNB")
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y has {SEVERAL}")
-        how = {} if several else {"y": checks.checked_labels(estimator, y)}
+        options = {} if several else {"y": checks.checked_labels(estimator, y)}
     elif target == "numbers":
         if (values := np.asarray(y)).dtype.kind in "OUS":
-            as_numbers(values, "y")  # a text that is not a number is named, with its place
-        how = {"y": y, "y_numeric": True, "multi_output": sparse}
-    rows, checked = checks.validated(estimator, X, reset=reset, **how)
+            as_numbers(values, "y")  # raises an error that names a text that is not a number, and its position
+        options = {"y": y, "y_numeric": True, "multi_output": sparse}
+    rows, checked = checks.validated(estimator, X, reset=reset, **options)
     columns, names = dict[str, Any](), cast("Sequence[Any]", ())
     positions, trained_classes = None if sparse else np.full(rows.shape[0], -1), np.empty(0)
     if several:
@@ -225,7 +225,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
         positions, trained_classes = _positions(estimator, cast(np.ndarray, checked), use, classes)
         names = tuple(plain_label(label) for label in trained_classes)
     elif checked is not None and sparse:
-        columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
+        columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, predictions are 1-D if y is 1-D
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
     weights, trained_rows = _weights(estimator, sample_weight, rows.shape[0], use)
@@ -245,7 +245,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, u
 
 
 def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return weights as training uses them, and the rows that have one, where some have none; None: all alike."""
+    """Return training weights, and the rows of positive weight; None: no weights, or no row of weight 0."""
     if sample_weight is None:
         return None, None
     if isinstance(sample_weight, Number):  # as in scikit-learn
@@ -255,9 +255,9 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         raise ValueError("no document has a sample_weight above zero")
     if use == "score":
         return weights, None
-    rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
+    rows = np.flatnonzero(weights)  # documents of weight 0 are left out
     has_prior = estimator.spec.target == "labels" or hasattr(estimator, "topic_word_prior")
-    if estimator._weights_are_relative:  # exactly 1 where all are alike
+    if estimator._weights_are_relative:  # exactly 1 if all are equal
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif has_prior and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
@@ -267,17 +267,17 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
 
 
 def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return the position of each label among the classes, -1 where there is none, and the classes."""
+    """Return the position of each label in the classes (-1 without a label), and the classes."""
     first_fit = use == "train" and classes is None
     labelled = checks.has_label(estimator, labels)
     if first_fit and not labelled.any():
         raise ValueError(f"no document has a label: y contains only {estimator.unlabelled!r}, the value of unlabelled")
     given = labels[labelled]
-    if given.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
+    if given.dtype.kind not in "biuU":  # integers, booleans and strings are classes: skip the slow check
         if given.dtype == object and len(given):
-            plain_label(given[0])  # of a datetime.date, say, it says what can be done
+            plain_label(given[0])  # raises an error with advice, for example for a datetime.date
         with warnings.catch_warnings():
-            # Ours says more, and comes where scikit-learn's does, or with fewer documents.
+            # Our warning below says more, and covers all cases of scikit-learn's.
             warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
             check_classification_targets(given)
     distinct = np.unique(given)
@@ -300,7 +300,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
 
 
 def _listed_for_texts(estimator: Estimator, X: object) -> bool:
-    """Whether a model of texts gets a list of single values: those that are no texts are then named by their place."""
+    """Return whether a model of texts gets a list of scalars: `vectorize` then names the position of a non-text."""
     return isinstance(X, list | tuple) and bool(X) and np.ndim(X[0]) == 0 and estimator.vectorizer_ is not None
 
 
@@ -313,7 +313,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         of_texts = are_texts(X) or _listed_for_texts(estimator, X)
         rows = estimator.vectorize(cast(Any, X)) if of_texts else checks.validated(estimator, X, reset=False)[0]
     weighting, frequency, data, indices = estimator.weighting_, estimator.document_frequency_, rows.data, rows.indices
-    if data.dtype not in (np.float32, np.float64):  # as in training, for which the kernel is compiled
+    if data.dtype not in (np.float32, np.float64):  # the dtypes of training, for which the kernel is compiled
         narrow = weighting is not None and data.dtype.kind in "biu"
         data = data.astype(np.min_scalar_type(int(data.max(initial=0))) if narrow else np.float64, copy=False)
     n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
@@ -321,12 +321,12 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
     if weighting is None or frequency is None:
         return documents
     make = partial(weighting.factors, frequency, estimator.vocabulary_)
-    factors = estimator._lazy_parameters.cached("factors", make, weighting, frequency)  # a wide model has millions
+    factors = estimator._lazy_parameters.cached("factors", make, weighting, frequency)  # millions, if wide
     return weighting.apply(documents, factors)
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:
-    if isinstance(X, DenseDocuments):  # a regressor's target, which may be there, is the last column
+    if isinstance(X, DenseDocuments):  # the last column may be the target of a regressor
         return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
     checks.refuse_no_documents(X)
     return checks.validated(estimator, X, reset=False)[0]

@@ -1,4 +1,4 @@
-"""What the parts of a fit share: an estimator's declaration, its documents, and the result of a training."""
+"""Types shared by all parts of a fit: the declaration of an estimator, its documents, and the result of training."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from sdem_dist.text.transform import TextTransformer
 
 Layout = Literal["sparse", "dense"]
-OF_THE_MACHINE = ("n_jobs", "verbose")  # parameters that change nothing about a model: files of models leave them out
-Extra: TypeAlias = "Mapping[str, Any]"  # what a model file has beside arrays and settings: JSON values and records
-ONLY_CHOOSING = ("min_df", "max_df", "max_features")  # settings that choose the vocabulary, which is compared itself
+OF_THE_MACHINE = ("n_jobs", "verbose")  # parameters without effect on the model: not saved in its file
+Extra: TypeAlias = "Mapping[str, Any]"  # content of a model file besides arrays and settings: JSON values and records
+ONLY_CHOOSING = ("min_df", "max_df", "max_features")  # not compared: they choose the vocabulary, which is compared
 
 
 @dataclass(frozen=True)
 class Spec:
     layout: Layout  # CSR matrices of counts or weights, or rows of a dense table
-    target: Literal["labels", "numbers", "nothing"]  # to be learned; numbers of a dense corpus are its last column
-    predicts: str | None  # what `predict` returns, for people: "class", "cluster", "number"; None without `predict`
-    shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
-    words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
-    topics: Literal["classes", "documents"] | None = None  # whose topics `topics` returns
-    unlabelled: bool = False  # the parameter of this name says which label stands for none
+    target: Literal["labels", "numbers", "nothing"]  # what to learn; the last column of a dense corpus holds numbers
+    predicts: str | None  # result of `predict`, for display: "class", "cluster", "number"; None without `predict`
+    shown: tuple[str, ...] = ("accuracy", "ncll")  # the few metrics to show during training
+    words: str | None = None  # name of the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
+    topics: Literal["classes", "documents"] | None = None  # what the topics of `topics` describe
+    unlabelled: bool = False  # has a parameter `unlabelled`: the label of documents without a label
     label_sets: bool = False  # documents may have several labels, or none
-    positive: bool = False  # values are not negative; counts of sparse documents never are
-    poor_score: bool = False  # scikit-learn's checks are not to expect good scores on their data
-    shuffled: bool = True  # documents in memory are put into a random order, once: steps a few documents long need it
-    either: bool = False  # documents may be of the other layout too: what `fit` is given decides
+    positive: bool = False  # values must not be negative; counts of sparse documents never are
+    poor_score: bool = False  # scikit-learn's checks should not expect good scores on their data
+    shuffled: bool = True  # shuffle documents in memory once, for steps of a few documents
+    either: bool = False  # `fit` also accepts documents of the other layout
 
 
 Frequency: TypeAlias = Corpus | MemoryCorpus | np.ndarray
-"""How many documents each word has, shape (n_features,), or the corpus that knows; workers read those on disk."""
+"""Document frequency of each word, shape (n_features,), or a corpus that contains it; workers read a corpus on disk."""
 
 
 def counted_in(frequency: Frequency) -> np.ndarray:
@@ -61,14 +61,14 @@ def counted_in(frequency: Frequency) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False)
 class Weigh:
-    """A transform: counts as a model weighs them."""
+    """A transform that weights counts like the model."""
 
     weighting: Weighting
     trained_on: Frequency
-    words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
+    words: list[str] | None = None  # if the weighting selects n-grams and no corpus on disk stores the words
 
     def __getstate__(self) -> dict[str, object]:
-        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # not the factors
+        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # no cached factors
 
     @cached_property
     def _digest(self) -> str:
@@ -90,21 +90,21 @@ class Weigh:
 
 @dataclass(frozen=True)
 class HoldOut:
-    """A transform: only documents held out of training, with a label where others have one, and words trained on."""
+    """A transform that selects held-out documents (with labels, if there are any) and words of training documents."""
 
-    frequency: Frequency = field(repr=False)  # counts of documents that are trained on or held out
+    frequency: Frequency = field(repr=False)  # over training and held-out documents
     seed: int = 0
-    share: float = 1.0  # of the documents; 1: all that the corpus has
+    share: float = 1.0  # share of documents held out; 1: the corpus contains only these
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         documents = cast(Documents, documents)
         held_out = ~trained_part(self.seed, start, stop, self.share) if self.share < 1 else np.ones(stop - start, bool)
-        if documents.labels is not None:  # one without a label is trained on
+        if documents.labels is not None:  # documents without a label are trained on
             held_out &= documents.labels >= 0
         if documents.weights is not None:
             held_out &= documents.weights > 0
         documents, frequency = documents[np.flatnonzero(held_out)], counted_in(self.frequency)
-        # words that held-out documents alone have would take a share of their length
+        # words that only held-out documents contain would count for their length
         is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_trained)[documents.indptr]
         return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)
@@ -113,27 +113,27 @@ class HoldOut:
 @dataclass(frozen=True)
 class Source:
     corpus: Corpus | MemoryCorpus
-    weight: float  # documents by weight
-    classes: np.ndarray  # shape (n_classes,); empty where labels play no part
-    class_counts: tuple[float, ...]  # documents of each class, by weight
+    weight: float  # total weight of documents
+    classes: np.ndarray  # shape (n_classes,); empty if labels are not used
+    class_counts: tuple[float, ...]  # weight of the documents of each class
     vocabulary: list[str] | None = None
-    vectorizer: dict[str, object] | None = None  # how text became numbers, if the corpus knows
-    transformer: TextTransformer | None = None  # a counter of other texts, where these were texts
-    single: bool = True  # numbers to be learned are one per document, not a column of a table
-    weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
-    trained_on: Frequency | None = None  # for the `weighting`
-    members: sp.csr_matrix | None = None  # of several labels: which is in which set, shape (n_sets, n_classes)
-    retrain: bool = True  # with all documents after those held out have chosen how; searches compare without it
+    vectorizer: dict[str, object] | None = None  # settings by which texts were counted, if known
+    transformer: TextTransformer | None = None  # counts other texts, if these documents were texts
+    single: bool = True  # targets are 1-D, not columns of a table
+    weighting: Weighting | None = None  # weighting of counts; None: entries are used unchanged
+    trained_on: Frequency | None = None  # document frequencies for `weighting`
+    members: sp.csr_matrix | None = None  # with several labels: which label is in which set, shape (n_sets, n_classes)
+    retrain: bool = True  # train again on all documents after choices on held-out ones; False in searches
 
     @property
     def documents(self) -> CorpusLike:
         return self.seen(self.corpus)
 
     def seen(self, corpus: Any) -> CorpusLike:
-        """Return documents of the same columns as the model sees them, whatever weighed them before."""
-        others = tuple(t for t in corpus.transforms if not isinstance(t, Weigh))
-        if len(others) < len(corpus.transforms):
-            corpus = corpus._with(transforms=others)
+        """Return documents (with the same columns) as weighted for the model, without any earlier weighting."""
+        kept = tuple(t for t in corpus.transforms if not isinstance(t, Weigh))
+        if len(kept) < len(corpus.transforms):
+            corpus = corpus._with(transforms=kept)
         if self.members is not None:
             corpus = corpus.transformed(Members(self.members))
         if self.weighting is None or self.trained_on is None:
@@ -141,13 +141,13 @@ class Source:
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
         return corpus.transformed(Weigh(self.weighting, self.trained_on, None if elsewhere else self.vocabulary))
 
-    def weighed_by(self, others: Frequency, n_documents: int, **changes: Any) -> Source:
-        """Return the documents with the weighting, changed, that frequencies of others, so many, make."""
+    def weighed_by(self, frequency: Frequency, n_documents: int, **changes: Any) -> Source:
+        """Return this source with a weighting by the frequencies of `n_documents` documents, and changed settings."""
         if self.weighting is None:
             return self
-        # Frequencies count the documents of damaged shards that training leaves out, too.
-        n_counted = max(n_documents, int(counted_in(others).max(initial=0)))
-        return replace(self, weighting=replace(self.weighting, n_documents=n_counted, **changes), trained_on=others)
+        # Frequencies include documents of damaged shards, which `n_documents` does not.
+        n_counted = max(n_documents, int(counted_in(frequency).max(initial=0)))
+        return replace(self, weighting=replace(self.weighting, n_documents=n_counted, **changes), trained_on=frequency)
 
     @property
     def frequency(self) -> np.ndarray | None:
@@ -159,7 +159,7 @@ class Source:
 
     @property
     def boundary(self) -> int:
-        """First column of character n-grams after words; 0 if columns are of one kind."""
+        """First column of character n-grams, which follow words; 0 if all columns are of one kind."""
         settings = self.vectorizer or {}
         return VectorizerSettings.from_json(settings).boundary(self.vocabulary) if "features" in settings else 0
 
@@ -169,7 +169,7 @@ class Source:
 
     @property
     def n_labelled(self) -> float:
-        """Documents that have a label, by weight; 0 where all have, or labels play no part."""
+        """Weight of the documents with a label; 0 if all have one, or labels are not used."""
         labelled = float(sum(self.class_counts))
         return labelled if 0.0 < labelled < (1.0 - 1e-9) * self.weight else 0.0
 
@@ -190,11 +190,11 @@ class Trained(NamedTuple):
 
 
 class Estimator(BaseEstimator, ABC):
-    """What checks, files and runs see of an estimator, and what most of it is by default."""
+    """The interface of estimators to checks, files and runs, with defaults."""
 
     spec: ClassVar[Spec]
-    _saved: ClassVar[Mapping[str, str]] = {}  # numbers in files, without the `_` at the end; and what has as many
-    # Parameters of all, but for the first four: estimators that lack them have these values.
+    _saved: ClassVar[Mapping[str, str]] = {}  # saved attributes (without the final `_`) -> attribute of equal length
+    # Parameters of all estimators; those with a value here may be missing.
     patience: int | None = None
     random_state: object = 0
     unlabelled: object = None
@@ -202,7 +202,7 @@ class Estimator(BaseEstimator, ABC):
     evaluate_every: int
     n_jobs: int | None
     verbose: bool | int
-    # What fitting adds.
+    # Attributes set by fitting.
     learner_: Any
     state_: Any
     _lazy_parameters: Any
@@ -219,34 +219,34 @@ class Estimator(BaseEstimator, ABC):
     document_frequency_: np.ndarray | None = None
     _trained_layout: Layout | None = None
     _several: bool = False
-    _n_targets: int = 0  # numbers of each document of counts that the model learned; 0: none
-    _takes_hidden: bool = False  # documents without a label may be trained on whatever `unlabelled` says
+    _n_targets: int = 0  # number of targets per document of counts; 0: none
+    _takes_hidden: bool = False  # documents without a label are allowed in training, whatever `unlabelled` is
 
     @abstractmethod
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a fit. They must depend only on settings and results, since a resumed fit repeats them."""
+        """Run the stages of a fit. They may depend only on settings and results, since a resumed fit repeats them."""
 
     @property
     @abstractmethod
     def _monitor(self) -> str:
-        """The metric of validation documents that has to fall."""
+        """The metric of validation documents that early stopping watches; lower is better."""
 
     def scorer(self, learner: Any) -> Any:
-        """Return the pass that scores held-out documents."""
+        """Return the learner that scores held-out documents."""
         return learner
 
     @property
     def holds_out(self) -> bool:
-        """Whether training holds out documents of its own, by which it may stop."""
+        """Whether training itself holds out documents, by which it may stop."""
         return False
 
     @property
     def _weights_are_relative(self) -> bool:
-        """Whether weights of training documents get the mean 1: discriminative losses have no scale of counts."""
+        """Whether training weights are scaled to the mean 1: discriminative losses have no scale of counts."""
         return self.spec.target == "labels" and getattr(self, "loss", None) != "nll"
 
     def _check(self) -> None:
-        """Raise ValueError where parameters do not go together."""
+        """Raise ValueError for contradictory parameters."""
 
     def _weighed(self, source: Source) -> Source:
         if source.boundary:
@@ -265,7 +265,7 @@ class Estimator(BaseEstimator, ABC):
 
     @property
     def _n_targets_in_columns(self) -> int:
-        """Columns that hold a target: the last one of a table whose numbers are learned."""
+        """Number of columns that hold a target: 1 (the last) for a table of a regressor, otherwise 0."""
         return int(self.spec.target == "numbers" and self._layout == "dense")
 
     @property
@@ -279,7 +279,7 @@ class Estimator(BaseEstimator, ABC):
         return X
 
     def _check_columns(self, source: Source) -> None:
-        """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than the model."""
+        """Raise CorpusError if a corpus differs from the model in its vocabulary or text settings."""
         problem, theirs, settings, trained = "", source.vocabulary, source.vectorizer, self.vectorizer_
         if source.n_features != self._n_columns:
             problem = f"{source.name} has {source.n_features} words, but the model has {self._n_columns} words"
@@ -288,7 +288,7 @@ class Estimator(BaseEstimator, ABC):
         elif settings is not None and trained is not None:
             compared = dict.fromkeys([*trained, "features"])
             odd = ", ".join(n for n in compared if n not in ONLY_CHOOSING and settings.get(n) != trained.get(n))
-            # numbers that others made from text do not tell how
+            # a corpus written from a matrix does not store how texts were counted
             if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
                 problem = f"the text settings of {source.name} differ from those of the model ({odd})"
         if problem:
@@ -318,8 +318,8 @@ def final_stage(
     learner: ModelLearner[State, Statistics, Prepared],
     plan: Plan,
     initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
-    how: str = "",
+    suffix: str = "",
 ) -> Trained:
-    """Run the stage that a fit ends with, the one that is watched; `how` is added to its name."""
-    trained = trainer.run(Stage(f"train{how}", learner, plan, initial, monitored=True))
+    """Run the last stage of a fit, the monitored one; `suffix` is added to its name."""
+    trained = trainer.run(Stage(f"train{suffix}", learner, plan, initial, monitored=True))
     return Trained(learner, trained.state, trained.history)

@@ -1,4 +1,4 @@
-"""What is in memory, checked: which documents are texts, values, and labels."""
+"""Checks of data in memory: recognition of texts, validation of values and labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def begins_with_text(values: Iterable[object]) -> bool:
 
 
 def are_texts(X: Any) -> bool:
-    """Whether documents are a column of texts: a list, an array, a pandas or Arrow column; the first may be missing."""
+    """Return whether X is a column of texts: a list, array, pandas or Arrow column; first values may be missing."""
     if isinstance(X, np.ndarray) and (X.ndim != 1 or X.dtype != object):
         return X.ndim == 1 and len(X) > 0 and X.dtype.kind in "UT"
     if isinstance(X, list | tuple | np.ndarray) or (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
@@ -43,7 +43,7 @@ def are_texts(X: Any) -> bool:
 
 
 def text_column(X: Any) -> object:
-    """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is."""
+    """Return a column of texts as a list, array, pandas or Arrow column; return anything else unchanged."""
     if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
     n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), list[tuple[Any, Any]]()
@@ -54,14 +54,14 @@ def text_column(X: Any) -> object:
             columns = [("", X.compute())]
     elif hasattr(X, "iloc"):
         columns = [("", X)]
-        if n_axes == 2:  # columns of numbers, of which there may be many, need no look
+        if n_axes == 2:  # skips columns of numbers, of which there may be many
             kinds = enumerate(dtype.kind for dtype in X.dtypes)
             columns = [(X.columns[i], () if kind in "biufcmM" else X.iloc[:, i]) for i, kind in kinds]
     elif streams or hasattr(X, "__arrow_c_array__"):
         import pyarrow as pa
 
         try:
-            X = X.read_all() if isinstance(X, pa.RecordBatchReader) else X  # it can be read once
+            X = X.read_all() if isinstance(X, pa.RecordBatchReader) else X  # it can be read only once
             rows = pa.chunked_array(X if streams else [pa.array(X)])
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(f"X is a {type(X).__name__} that Arrow cannot read: {error}") from error
@@ -69,18 +69,18 @@ def text_column(X: Any) -> object:
         columns = list(zip(rows.type.names, rows.flatten(), strict=True)) if is_table else [("", rows)]
     elif isinstance(X, Iterator):
         first = next(X, None)
-        return [first, *X] if isinstance(first, str) else X  # refused by name
-    elif isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # whose indices are no sequences
+        return [first, *X] if isinstance(first, str) else X  # `refuse_no_documents` rejects other iterators
+    elif isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # a pandas Index is not a Sequence
         columns = [("", list(X))]
 
     def holds_texts(column: Any) -> bool:
-        if hasattr(column, "type"):  # of Arrow
+        if hasattr(column, "type"):  # Arrow
             return is_text(getattr(column.type, "value_type", column.type))
         return begins_with_text(column)
 
     of_texts = [(name, column) for name, column in columns if holds_texts(column)]
     if of_texts and len(columns) > 1:
-        # The column with the longest texts among the first rows: the others may be labels.
+        # Suggest the column with the longest texts in the first rows: other columns may be labels.
         longest, _ = max(of_texts, key=lambda pair: sum(len(str(value)) for value in islice(pair[1], 100)))
         which = ("column " if len(of_texts) == 1 else "columns ") + ", ".join(repr(name) for name, _ in of_texts[:5])
         raise ValueError(f"X is a table with texts in {which}: pass one column, such as X[{longest!r}]")
@@ -88,10 +88,10 @@ def text_column(X: Any) -> object:
 
 
 def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
-    """Raise ValueError for what has no documents; of `counts` also for lists of words."""
+    """Raise ValueError if X contains no documents or is a path; with `counts`, also for lists of words."""
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
     word, problem = X if isinstance(X, str) and not any(map(str.isspace, X)) else "", ""
-    if type(X).__name__ == "IngestReport":  # importing its module takes long
+    if type(X).__name__ == "IngestReport":  # by name, since importing its module is slow
         problem = f"X is an ingest report: pass sdem_dist.open_corpus({X.path!r})"
     elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
         problem = f"{X!s} is a path: pass sdem_dist.open_corpus(path); sdem_dist.ingest converts files to a corpus"
@@ -100,7 +100,7 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
     elif X is None or (isinstance(X, list | tuple) and not X):
         problem = f"X contains no documents, got {X}"
     elif (isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X)) or hasattr(X, "to_textfiles"):
-        kind = type(X).__name__.replace("_", " ")  # some sparse matrices are dicts, and bags of Dask write text files
+        kind = type(X).__name__.replace("_", " ")  # sp.dok_matrix is a dict; to_textfiles: a Dask bag
         problem = f"X must be a list or an array, got a {kind}: pass list(X)"
     elif isinstance(X, bytes) or (has_items and any(isinstance(value, bytes) for value in X[:1])):
         problem = "X contains bytes, not texts: decode them, for example [text.decode('utf-8') for text in X]"
@@ -115,7 +115,7 @@ def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
 
 
 def gathered(X: Any, sparse: bool) -> object:
-    """Return a Dask collection in memory, an array of sparse rows a block at a time; anything else as it is."""
+    """Return a Dask collection in memory (arrays for sparse documents, block by block); anything else unchanged."""
     if not is_dask(X):
         return X
     if not sparse or not hasattr(X, "rechunk"):
@@ -127,7 +127,7 @@ def gathered(X: Any, sparse: bool) -> object:
 def validated(
     estimator: Estimator, X: Any, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
-    """Return documents and `y` as `validate_data` does, counts as canonical CSR, on which random bits depend."""
+    """Return documents and `y` from `validate_data`; counts as canonical CSR, since bits depend on its order."""
     name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
     if is_sparse:
         check_structure(X, "X")
@@ -144,7 +144,7 @@ def validated(
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
             problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
             raise ValueError(f"{problem}: drop these documents") from None
-        values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # maybe ragged
+        values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # or ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
             raise ValueError(f"{problem}: {name} needs counts: replace NaN by 0, or drop the document") from None
@@ -162,7 +162,7 @@ def validated(
     X, y = (checked, None) if isinstance(y, str) and y == "no_validation" else checked
     if not takes_counts:
         return estimator._checked(np.asarray(X)), y
-    if isinstance(X, np.ndarray):  # scipy.sparse has no half floats, and the machine's order of bytes alone
+    if isinstance(X, np.ndarray):  # scipy.sparse supports neither float16 nor foreign byte orders
         own = X.dtype.newbyteorder("=")
         X = X.astype(np.float32 if own == np.float16 else own, copy=False)
     rows = sp.csr_matrix(X)
@@ -173,10 +173,10 @@ def validated(
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:
-    """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts."""
+    """Return labels for `validate_data`, so that NumPy does not convert numbers among strings to strings."""
     dtype, unlabelled, may_be_unlabelled = getattr(y, "dtype", None), estimator.unlabelled, estimator.spec.unlabelled
     if isinstance(dtype, np.dtypes.StringDType):
-        y = np.asarray(y, object)  # scikit-learn does not know it
+        y = np.asarray(y, object)  # scikit-learn does not support StringDType
     elif isinstance(dtype, np.dtype) and dtype.kind != "O" and (dtype.kind != "f" or not np.isnan(np.asarray(y)).any()):
         return y
     values = np.array(y, object)
@@ -193,7 +193,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
                 advice = f"Pass unlabelled={value} to train on it anyway, or drop it"
             raise ValueError(f"Row {missing[0]} (from 0) of y has a missing label ({values[missing[0]]}). {advice}")
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
-    if not texts.any():  # columns of pandas hold numbers as objects after some steps
+    if not texts.any():  # pandas columns may hold numbers as objects
         are_alike = {type(label) for label in values} in ({int}, {bool})
         return np.array(values.tolist()) if len(missing) or are_alike else y
     for i in np.flatnonzero(~texts):
@@ -205,10 +205,10 @@ def checked_labels(estimator: Estimator, y: object) -> object:
 
 
 def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
-    """Return which documents have a label, bool: the others have what the estimator's `unlabelled` names."""
+    """Return which documents have a label, bool: all whose label is not the estimator's `unlabelled`."""
     if estimator.unlabelled is None:
         return np.ones(len(labels), bool)
-    texts = all(isinstance(label, str) for label in labels.tolist())  # "-1" of a file is the -1 of a parameter
+    texts = all(isinstance(label, str) for label in labels.tolist())  # "-1" from a file equals the parameter -1
     return np.asarray(labels != (str(estimator.unlabelled) if texts else estimator.unlabelled))
 
 
@@ -218,7 +218,7 @@ def some(values: np.ndarray) -> str:
 
 
 def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
-    """Return the classes of a model that is fitted batch by batch; `known` are those of the batches before, if any."""
+    """Return the classes of a model that is fitted batch by batch; `known`: those of earlier batches, if any."""
     distinct = known if classes is None else np.unique(np.asarray(classes))
     if distinct is None:
         raise ValueError("classes must be passed on the first call to partial_fit.")
