@@ -1,6 +1,6 @@
 """Discriminative training of generative models over corpora of any size, on Dask."""
 
-# The names of __init__.pyi and modules such as `plots` are imported when first used: `import sdem_dist` costs little.
+# Names in __init__.pyi and modules such as `plots` are imported at first use, so that `import sdem_dist` is fast.
 
 from importlib import import_module
 from importlib.util import find_spec

@@ -5,12 +5,12 @@ import numpy as np
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Grid of temperatures between which the best temperature is interpolated."""
 _LOG_STEP = np.log2(TEMPERATURES[1] / TEMPERATURES[0])
-FAINTEST = -41.0  # logarithm of the least share of the strongest class that another one counts with
+FAINTEST = -41.0  # least logarithm of a class's probability, relative to that of the most probable class
 LEAST = np.exp(np.float32(FAINTEST))
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums for `cautious_temperature`: `tempered_losses`, with either class right, and the number."""
+    """Return sums for `cautious_temperature`: `tempered_losses` of labels and of errors, number of documents."""
     mistaken = np.zeros(len(TEMPERATURES))
     if len(labels) and scores.shape[1] > 1:
         best = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:]
@@ -19,7 +19,7 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
 
 def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
-    """Return, from `tempered_sums`, the temperature with the lowest log-loss, and this log-loss.
+    """Return the temperature with the lowest log-loss, and this log-loss, from `tempered_sums`.
 
     One additional error is assumed, since predictions without errors do not show how rare errors are. The log-loss is
     interpolated between `TEMPERATURES`, by the polynomial through the nearest six (Lagrange).
@@ -30,24 +30,24 @@ def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]
     first = int(np.clip(np.floor(where) - n // 2 + 1, 0, len(losses) - n))
     near = np.arange(first, first + n)
     shares = [np.prod([(where - j) / (i - j) for j in near if j != i]) for i in near]
-    return temperature, max(float(shares @ (losses / weight)[near]), 0.0)  # NaN stays
+    return temperature, max(float(shares @ (losses / weight)[near]), 0.0)  # keeps NaN
 
 
 def possible(scores: np.ndarray) -> np.ndarray:
     """Return scores in which documents without a possible class have equal scores for all classes."""
-    finite = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # a NaN is the largest of its row
+    finite = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # the maximum of a row with NaN is NaN
     return np.where(finite, scores, 0.0)
 
 
 def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of log-losses of ln p(y | d), up to a constant of each document, at each of `TEMPERATURES`."""
-    # Half a temperature is the square, every second one is half. A class a row: sums over classes then add long rows.
-    scores = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # of a class with probability 0
+    """Return the sum of log-losses at each of `TEMPERATURES`, from ln p(y | d) up to a constant per document."""
+    # Every second temperature halves, which squares ratios. One row per class, so that sums over classes add long rows.
+    scores = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # a class of probability 0 has -inf
     top = scores.max(axis=0, initial=-1e300)
     behind, lost = scores - top, float(weights @ (top - scores[labels, np.arange(len(labels))]))
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
-        # In single precision, which is fast: the strongest class is 1, others are no less than what still has a square.
+        # In float32, which is fast: the most probable class is 1, and the squares of all others are above 0.
         ratios = np.exp(np.maximum(behind / TEMPERATURES[last], FAINTEST, dtype=np.float32))
         for t in range(len(TEMPERATURES))[last::-2]:
             losses[t] = lost / TEMPERATURES[t] + weights @ np.log(ratios.sum(axis=0))

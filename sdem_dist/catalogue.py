@@ -1,4 +1,4 @@
-"""The public names and their modules, read from the package's stub; the estimators among them, by name."""
+"""The public names and their modules, read from the stub of the package; and the names of estimators."""
 
 import re
 from pathlib import Path

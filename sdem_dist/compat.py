@@ -1,4 +1,4 @@
-"""Private parts of other packages, each with what is relied on; tests/test_compat.py names each, nothing else does."""
+"""All uses of private parts of other packages, with the assumptions about them; tests/test_compat.py tests each."""
 
 import logging
 import multiprocessing
@@ -13,9 +13,9 @@ from typing import Any
 
 
 def scheduler_of(client: Any) -> Any:
-    """Return a client's scheduler: distributed, ``client.scheduler``, None once the client is closed (RuntimeError).
+    """Return the scheduler of a client (distributed: ``client.scheduler``); RuntimeError if the client was closed.
 
-    Its ``address``, and calls: ``ncores``, threads, ``ncores_running``, of workers not paused, ``identity``.
+    Used: ``address``, and the calls ``ncores`` (threads by worker), ``ncores_running`` (if not paused), ``identity``.
     """
     if client.scheduler is None:
         raise RuntimeError("the client was closed")
@@ -23,7 +23,7 @@ def scheduler_of(client: Any) -> Any:
 
 
 def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
-    """Free tasks that wait for a worker which is lost; Dask does not, where no worker was running as they came up.
+    """Let other workers run tasks that wait for a lost worker; Dask does not if no worker ran when they were submitted.
 
     Distributed: ``unrunnable``, ``loose_restrictions``, ``worker_restrictions``, ``transitions(recommendations, id)``.
     """
@@ -39,19 +39,19 @@ def _is_other_failure(record: logging.LogRecord) -> bool:
 
 
 def leave_out_failed_cancellations() -> None:
-    """Keep out of the log that distributed had nothing to cancel, which its ``utils.sync`` says by a NameError."""
-    logging.getLogger("tornado.application").addFilter(_is_other_failure)  # the same one another time is none
+    """Filter a log record of distributed: its ``utils.sync`` raises NameError if there is nothing to cancel."""
+    logging.getLogger("tornado.application").addFilter(_is_other_failure)  # repeated calls add it only once
 
 
 def close_gateways_by_hand(gateway_class: type) -> None:
-    """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``."""
-    # It closes an event loop: in a thread that is about to start one it waits for a lock of its own, forever.
+    """Prevent the garbage collector from closing gateways (dask-gateway: ``Gateway.__del__``)."""
+    # It closes an event loop: in a thread that is starting one, it would deadlock on a lock that this thread holds.
     if "__del__" in vars(gateway_class):
         del gateway_class.__del__  # type: ignore[attr-defined]
 
 
 def import_scikit_learn() -> None:
-    """Import scikit-learn, and what its ``utils.fixes`` imports, which takes twice as long, when it is asked for."""
+    """Import scikit-learn, but imports of its ``utils.fixes``, which take twice as long, only at first use."""
     names = ["pandas", "scipy.stats", "narwhals", "narwhals.stable", "narwhals.stable.v2"]
     names = [n for n in names if not {n, "sklearn"} & sys.modules.keys() and find_spec(n.partition(".")[0])]
     stand_ins = {name: ModuleType(name) for name in names}
@@ -74,22 +74,22 @@ def import_scikit_learn() -> None:
 
 
 def reruns_parent_script() -> bool:
-    """Whether this process is a worker and still imports what its parent ran: multiprocessing, ``_inheriting``."""
+    """Return whether this process is a worker importing its parent's script (multiprocessing: ``_inheriting``)."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
-@cache  # it does not change while a process runs, and every stage asks
+@cache  # constant in a process, and every stage needs it
 def compile_target() -> str:
-    """Return what numba and NumPy compute with, such as ``"x86-64-v3 +numpy-avx512"``; others round otherwise."""
-    with suppress(ImportError):  # a worker that `sdem doctor` looks at may have no package
-        import_module("sdem_dist.kernels.jit")  # which says for what processor
+    """Return the instructions used, such as ``"x86-64-v3 +numpy-avx512"``; others may round differently."""
+    with suppress(ImportError):  # a worker that `sdem doctor` checks may lack the package
+        import_module("sdem_dist.kernels.jit")  # sets the processor for numba
     codegen = import_module("numba.core.registry").cpu_target.target_context.codegen()
-    _, name, features = codegen.magic_tuple()  # which numba's own cache goes by
-    numpy = import_module("numpy._core._multiarray_umath").__cpu_features__  # logarithms of AVX-512 differ from others
+    _, name, features = codegen.magic_tuple()  # the key of numba's own cache
+    numpy = import_module("numpy._core._multiarray_umath").__cpu_features__  # logarithms with AVX-512 differ
     wide = ["+numpy-avx512"] if numpy.get("AVX512_SKX") or numpy.get("X86_V4") else []
     return " ".join([name, *sorted(features.split(",")), *wide]).strip()
 
 
 def empty_array(context: Any, builder: Any, array_type: Any, shape: Any) -> Any:
-    """Write the code that makes an array, which has no public form: numba, ``np.arrayobj._empty_nd_impl``."""
+    """Emit code for an empty array, for which there is no public function (numba: ``np.arrayobj._empty_nd_impl``)."""
     return import_module("numba.np.arrayobj")._empty_nd_impl(context, builder, array_type, shape)

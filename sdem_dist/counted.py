@@ -1,4 +1,4 @@
-"""Numbers of things, names, and metrics with their units as people say them; texts that a terminal can show."""
+"""Text for display: counted nouns, similar names, metrics with units, and texts that are safe in a terminal."""
 
 import json
 import re
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 
 def counted(n: int, thing: str, things: str | None = None) -> str:
-    """Return "1 epoch", "1,000 epochs"; `things` is a plural that is not `thing` with an s."""
+    """Return "1 epoch", "1,000 epochs"; `things` is an irregular plural."""
     return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
 def is_count(value: object, least: int = 1) -> bool:
-    """Say whether a value is a whole number from `least` on; True and 2.0 are none."""
+    """Return whether a value is an integer, at least `least`; True and 2.0 are not."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """Return a question after the known names that are most like `name`, or nothing where none is."""
+    """Return "Did you mean ...? " with the candidates most similar to `name`; empty if none is similar."""
     from difflib import get_close_matches
 
     names = {k.lower(): k for k in candidates}
@@ -31,18 +31,18 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 
 
 def visible(text: object) -> str:
-    r"""Return a text with the control characters that terminals obey written out, as ``\x1b``; line ends are ``\n``."""
+    r"""Return a text with control characters of terminals escaped, as in ``\x1b``; line ends become ``\n``."""
     return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text).replace("\r\n", "\n"))
 
 
 def one_line(text: object, width: int | None = None) -> str:
-    """Return a text as one harmless line, cut to `width` characters."""
+    """Return a text as one line without control characters, cut to `width` characters."""
     line = " ".join(visible(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
 def joined(names: Iterable[object]) -> str:
-    """Return names with | between them; as a JSON list where one has a | itself, so that readers tell them apart."""
+    """Return names joined by |; if a name contains |, return a JSON list instead, which is unambiguous."""
     texts = list(map(str, names))
     return json.dumps(texts, ensure_ascii=False) if any("|" in name for name in texts) else "|".join(texts)
 
@@ -52,7 +52,7 @@ class Metric(NamedTuple):
     unit: str = ""
 
 
-METRICS = {  # by the name that programs use, in the order in which people are shown them
+METRICS = {  # by the name in programs, in the order of display
     "accuracy": Metric("accuracy", "share of documents"),
     "ncll": Metric("log-loss (NCLL)", "nats per document"),
     "log_loss": Metric("log-loss (NCLL)", "nats per document"),
@@ -91,8 +91,8 @@ METRICS = {  # by the name that programs use, in the order in which people are s
     "bias": Metric("mean error", "units of the target"),
 }
 UNSHOWN = ("temperature", "tempered_log_loss")
-"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
-PREFIXES = {  # what a metric of a history is of, by what its name begins with
+"""Metrics of an evaluation that are used for calibration, and not displayed."""
+PREFIXES = {  # documents of a metric in a history, by the prefix of its name
     "": "training documents",
     "validation_": "validation documents",
     "held_out_": "held-out training documents",
@@ -100,11 +100,11 @@ PREFIXES = {  # what a metric of a history is of, by what its name begins with
 
 
 def metric_of(name: str, prefix: str = "") -> Metric:
-    """Return what people call a metric of documents of a kind; one that is not in the list keeps its name."""
+    """Return the display name and unit of a metric; a metric that is not in `METRICS` keeps its name."""
     return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
 
 
 def by_metric_name(figures: dict[str, float]) -> dict[str, float]:
-    """Return metrics by what people call them, in the order of the list; others come after."""
+    """Return metrics by display name, in the order of `METRICS`; all others follow."""
     order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
     return {metric_of(name).name: figures[name] for name in order}

@@ -1,4 +1,4 @@
-"""Batches of documents, as flat CSR arrays or as a dense table, and what a process holds of them between epochs."""
+"""Batches of documents, as flat CSR arrays or as a dense table, and the caches of a process between epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def offsets_of(sizes: ArrayLike) -> np.ndarray:
-    """Return where ranges of these sizes begin, one after another, and where the last ends: int64 of shape (n + 1,)."""
+    """Return the offsets of consecutive ranges of these sizes, and the end of the last: int64, shape (n + 1,)."""
     sizes = np.asarray(sizes)
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
@@ -32,9 +32,9 @@ class Documents:
     indptr: np.ndarray
     """Shape (n_documents + 1,), int64: document i owns the entries indptr[i]:indptr[i + 1], from 0 on."""
     n_features: int  # size of the vocabulary, |W|
-    labels: np.ndarray | None = None  # shape (n_documents,), int32: places in the corpus's list of classes
-    weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each
-    targets: np.ndarray | None = None  # shape (n_documents, n_targets), float64, finite: to be predicted
+    labels: np.ndarray | None = None  # shape (n_documents,), int32: positions in the corpus's list of classes
+    weights: np.ndarray | None = None  # shape (n_documents,), float64; None: all weights are 1
+    targets: np.ndarray | None = None  # shape (n_documents, n_targets), float64, finite: values to predict
 
     @property
     def n_documents(self) -> int:
@@ -45,7 +45,7 @@ class Documents:
         return sum(a.nbytes for a in (self.data, self.indices, self.indptr, *_columns(self).values()))
 
     def __getitem__(self, rows: slice | np.ndarray) -> Documents:
-        """Return the documents ``rows``; those of a slice, which is contiguous, as views where possible."""
+        """Return the documents ``rows``; a contiguous slice returns views if possible."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.n_documents)
             if step != 1:
@@ -69,8 +69,8 @@ class Documents:
 @dataclass(frozen=True, slots=True)
 class DenseDocuments:
     values: np.ndarray  # shape (n_documents, n_features), float32 or float64; NaN where a value is missing
-    labels: np.ndarray | None = None  # as those of `Documents`, or -1 where a document has none
-    weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each
+    labels: np.ndarray | None = None  # as in `Documents`; -1 for a document without a label
+    weights: np.ndarray | None = None  # shape (n_documents,), float64; None: all weights are 1
 
     @property
     def n_documents(self) -> int:
@@ -85,7 +85,7 @@ class DenseDocuments:
         return sum(a.nbytes for a in (self.values, *_columns(self).values()))
 
     def __getitem__(self, rows: slice | np.ndarray) -> DenseDocuments:
-        """Return the documents ``rows``, of a slice as views."""
+        """Return the documents ``rows``; a slice returns views."""
         return replace(self, values=self.values[rows], **_columns(self, rows))
 
 
@@ -95,7 +95,7 @@ Value = TypeVar("Value")
 
 
 def concatenate(parts: Sequence[Batch]) -> Batch:
-    """Join batches, sparse ones over one vocabulary, in the given order; `parts` holds at least one."""
+    """Join batches in order; sparse ones must have the same vocabulary, and `parts` must not be empty."""
     first, joined = parts[0], dict[str, Any]()
     if len(parts) == 1:
         return first
@@ -108,29 +108,29 @@ def concatenate(parts: Sequence[Batch]) -> Batch:
 
 
 def _columns(documents: Documents | DenseDocuments, rows: Any = slice(None)) -> dict[str, Any]:
-    """Return the labels, weights and targets of some documents, as far as there are any."""
+    """Return those of the labels, weights and targets that exist, for the documents ``rows``."""
     columns = {name: getattr(documents, name, None) for name in ("labels", "weights", "targets")}
     return {name: column[rows] for name, column in columns.items() if column is not None}
 
 
 class CorpusLike(Protocol):
-    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, or `MemoryCorpus` in memory."""
+    """Documents that are read range by range: `sdem_dist.corpus.Corpus` on disk, or `MemoryCorpus` in memory."""
 
     @property
     def n_documents(self) -> int: ...
     @property
-    def cache_key(self) -> str: ...  # names the content: equal keys mean equal documents
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments: ...  # those at stored positions ``start:stop``
-    def place(self, document: int) -> str: ...  # where the document at a stored position is, for people
+    def cache_key(self) -> str: ...  # corpora with equal keys have equal documents
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments: ...  # documents at positions ``start:stop``
+    def place(self, document: int) -> str: ...  # location of the document at a position, for messages
 
 
 class ByteCache:
-    """Values held for as long as their bytes fit a budget. A forked child finds it free and complete."""
+    """A cache of values within a budget of bytes. A forked child inherits it unlocked and consistent."""
 
     def __init__(self, max_bytes: int, *, oldest_leave: bool = False) -> None:
-        # Epochs ask for the same values in turns. If the oldest made room, each would go just before it is asked for
-        # again. So the first stay and the others are made each time, unless `oldest_leave`. Only values whose key has
-        # another first part, which an earlier run left behind, make room.
+        # Epochs request the same values in a cycle: if the oldest value were evicted, each would be evicted just before
+        # its next request. So unless `oldest_leave`, the first values stay, and others are made each time. Only values
+        # of an earlier run, whose key has a different first part, are evicted.
         self.max_bytes, self.nbytes, self._oldest_leave = max_bytes, 0, oldest_leave
         self._values: dict[Key, Any] = {}
         lock = self._lock = threading.RLock()
@@ -140,11 +140,11 @@ class ByteCache:
         return key in self._values
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the value of `key`, made by `make` where it is absent; values have ``nbytes``."""
+        """Return the value of `key`, or ``make()`` if it is absent; values have ``nbytes``."""
         with self._lock:
             if key in self._values:
                 return cast(Value, self._values[key])
-        value = make()  # outside the lock: two threads may both make the value, and their values are equal
+        value = make()  # outside the lock: if two threads make the value, both are equal
         nbytes: int = cast(Any, value).nbytes
         with self._lock:
             if key not in self._values and nbytes <= self.max_bytes:
@@ -162,10 +162,10 @@ class ByteCache:
                     self.nbytes -= self._values.pop(key).nbytes
 
     def resize(self, max_bytes: int) -> None:
-        if max_bytes != self.max_bytes:  # every task asks
+        if max_bytes != self.max_bytes:  # fast: every task calls this
             self.max_bytes = max_bytes
             self.discard(lambda key: self.nbytes > max_bytes)
 
 
-prepared_cache = ByteCache(768 << 20)  # documents as learners want them, held between epochs
-shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards of which only a part was read yet
+prepared_cache = ByteCache(768 << 20)  # documents prepared for learners, for the next epoch
+shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards that are not yet completely read

@@ -1,10 +1,10 @@
-"""Errors that this package raises on purpose; interrupts of threads."""
+"""Errors that this package raises intentionally; interrupts of threads."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-of_thread = threading.local()  # `stop` is an event: an interrupt reaches the main thread alone
+of_thread = threading.local()  # `stop` is an event for worker threads, since interrupts reach only the main thread
 
 
 class SdemError(Exception):
@@ -18,7 +18,7 @@ class SdemError(Exception):
         The file, folder or URL.
     """
 
-    record: int | None = None  # within `path`, from 1: a line, or what `unit` says
+    record: int | None = None  # number in `path`, from 1: of a line, or of another `unit`
     unit = "line"
 
     def __init__(self, problem: str = "", *, path: object = None, hint: str = "") -> None:
@@ -69,8 +69,8 @@ class ClusterError(SdemError, RuntimeError):
 
 @contextmanager
 def reraise_interrupt() -> Iterator[None]:
-    """Raise the interrupt that came while a compiled call returned; MemoryError where the system refuses a thread."""
-    # Python raises SystemError with the interrupt as the cause, and RuntimeError that names no limit.
+    """Raise an interrupt that a returning compiled call disguised; MemoryError if the system refuses a thread."""
+    # Python raises SystemError with the interrupt as its cause, and for threads RuntimeError without the reason.
     try:
         yield
     except SystemError as error:

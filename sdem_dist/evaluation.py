@@ -1,4 +1,4 @@
-"""Quality of a model over documents, as sums that add up over shards; what is fitted to those of several labels."""
+"""Metrics of a model from sums over documents, additive over shards; temperatures and thresholds of several labels."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,23 +11,23 @@ from sdem_dist.calibration import TEMPERATURES, best_temperature
 
 SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 PLACES = (1, 3, 5)  # k of "precision at k"
-EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))  # of bins of log-odds, between which thresholds lie
-MORE = 5.0  # documents of all labels that each label borrows where its temperature and its threshold are fitted
+EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))  # edges of bins of log-odds, for the choice of thresholds
+MORE = 5.0  # documents of all labels that are added to each label when fitting its temperature and threshold
 SHARED_DOCUMENTS = 100.0
-"""Documents of a label that count as much for its threshold as the threshold of all labels does. Of 10, 30, 100 and 300
-it has the best micro-F1 in the mean of 20 Newsgroups, reviews and Bibtex (``tests/benchmarks/several_labels.py``)."""
-OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")  # metrics that depend on which probability is enough for a label
+"""Number of a label's documents for which its own threshold and that of all labels weigh the same. Of 10, 30, 100, 300:
+the best mean micro-F1 on 20 Newsgroups, reviews and Bibtex (``tests/benchmarks/several_labels.py``)."""
+OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")  # metrics that depend on the thresholds of labels
 COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
-N_BINS = 15  # of the probability of the most probable class, equally wide
+N_BINS = 15  # equal bins of the probability of the most probable class
 
 
 class Scored(NamedTuple):
-    """A batch of documents at a state, see `scored`."""
+    """A batch of documents, scored at a state, see `scored`."""
 
-    scores: np.ndarray  # what decides between classes, shape (n_documents, n_classes)
+    scores: np.ndarray  # scores by which classes are predicted, shape (n_documents, n_classes)
     labels: np.ndarray
     weights: np.ndarray
-    lengths: np.ndarray  # words of each document, or the sum of their weights
+    lengths: np.ndarray  # number of words of each document, or the sum of their weights
     nll: np.ndarray  # ``-ln p(y, d)`` of the labels, or its upper bound, shape (n_documents,)
     log_likelihood: np.ndarray  # ``ln p(d)``, or its lower bound, shape (n_documents,)
 
@@ -35,7 +35,7 @@ class Scored(NamedTuple):
 def scored(
     scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray, joint: np.ndarray
 ) -> Scored:
-    """Return documents with what they cost by `joint`, ln p(y, d) or a bound; those without a label count nowhere."""
+    """Return documents with losses from `joint`, ln p(y, d) or a bound; documents without a label get weight 0."""
     hidden = labels < 0
     labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
@@ -46,44 +46,44 @@ def joined(batches: Iterable[Scored]) -> Scored:
 
 
 class Reliability(NamedTuple):
-    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
+    """Documents in equal bins of the probability of their prediction, from 0 to 1; float64, weighted."""
 
     confidence: np.ndarray
     """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
     accuracy: np.ndarray
     """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
     documents: np.ndarray
-    """How many, shape (n_bins,)."""
+    """Weight of the documents, shape (n_bins,)."""
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
+        """Expected calibration error: mean over documents of |accuracy - confidence| of their bin (Guo et al. 2017)."""
         filled = self.documents > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
         return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
 
 
 def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,)."""
+    """Return sums of confidence, correct predictions and documents per bin, shape (3 * N_BINS,)."""
     bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
     columns = weights * confidence, weights * right, weights
     return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
 
 
 def reliability(sums: np.ndarray) -> Reliability:
-    """Return bins of documents from `bin_sums`."""
+    """Return the reliability from `bin_sums`."""
     confidence, hits, documents = sums.reshape(3, N_BINS)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Reliability(confidence / documents, hits / documents, documents)
 
 
 def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
+    """Return the squared distance of each document's probabilities from its label, summed over classes: 0 to 2."""
     return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
 
 
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
-    """Return what each classifier has: `evaluation_sums`, `class_sums`, Brier scores, bins; `tempered`: losses, too."""
+    """Return `evaluation_sums`, `class_sums`, Brier scores and `bin_sums`; if `tempered`, also `tempered_sums`."""
     scores, labels, weights = documents.scores, documents.labels, documents.weights
     sums, used = [evaluation_sums(documents), class_sums(scores, labels, weights)], weights > 0
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
@@ -95,7 +95,7 @@ def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
 
 
 def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
-    """Return what people read from `classifier_sums`; by temperature the best one, too. Of no document all are NaN."""
+    """Return metrics from `classifier_sums`; the best temperature, too, if they are tempered. NaN without documents."""
     of_classes = len(SUMS) + 3 * n_classes
     binned = of_classes + 1 + 3 * N_BINS
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -110,7 +110,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 
 
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return sums that held-out documents choose by, in a quarter of the time: of ln p(y | d) up to constants."""
+    """Return sums for choices on held-out documents, four times as fast; scores are ln p(y | d) up to constants."""
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
     counts = np.array([weights.sum(), weights[scores.argmax(axis=1) == labels].sum()])
@@ -119,7 +119,7 @@ def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
 
 def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
-    """Return accuracy, macro-F1, the best temperature and its log-loss from `choosing_sums`; all NaN of no document."""
+    """Return accuracy, macro-F1, the best temperature and its log-loss from `choosing_sums`; NaN without documents."""
     last = 2 + len(TEMPERATURES)
     with np.errstate(invalid="ignore"):
         means = sums[1:last] / sums[0]
@@ -129,12 +129,12 @@ def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
 
 
 def few_documents_metrics(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[float, float, float]:
-    """Return accuracy, log-loss and the temperature of few documents; of none NaN, and the temperature 1."""
+    """Return accuracy, log-loss and temperature of few documents; without documents NaN, and temperature 1."""
     if not len(labels):
         return np.nan, np.nan, 1.0
     gaps = np.maximum(scores, -1e300)
     gaps -= gaps.max(axis=1, keepdims=True)
-    # Three more count as wrong, by the median margin: that none of few is wrong does not show how rare errors are.
+    # Add three errors with the median margin: few documents without errors do not show how rare errors are.
     wrong = np.full((1, scores.shape[1]), -1e300)
     wrong[0, :2] = 0.0, np.median(-np.partition(gaps, -2, axis=1)[:, -2])
     rows, truth = np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp)
@@ -147,9 +147,9 @@ def few_documents_metrics(scores: np.ndarray, labels: np.ndarray, weights: np.nd
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
     """Return sums over documents in the order of `SUMS`, shape (7,)."""
-    used = documents.weights > 0  # a document of weight zero does not count, even with an infinite loss
+    used = documents.weights > 0  # a document of weight 0 is ignored, even if its loss is infinite
     scores, labels, weights, lengths, nll, log_likelihood = (column[used] for column in documents)
-    if scores.shape[1] == 1:  # a rival that never is
+    if scores.shape[1] == 1:  # add an impossible rival
         scores = np.concatenate([scores, np.full((len(scores), 1), -np.inf)], axis=1)
     ncll, hinge, right = losses.ncll(scores, labels), losses.hinge(scores, labels), scores.argmax(axis=1) == labels
     columns = (np.ones(len(labels)), nll, ncll, hinge, right, log_likelihood, lengths)
@@ -158,7 +158,7 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
 
 
 def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return how many documents each class has, was predicted for, and rightly predicted for, shape (3 n_classes,)."""
+    """Return documents per class: with this label, with this prediction, and with both, shape (3 n_classes,)."""
     n_classes, predicted = scores.shape[1], scores.argmax(axis=1)
     right = np.where(predicted == labels, weights, 0.0)
     columns = ((labels, weights), (predicted, weights), (predicted, right))
@@ -166,16 +166,16 @@ def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> n
 
 
 def macro_f1(sums: np.ndarray) -> float:
-    """Return the mean F1 of the classes that occur or were predicted, from `class_sums`."""
+    """Return the mean F1 of the classes that are present or predicted, from `class_sums`."""
     present, predicted, right = sums.reshape(3, -1)
     occurring = present + predicted
     return float((2.0 * right[occurring > 0] / occurring[occurring > 0]).mean()) if occurring.any() else float("nan")
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
-    """Turn sums into means per document; the perplexity is ``exp(-sum ln p(d) / sum of words)``, p(d) of sequences.
+    """Return means per document; the perplexity is ``exp(-sum ln p(d) / sum of words)``, with p(d) of word sequences.
 
-    Where ``ln p(y, d)`` is bounded from below, "nll" and "perplexity" are upper bounds. Of no document all are NaN.
+    If ``ln p(y, d)`` is a lower bound, "nll" and "perplexity" are upper bounds. Without documents, all are NaN.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         means = dict(zip(SUMS, (sums / sums[0]).tolist(), strict=True))
@@ -184,25 +184,25 @@ def finish(sums: np.ndarray) -> dict[str, float]:
 
 
 class Decisions(NamedTuple):
-    temperatures: np.ndarray  # shape (n_labels,): what log-odds are divided by
-    thresholds: np.ndarray  # shape (n_labels,): probability from which on a document gets the label
+    temperatures: np.ndarray  # shape (n_labels,): divisors of log-odds
+    thresholds: np.ndarray  # shape (n_labels,): least probability for which a document gets the label
 
 
 def probabilities(odds: np.ndarray) -> np.ndarray:
-    """Return the probabilities of log-odds, between 0 and 1: nothing is certain."""
+    """Return the probabilities of log-odds, strictly between 0 and 1."""
     return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
 
 def decision_scores(scores: np.ndarray) -> np.ndarray:
-    """Return ln p(y | d) of scores, of two classes the log-odds of the second, shape (n, 1); far ones grow slowly."""
-    scores, far = calibration.possible(scores), -np.log(np.finfo(float).eps)  # where a probability is 1 in float64
+    """Return ln p(y | d), or for two classes the log-odds of the second, shape (n, 1); large values grow slowly."""
+    scores, far = calibration.possible(scores), -np.log(np.finfo(float).eps)  # log-odds with probability 1 in float64
     odds = scores[:, 1:] - scores[:, :1] if scores.shape[1] == 2 else np.asarray(log_softmax(scores, axis=1))
     beyond = np.maximum(np.minimum(np.abs(odds), np.finfo(float).max) - far, 0.0)
     return np.where(beyond > 0, np.copysign(far + np.log1p(beyond), odds), odds)
 
 
 def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
-    """Return the sums of `COUNTS`, and of each label documents that have it, get it, get it rightly, and log-losses."""
+    """Return the sums of `COUNTS`, and per label: documents with it, predictions, correct predictions, log-losses."""
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
     predicted = probabilities(odds) >= decisions.thresholds
@@ -217,7 +217,7 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
 
 def label_metrics(sums: np.ndarray) -> dict[str, float]:
-    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
+    """Return accuracy (of complete label sets), micro and macro F1, precision at k, and log-loss per label."""
     weight, exact, *hits = sums[: len(COUNTS)].tolist()
     present, predicted, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     either, total = present + predicted, weight or 1.0
@@ -233,7 +233,7 @@ def label_metrics(sums: np.ndarray) -> dict[str, float]:
 
 
 def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return log-losses at `TEMPERATURES`, and histograms of log-odds of documents without each label and with it."""
+    """Return log-losses at `TEMPERATURES`, and per label histograms of log-odds of documents without it and with it."""
     n_labels, n_bins = odds.shape[1], len(EDGES) + 1
     signed = np.where(members > 0, -odds, odds)
     column = weights[:, None]
@@ -245,8 +245,8 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 
 
 def fitted_decisions(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
-    """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are."""
-    # For rare labels, `MORE` documents with the label, and their share without it, are added, like those of all labels.
+    """Return temperatures and thresholds fitted to held-out documents, and the shared temperature and log-loss."""
+    # For rare labels, add `MORE` documents with the label, and a matching share without, as among all labels.
     n_losses = len(TEMPERATURES) * n_labels
     losses, histograms = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
     weight, present = float(histograms[0].sum()), max(float(histograms[:, 1].sum()), 1.0)
@@ -261,17 +261,17 @@ def fitted_decisions(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[s
 
 
 def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
-    """Return the probability from which on each label is given, shape (n_labels,).
+    """Return the threshold of each label, shape (n_labels,).
 
-    Its log-odds lie between those of the largest F1 of the label and of all labels together: the more documents have
-    the label, the nearer to its own.
+    Its log-odds lie between the optimum for the label's F1 and the optimum for all labels together; the more documents
+    have the label, the nearer to its own optimum.
     """
 
     def cut(histograms: np.ndarray) -> float:
-        """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
+        """Return the threshold of log-odds with the largest F1; of equal ones, the middle of the lowest interval."""
         without, with_ = histograms
         right, predicted = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
-        f1 = 2.0 * right[1:] / np.maximum(predicted[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
+        f1 = 2.0 * right[1:] / np.maximum(predicted[1:] + with_.sum(), 1e-300)  # from lower edges of bins
         best = np.flatnonzero(f1 >= f1.max() - 1e-12)
         first = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)[0]
         return float(EDGES[first[0]] + EDGES[first[-1]]) / 2.0
@@ -285,5 +285,5 @@ def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
     bins = np.searchsorted(EDGES, middles / temperatures[:, None], side="right").ravel()
     pooled = np.array([np.bincount(bins, column.ravel(), counts.shape[2]) for column in counts.transpose(1, 0, 2)])
     weight = with_label / (with_label + SHARED_DOCUMENTS)
-    # A model file takes no number between 0 and 1e-250, which log-odds below -575 would be.
+    # Model files do not accept numbers between 0 and 1e-250, the probability of log-odds -575.
     return probabilities(np.maximum(weight * own + (1.0 - weight) * cut(pooled), -500.0))

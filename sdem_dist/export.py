@@ -1,4 +1,4 @@
-"""Models for places where this package is not: scikit-learn pipelines, skops files, and ONNX."""
+"""Models for use without this package: scikit-learn pipelines, skops files, and ONNX."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "BernoulliNB", "CategoricalNB", "GaussianRegressor")
 OPSET = 17
-LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
-DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
-LOCALE = "C.UTF-8"  # of the operator for lower case: it must be where the file is used; Windows does not have it
-PADDING = " "  # no token: fills the rows of texts that are shorter than others
+LARGEST = 2**31 - 1  # most bytes of an ONNX file, a limit of Protocol Buffers
+DOMAIN = "com.microsoft"  # of the operator that splits texts into tokens, which only onnxruntime supports
+LOCALE = "C.UTF-8"  # of the operator for lower case: must exist where the file is used; Windows lacks it
+PADDING = " "  # not a token: fills the rows of shorter texts
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
@@ -55,9 +55,9 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     weighting, idf = model.weighting_ or Weighting(), dict[str, np.ndarray]()
     if model.weighting_ is not None:
         factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
-        if (factors != 1.0).any():  # hashed columns that no training document has are left out whatever the form
+        if (factors != 1.0).any():  # not 1 even without idf: hashed columns that no training document has
             idf["idf_"] = factors
-    # p(class | d) is the softmax of ``coef @ weights(d) + intercept``. Means over classes are 0: numbers stay small.
+    # p(class | d) is the softmax of ``coef @ weights(d) + intercept``; subtract means over classes: numbers stay small.
     scale = (weighting.norm_of_a_kind or weighting.scale) / model.temperature_
     coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
@@ -91,14 +91,14 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     if len(kinds) > 1:
         names = ("words", "characters")
         steps = [("features", FeatureUnion([(n, Pipeline(own)) for n, own in zip(names, of_kinds, strict=True)]))]
-    if len(coef) == 2:  # scikit-learn has one row: that of the second class against the first
+    if len(coef) == 2:  # scikit-learn has one row: the second class minus the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     fitted = {"classes_": model.classes_, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
     return Pipeline([*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))])
 
 
 def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
-    """Return the scikit-learn vectorizer of settings of text; ModelError: it has none."""
+    """Return the scikit-learn vectorizer with equal settings of text; ModelError if there is none."""
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
     problem = ""
@@ -139,7 +139,7 @@ def _naive_bayes_of_table(name: str, model: Any) -> Any:
         return _with(BernoulliNB(binarize=model.binarize), **shared, feature_log_prob_=log_expit(theta[..., 0]))
     tables: dict[int, np.ndarray] = {}
     for block, theta in blocks:
-        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
+        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # theta of category 0 is 0
         tables |= dict(zip(block.columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
     log_p = [tables[column] for column in range(model.n_features_in_)]
     n_categories = np.array([p.shape[1] for p in log_p])
@@ -147,10 +147,10 @@ def _naive_bayes_of_table(name: str, model: Any) -> Any:
 
 
 def why_from_counts(model: Any) -> str:
-    """Return why the ONNX file of a model takes counts: no operator counts texts as it does; empty where one can.
+    """Return why the ONNX file of a model needs counts as input: why operators cannot count texts; empty if they can.
 
-    Operators count as the model does, but for two letters: İ (U+0130), which Python lowers to two letters, and a
-    capital sigma at the end of a word, which Python lowers to another letter than elsewhere.
+    Operators count texts like the model, except for two letters: İ (U+0130), for which Python's lower case is two
+    letters, and a capital sigma at the end of a word, for which Python has a special lower case.
     """
     if (model.vectorizer_ or {"kind": "matrix"})["kind"] == "matrix":
         return "the model was trained on counts"
@@ -168,7 +168,7 @@ def why_from_counts(model: Any) -> str:
 
 
 def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[str]) -> list[Any]:
-    """Return the nodes from ``texts`` to ``counts``; `helper` is that of the package onnx."""
+    """Return the nodes from ``texts`` to ``counts``; `helper` is ``onnx.helper``."""
     nodes, texts = [], "texts"
     if settings.lowercase:
         lowered = {"case_change_action": "LOWER", "is_case_sensitive": 1, "locale": LOCALE}
@@ -183,12 +183,12 @@ def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[s
     lengths = {"min_gram_length": shortest, "max_gram_length": longest, "max_skip_count": 0, "ngram_counts": sizes}
     pool = {"ngram_indexes": [k for _, k in grams], "pool_strings": [word for gram, _ in grams for word in gram]}
     nodes.append(helper.make_node("TfIdfVectorizer", ["words"], ["single_counts"], mode="TF", **lengths, **pool))
-    nodes.append(helper.make_node("Cast", ["single_counts"], ["counts"], to=11))  # to double
+    nodes.append(helper.make_node("Cast", ["single_counts"], ["counts"], to=11))  # 11: double
     return nodes
 
 
 def cut_by_operators(settings: VectorizerSettings) -> str | None:
-    r"""Return the expression of RE2, whose own ``\w`` is ASCII only, for a pattern that has a name; else None."""
+    r"""Return the RE2 expression of a named token pattern, otherwise None; RE2's own ``\w`` is ASCII only."""
     of_settings = expression_of(settings.token_pattern)
     if of_settings == expression_of(WORDS):
         return "[" + ranges(matching(r"\w")) + "]{2,}"
@@ -196,7 +196,7 @@ def cut_by_operators(settings: VectorizerSettings) -> str | None:
 
 
 def needed(module: str, extra: str) -> ModuleType:
-    """Import a module of an extra, or raise SdemError with the command that installs it."""
+    """Import an optional dependency, or raise SdemError with the command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -204,7 +204,7 @@ def needed(module: str, extra: str) -> ModuleType:
 
 
 def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
-    """Write a model as the skops file of a scikit-learn pipeline, see `to_sklearn`; loading it runs no pickled code."""
+    """Write a model as a skops file of a scikit-learn pipeline, see `to_sklearn`; loading it runs no pickled code."""
     skops = needed("skops.io", "skops")
     pipeline = to_sklearn(model, from_counts=from_counts)
     publish_file(path, lambda partial: skops.dump(pipeline, partial, compression=ZIP_DEFLATED), error=ModelError)
@@ -213,20 +213,20 @@ def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> No
 def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
     """Write a `MultinomialNB` as an ONNX file, in double precision; its outputs are ``label`` and ``probabilities``.
 
-    The input ``texts`` is a tensor of strings, of shape (n_documents,), where operators of onnxruntime count words as
-    the model does. Else, and with `from_counts`, the input ``counts`` is a double tensor of shape (n_documents,
-    n_features): `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON,
-    with scikit-learn's names, and ``vocabulary`` the words. Labels are whole numbers or texts: False and True become 0
-    and 1, fractions texts.
+    If operators of onnxruntime can count words like the model, the input ``texts`` is a string tensor of shape
+    (n_documents,). Otherwise (see `why_from_counts`), or with `from_counts`, the input ``counts`` is a double tensor of
+    shape (n_documents, n_features). The metadata ``vectorizer`` are the settings of text as JSON, with scikit-learn's
+    names, and ``vocabulary`` are the words. Labels are integers or strings: False and True become 0 and 1, and
+    fractions become strings.
 
-    Raises ModelError: the model is another, has no finite coefficients, or is larger than `LARGEST`.
+    Raises ModelError for other models, coefficients that are not finite, and files larger than `LARGEST`.
     """
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":
         raise ModelError(f"ONNX export supports MultinomialNB only; this is a {type(model).__name__}")
     *weighing, (_, linear) = to_sklearn(model, from_counts=True).steps
     coef, intercept = linear.coef_, linear.intercept_
-    if len(coef) == 1:  # the second class against the first
+    if len(coef) == 1:  # the second class minus the first
         coef, intercept = np.concatenate([-coef, coef]) / 2.0, np.concatenate([-intercept, intercept]) / 2.0
     metadata = {"vectorizer": model.vectorizer_, "vocabulary": model.vocabulary_}
     entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}

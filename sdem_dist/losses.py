@@ -84,11 +84,11 @@ class Hinge:
         return weights
 
     def _margins(self, scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return by how much each label wins over its strongest rival, and that rival."""
+        """Return the lead of each label over its strongest rival, and this rival."""
         others = scores.copy()
         others[np.arange(len(labels)), labels] = -np.inf
         rivals = others.argmax(axis=1)
-        with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes are a tie
+        with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes tie
             margins = _of_label(scores, labels) - _of_label(scores, rivals)
         return np.where(np.isnan(margins), 0.0, margins), rivals
 
@@ -175,7 +175,7 @@ def loss_kind(loss: str | Loss) -> str:
 
 
 def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossForm:
-    """Return a loss as compiled steps take it; ValueError, with `hint`: they do not know it, or costs do not fit."""
+    """Return a loss in the form for compiled steps; ValueError, with `hint`, for a custom loss or mismatched costs."""
     loss = named(loss)
     loss, share = (loss.other, loss.share) if isinstance(loss, Blend) else (loss, 0.0)
     costs = np.zeros((0, 0))

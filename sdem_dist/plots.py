@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 History = Sequence[Mapping[str, float]]
 Histories = History | Mapping[str, History]
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # of Okabe and Ito
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # palette of Okabe and Ito
 MARKERS = "osD^vP"
-WIDTH = 48  # characters of a label
-MAX_NUMBERED = 12  # classes up to which every cell of a matrix has its number
+WIDTH = 48  # most characters of a label
+MAX_NUMBERED = 12  # up to this number of classes, all cells of a matrix show numbers
 
 
 def _axes_or_new(axes: Axes | None) -> Axes:
@@ -34,7 +34,7 @@ def _axes_or_new(axes: Axes | None) -> Axes:
 
 
 def _plain(text: object, width: int = WIDTH) -> str:
-    """Return a text that matplotlib shows literally: "$" starts no formula, and legends do not hide a leading "_"."""
+    """Return a text that matplotlib shows literally: no formulas between "$", no labels hidden by a leading "_"."""
     line = one_line(text, width).replace("$", r"\$")
     return f" {line}" if line.startswith("_") else line
 
@@ -78,7 +78,7 @@ def history(
     axes = _axes_or_new(axes)
     for i, (name, line) in enumerate(lines.items()):
         color, label = colors.get(name, COLORS[i % len(COLORS)]), _plain(name) if name else None
-        if len(line) == 1:  # a single pass: drawn as a level to compare with
+        if len(line) == 1:  # a single pass is drawn as a horizontal line
             axes.axhline(line[0][1], color=color, linestyle="--", label=label)
         elif line:
             marker = MARKERS[i % len(MARKERS)]

@@ -10,15 +10,15 @@ from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get
 import msgspec
 import numpy as np
 
-KIND = "record"  # the key under which the class of a record stands, among its fields
-LARGEST = 1e250  # of numbers of a model: sums of larger ones overflow; columns hold at most 1e100, squares 1e200
+KIND = "record"  # the key of a record's class name, among its fields
+LARGEST = 1e250  # largest number in a model: sums of larger ones may overflow; columns: at most 1e100, squares 1e200
 _KNOWN: dict[str, type] = {}
 _Class = TypeVar("_Class", bound=type)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: _Class) -> _Class:
-    """Make a class of this package a frozen dataclass that files may name. Its fields are its settings, all of them."""
+    """Make a class of this package a frozen dataclass that files may name; its fields are all of its settings."""
     if "__dataclass_fields__" not in vars(cls):
         dataclass(frozen=True)(cls)
     if any(field.name == KIND for field in dataclasses.fields(cls)):
@@ -29,7 +29,7 @@ def record(cls: _Class) -> _Class:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON values; a dict is a record of its items. A RandomState has been used up: None."""
+    """Return a value as JSON values; a dict becomes a record of its items, a RandomState (already used) None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {KIND: type(value).__name__, **fields}
@@ -43,7 +43,7 @@ def plain(value: object) -> object:
 
 
 def restored(value: object, own: Mapping[str, type]) -> object:
-    """Return what JSON values of `plain` stand for; NameError: an unknown class; ValueError: a field does not fit."""
+    """Return the value that `plain` converted; NameError for an unknown class, ValueError for invalid fields."""
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)
     if not isinstance(value, dict):
@@ -54,7 +54,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
         raise NameError(f"it uses the class {name}: in Python, import it and call load_model(path, own=[{name}])")
-    declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
+    declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # custom classes may lack type hints
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
     for key in declared.keys() & fields.keys():
         fields[key] = _typed(fields[key], declared[key], f"{key!r} of {name}")
@@ -65,7 +65,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
 
 
 def _typed(value: object, declared: object, where: str) -> object:
-    """Return a value as a field declares it; for a protocol or a variable of classes any record will do."""
+    """Return a value converted to a field's declared type; for a protocol or type variable, any record is valid."""
     kinds = get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,)
     if dataclasses.is_dataclass(value):
         if type(value) in kinds or not {int, bool, str, type(None), *_KNOWN.values()}.issuperset(kinds):
@@ -86,14 +86,14 @@ def _in_range(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Field:
-    """What one array of a state is; float64."""
+    """Requirements on one array of a state; its dtype is float64."""
 
-    shape: tuple[int | None, ...] = ()  # None is any length; () is a number
-    low: float = -np.inf  # least value
-    finite: bool = True  # False lets infinities and NaN through
+    shape: tuple[int | None, ...] = ()  # None: any length; (): a number
+    low: float = -np.inf  # smallest valid value
+    finite: bool = True  # False: infinities and NaN are valid
 
     def check(self, name: str, value: np.ndarray) -> None:
-        """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""
+        """Raise ValueError, which contains `name`, unless an array meets the requirements."""
         fits = value.ndim == len(self.shape) and all(map(lambda n, size: n in (None, size), self.shape, value.shape))
         if not fits or value.dtype != np.float64:
             shape = str(self.shape).replace("None", "any")

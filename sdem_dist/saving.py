@@ -28,7 +28,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What a model file holds beside arrays, as JSON; values of any type are checked by what is made of them."""
+    """Content of a model file besides arrays, as JSON; fields of type Any are checked when they are converted."""
 
     estimator: str
     parameters: dict[str, Any]
@@ -47,7 +47,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 def check_destination(path: str | Path) -> None:
-    """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
+    """Raise ModelError if no model can be written to `path`, or a file that is not a model would be overwritten."""
     path = place(path)
     try:
         if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
@@ -75,7 +75,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         arrays["set_counts"] = np.array([len(of_class) for of_class in scores], np.int64)
     classes = estimator.classes_ if estimator.spec.target == "labels" else None
     parameters = estimator.get_params(deep=False).items()
-    metadata = Metadata(  # of equal models equal: without what is of the machine, and seconds
+    metadata = Metadata(  # equal for equal models: without parameters of the machine, and without seconds
         estimator=type(estimator).__name__,
         parameters={name: plain(value) for name, value in parameters if name not in OF_THE_MACHINE},
         n_features=int(estimator.n_features_in_),
@@ -139,7 +139,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
 
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> Any:
     _require(metadata.estimator in ESTIMATORS, f"this version does not support {metadata.estimator!r}")
-    kind: Any = getattr(sdem_dist, metadata.estimator)  # imports the records that the file may name
+    kind: Any = getattr(sdem_dist, metadata.estimator)  # its import also defines the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
     check(estimator)
     learner = cast(AnyModelLearner, restored(metadata.learner, own))
@@ -156,7 +156,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     estimator.vectorizer_, estimator.vocabulary_ = metadata.vectorizer, None
     settings = metadata.vectorizer or {}
     if metadata.vectorizer is not None:
-        VectorizerSettings.from_json(settings | {"stem": None})  # stemming needs its package only to read text
+        VectorizerSettings.from_json(settings | {"stem": None})  # stemming needs a package only to read text
         _require(isinstance(settings.get("stem"), str | None), f"stem must be a language, got {settings.get('stem')!r}")
         fits = settings["kind"] != "hashing" or settings.get("n_features") == n_features
         _require(fits, f"text is hashed to {settings.get('n_features')} columns, but the model has {n_features:,}")
@@ -170,7 +170,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         fits = frequency.shape == (n_features,) and frequency.dtype == np.int64
         _require(fits, "array 'document_frequency' does not match the vocabulary")
         estimator.weighting_, estimator.document_frequency_ = weighting, frequency
-    if "set_counts" in arrays:  # the scores that sets of classes are made by, class by class
+    if "set_counts" in arrays:  # scores for prediction sets, class by class
         scores, counts = arrays["set_scores"], arrays["set_counts"]
         fits = counts.shape == (learner.n_labels,) and (counts >= 0).all() and counts.sum() == len(scores)
         _require(fits and scores.dtype == np.float64, "array 'set_scores' does not match the classes")

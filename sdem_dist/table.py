@@ -1,4 +1,4 @@
-"""Tables as text, HTML and Markdown; what comes from documents is harmless in each."""
+"""Tables as text, HTML and Markdown; texts from documents are escaped in each."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
 
 
 class Html(str):
-    """A cell that is HTML already."""
+    """A cell that already is HTML."""
 
 
 def cell(text: object) -> str:
-    """Return a text as HTML, with its control characters written out; `Html` as it is."""
+    """Return a text as HTML, with escaped control characters; `Html` stays unchanged."""
     return text if isinstance(text, Html) else escape(visible(text), quote=True)
 
 
 def markdown(text: object) -> str:
-    """Return a text that Markdown shows letter by letter, on one line."""
+    """Return a text that Markdown shows literally, on one line."""
     line = _OF_MARKDOWN.sub(r"\\\1", one_line(text))
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under heads."""
+    """Rows under headings."""
 
-    heads: Sequence[str]  # empty, or all "": there is no line of heads
-    rows: Sequence[Sequence[object]]  # cells are texts, or what `str` makes texts of
-    caption: str = ""  # stands above
-    note: str = ""  # stands below
-    left: Collection[int] = (0,)  # columns that are aligned to the left; the others are numbers
-    widths: Mapping[int, int] = field(default_factory=dict)  # characters at a terminal at most; 0 leaves a column out
-    bars: Collection[int] = ()  # columns of numbers from 0 to 1, behind which a page has bars
+    heads: Sequence[str]  # headings; no line of headings if empty, or all ""
+    rows: Sequence[Sequence[object]]  # cells: texts, or objects that `str` converts
+    caption: str = ""  # above the table
+    note: str = ""  # below the table
+    left: Collection[int] = (0,)  # left-aligned columns; others are right-aligned
+    widths: Mapping[int, int] = field(default_factory=dict)  # most characters of columns as text; 0 omits a column
+    bars: Collection[int] = ()  # columns of numbers from 0 to 1, shown as bars in HTML
 
     def text(self) -> str:
         lines = [self.heads, *self.rows] if any(self.heads) else self.rows
@@ -79,7 +79,7 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-CLASSES_LISTED = 20  # of a corpus, the largest first
+CLASSES_LISTED = 20  # most classes of a corpus to list, largest first
 
 
 def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:

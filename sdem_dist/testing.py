@@ -1,4 +1,4 @@
-"""Checks of the laws of exponential families, losses and learners; run them on your own."""
+"""Checks of the laws of exponential families, losses and learners, also for your own classes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops others")
     _holds(not family.unfit(x).any(), "unfit rejects samples")
     _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
-    points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # mixtures of points of S, which is convex
+    points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # averages of points of S, which is convex
     _close(family.check(points), (points, 0), "check changes points inside S, or reports that it did")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
@@ -49,7 +49,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         _holds(np.abs(deviations.mean(axis=0)) < 6 / len(x) ** 0.5, "the mean of the statistics of samples is not mu")
         spread = (deviations**2).mean(axis=0)
         _holds((spread > 0.5) & (spread < 2.0), "the variance of the statistics is not the Fisher information")
-        if family.width == 1:  # the sum or integral of the density over where samples are, and as much on both sides
+        if family.width == 1:  # sum or integrate the density over the range of samples, extended on both sides
             margin = 2.0 * max(float(np.ptp(x)), 1.0)
             low, high, step = np.floor(x.min() - margin), np.ceil(x.max() + margin), 1.0
             grid = np.arange(low, high + 1.0)[:, None]
@@ -75,7 +75,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
 
 
 def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
-    """Return central differences of a function, one column for each coordinate."""
+    """Return central differences of a function, one column per coordinate."""
     steps = np.diag(_STEP * np.clip(np.abs(at), 1e-3, 1.0))
     return np.stack([np.atleast_1d(function(at + s) - function(at - s)) / (2.0 * s.max()) for s in steps], axis=1)
 
@@ -186,7 +186,7 @@ def check_learner(
 
 
 def _leaves(value: Any) -> list[np.ndarray]:
-    """Return the arrays and numbers in tuples, lists, mappings and dataclasses, in order; None is left out."""
+    """Return the arrays and numbers in tuples, lists, mappings and dataclasses, in order, without None."""
     if is_dataclass(value):
         value = [getattr(value, field.name) for field in fields(value)]
     if isinstance(value, Mapping):
@@ -202,7 +202,7 @@ def _equal(actual: Any, expected: Any, otherwise: str) -> None:
 
 
 def _close(actual: Any, expected: Any, otherwise: str, tolerance: float = 1e-9) -> None:
-    """Compare numbers up to rounding: of the largest of their array."""
+    """Raise AssertionError unless arrays are equal up to rounding, relative to their largest number."""
     a, b = _leaves(actual), _leaves(expected)
     _holds([x.shape for x in a] == [y.shape for y in b], f"{otherwise}: shapes differ")
     for x, y in zip(a, b, strict=True):
