@@ -65,7 +65,7 @@ class DaskExecutor(Executor):
                 time.sleep(min(PULSE, self.wait_for_workers / 4))
                 client.sync(self._look)
             wanted.release()
-        retried = self._events.append  # of `_attempt`: m is (time, message), to which Dask adds the worker
+        retried = self._events.append  # `_attempt` logs the message m[1], to which Dask adds the worker
         client.subscribe_topic(self._run, lambda m: retried(TaskRetried(m[1]["failures"], m[1]["error"])))
 
     def memory_bytes(self) -> int:

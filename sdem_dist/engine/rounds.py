@@ -277,7 +277,7 @@ def submit_rounds(
         parts = mapped if n == 1 else [submit(block_of, learner, part, b, n) for part in mapped]
         if bundle < LANES_COMBINED:
             parts = merged(parts, LANES_COMBINED // bundle, LANES_COMBINED)
-        while len(parts) > 4:  # by 4: mostly where the parts are; by 16: fewer tasks
+        while len(parts) > 4:  # by 4 on workers that have parts; if there are many, by 16 in fewer tasks
             parts = merged(parts, 16 if len(parts) > 64 else 4, 1)
         # Each block prefers a different worker; otherwise one worker might end up with all blocks.
         after.append(submit(update, learner, block, *parts, affinity=b / n if n > 1 else None))
@@ -290,7 +290,7 @@ def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
 
 
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
-    """Return the training ranges that each task scores: those of lanes, with their affinity, as they may be cached."""
+    """Return the training documents that each task scores: ranges of lanes, on workers that may have them cached."""
     lane_documents, groups = max(1, plan.n_documents // (plan.n_rounds * plan.n_lanes)), list[ScoredRanges]()
     lanes_a_task, size = (max(1, SCORED_DOCUMENTS // n) for n in (lane_documents * plan.n_rounds, lane_documents))
     for first in range(0, plan.n_lanes, lanes_a_task):

@@ -132,7 +132,7 @@ class StageRun:
         self._states: deque[Blocks] = deque()
 
     def run_rounds(self, progress: Progress, saved: SavedState | None) -> StageResult[Any]:
-        """Run the remaining rounds, from a saved state if there is one. How many stay submitted at once is below.
+        """Run the remaining rounds, from a saved state if there is one. The table lists how many stay submitted.
 
         ============================  =========================================
         after an epoch's last round   none, if a callback may stop, an evaluation follows, or the epoch is the last

@@ -54,7 +54,7 @@ LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
 # Very many classes: many_classes.py.
 SPARSE_ROUND_ENTRIES = 1 << 24  # approximate entries of a round: one task holds them, and the counts they change
 SPARSE_LANE_DOCUMENTS = 16_384  # least documents for which a task of counting is worth its overhead
-SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # held out for the temperature: each is scored for all classes
+SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # share and most documents held out for the temperature: scoring is slow
 # In units of the first step; used if too few held-out documents belong to classes with training documents.
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
 

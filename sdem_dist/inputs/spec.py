@@ -193,7 +193,7 @@ class Estimator(BaseEstimator, ABC):
     """The interface of estimators to checks, files and runs, with defaults."""
 
     spec: ClassVar[Spec]
-    _saved: ClassVar[Mapping[str, str]] = {}  # saved attributes (without the final `_`) -> attribute of equal length
+    _saved: ClassVar[Mapping[str, str]] = {}  # saved attribute (without `_`) -> attribute of equal length, or ""
     # Parameters of all estimators; those with a value here may be missing.
     patience: int | None = None
     random_state: object = 0
