@@ -141,8 +141,8 @@ CASES = [
     (read("s.dat", "a\tx\n"),
      "IngestError: s.dat: unknown suffix (.txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
      "also under .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
-    (read("s.csv", "id,x,text\n"), "NoLabelError: s.csv, line 1: there is no column 'label'; the columns are 'id', 'x', "
-     "'text'. Choose with --label and --text"),
+    *((read("s.csv", f"{name},text\n"), f"NoLabelError: s.csv, line 1: there is no column 'label'; the columns are {name!r}, "
+       f"'text'. {advice}") for name, advice in (("x", "Choose with --label and --text"), ("caf\udce9", f"The header {BYTE}"))),
     (read("s.csv", 'label,text\na,x\nb,"y\nc,z\n'), "IngestError: s.csv, record 3: unclosed quote at the end of the file"),
     (read("s.tsv", "a\tx\n", reading={"encoding": "klingon"}),
      "IngestError: s.tsv: 'klingon' is not a known encoding, such as 'latin-1'"),

@@ -35,9 +35,10 @@ def parse_loss(text: str) -> object:
     from sdem_dist.losses import Blend, Hinge, named
 
     (name, _, rest), problem = text.partition(":"), ""
+    names = "auto", "ncll", "hinge", "nll", "perceptron"
     number, _, other = rest.partition(":")
     try:
-        if text in ("auto", "ncll", "hinge", "nll", "perceptron"):
+        if text in names:
             return Hinge(0.0) if text == "perceptron" else text
         if name == "hinge" and not other:
             return Hinge(float(number))
@@ -46,8 +47,8 @@ def parse_loss(text: str) -> object:
     except (TypeError, ValueError, KeyError) as error:
         problem = f" ({error})"
     raise click.BadParameter(
-        f"Unknown loss {text!r}{problem}. Valid: auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or "
-        "blend:SHARE:LOSS; for misclassification costs, use --costs FILE"
+        f"Unknown loss {text!r}{problem}. {nearest(text.strip(), names)}Valid: {', '.join(names)}, hinge:MARGIN, "
+        "blend:SHARE or blend:SHARE:LOSS; for misclassification costs, use --costs FILE"
     )
 
 

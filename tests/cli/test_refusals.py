@@ -62,7 +62,7 @@ TUNE = [
     (1, "tune posts.zarr posts.model", "--overwrite"),
     (2, "tune posts.zarr m --validation test.zarr --nested", "remove --validation"),
     (1, "tune posts.tsv m --checkpoint search", "contains an earlier search"),
-    (2, "tune posts.tsv m --space loss=hinge,foo", "Valid: auto"),
+    (2, "tune posts.tsv m --space loss=hinge,hing", "Did you mean 'hinge'? Valid: auto"),
     (1, "tune posts.tsv m --space losss=hinge", "Unknown parameter 'losss'. Did you mean 'loss'?"),
     (2, "tune posts.tsv m --space nowhere.json", "JSON file (No such file or directory)"),
     (2, "tune posts.tsv m --space bad-space.json", "values"),

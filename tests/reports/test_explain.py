@@ -157,10 +157,10 @@ def test_numbers_of_tables_are_sums_over_columns(n_missing):
         assert one.prediction == pytest.approx(prediction)
     if not n_missing:
         parts = {w.word: w.part for w in explained[0].words}
-        centred = table.iloc[0] - table.mean()
-        np.testing.assert_allclose([parts[c] for c in "abcd"], model.coef_ * centred, rtol=1e-6)
+        np.testing.assert_allclose([parts[c] for c in "abcd"], model.coef_ * (table.iloc[0] - table.mean()), rtol=1e-6)
     assert json.loads(json.dumps(explained[0].to_dict(), allow_nan=False))["mean"] == explained[0].mean
-    assert "from the training mean" in str(explained[0]) and "</td>" in explained[0]._repr_html_()
+    assert all(words in str(explained[0]) for words in ("from the training mean", "\ncolumn "))
+    assert "</td>" in explained[0]._repr_html_()
 
 
 def test_numbers_of_texts_are_sums_over_topics_and_words():
