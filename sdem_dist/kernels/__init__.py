@@ -3,7 +3,7 @@
 TRAINING = """import numpy, scipy.sparse, sdem_dist
 X = scipy.sparse.csr_matrix(numpy.random.default_rng(0).integers(0, 2, (400, 300), numpy.uint8))
 sdem_dist.{}().fit(X, numpy.arange(400) % 3)"""
-"""Code that compiles what an estimator needs in training: few counts, in memory, so that it may end at any time."""
+"""Code that compiles the kernels for training an estimator; it uses few counts in memory, and may end at any time."""
 TRAINING_OF_WORDS = """import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
@@ -16,6 +16,6 @@ labels, entries, words = np.arange(9, dtype=np.int32) % 3, np.ones(9, np.float32
 documents, state = learner.prepare(Documents(entries, words, np.arange(10), 9, labels)), learner.init()
 parts = [learner.map(state, documents, Lane(0, 0, lane, 0, 9, 18)) for lane in range(2)]
 learner.evaluate(learner.update(state, learner.combine(parts)), [documents])"""
-"""The same of `MultinomialNB`, sooner; texts are weighed by the process that reads them, and scores come last."""
+"""Code that compiles the kernels of `MultinomialNB` sooner: not those for weighting; those for scoring come last."""
 beside = ""
-"""Code that another process runs where this one begins to compile, so that two compile; it ends with this one."""
+"""Code for a second process, which starts when this process begins to compile, and ends with this process."""

@@ -1,4 +1,4 @@
-"""UTF-8: code points, texts rewritten by a table; lines and columns, found and checked in one pass."""
+"""UTF-8: decoding, rewriting texts by a table, finding lines and columns and validating them in one pass."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ from numba import types
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 from sdem_dist.kernels.parts import larger
 
-PADDING = 16  # bytes that may be read past the end of a text
+PADDING = 16  # kernels may read this many bytes past the end of a text
 _HIGH = np.uint64(0x8080808080808080)
 _SIXTEENS = np.uint64(0x1010101010101010)
 
 
 @intrinsic(lambda data, position: data[position : position + 8].view(np.uint64)[0])
 def load64(typingctx, data, position):
-    """Return the eight bytes of a uint8 array from a position on as one number."""
+    """Return the eight bytes of a uint8 array at `position` as one uint64 number."""
     require_array("data", data, types.uint8)
 
     def codegen(context, builder, signature, args):
@@ -36,7 +36,7 @@ def _store64(data, position, word):
 
 @intrinsic(_store64)
 def store64(typingctx, data, position, word):
-    """Write the eight bytes of a number into a uint8 array from a position on."""
+    """Write the eight bytes of a uint64 number to a uint8 array at `position`."""
     require_array("data", data, types.uint8)
 
     def codegen(context, builder, signature, args):
@@ -51,7 +51,7 @@ def store64(typingctx, data, position, word):
 
 @intrinsic(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
 def low_zeros(typingctx, bits):
-    """Return how many of the lowest bits of a number that is not 0 are zero."""
+    """Return the number of trailing zero bits of a nonzero number."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -61,7 +61,7 @@ def low_zeros(typingctx, bits):
 
 @jit_inline
 def decoded(data, i):
-    """Return the code point that begins at byte `i`, which is not ASCII, and its number of bytes."""
+    """Return the code point beyond ASCII that begins at byte `i`, and its number of bytes."""
     c = np.int64(data[i])
     if c < 0xE0:
         return ((c & 0x1F) << 6) | (np.int64(data[i + 1]) & 0x3F), 2
@@ -74,24 +74,24 @@ def decoded(data, i):
 class Pieces(NamedTuple):
     """Texts within joined bytes."""
 
-    data: np.ndarray  # UTF-8, uint8; `PADDING` bytes behind the last text may be read
+    data: np.ndarray  # UTF-8, uint8; `PADDING` readable bytes follow the last text
     starts: np.ndarray  # Text ``d`` is ``data[starts[d]:stops[d]]``, int64
     stops: np.ndarray
 
 
 class Rules(NamedTuple):
-    """What becomes of code points."""
+    """Replacements of code points."""
 
-    lower: bool  # ASCII is turned to lower case
-    entry_of: np.ndarray  # of every code point below its length: the number of its entry, 0 if it stays; uint16
+    lower: bool  # convert ASCII to lower case
+    entry_of: np.ndarray  # number of each code point's entry, uint16; 0, or beyond the array: unchanged
     entry_offsets: np.ndarray  # Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``
-    entries: np.ndarray
-    stop_at: int  # A code point at which to give up
+    entries: np.ndarray  # UTF-8 bytes of all replacements
+    stop_at: int  # code point that stops `rewrite`; -1: none
 
 
 @jit
 def rewrite(texts, rules, rewritten):
-    """Copy texts to others with every code point replaced; return whether there was no code point ``rules.stop_at``."""
+    """Write texts with replaced code points to `rewritten`; return False at the code point ``rules.stop_at``."""
     data, starts, stops = texts
     lower, entry_of, entry_offsets, entries, stop_at = rules
     out, out_starts, out_stops = rewritten
@@ -102,7 +102,7 @@ def rewrite(texts, rules, rewritten):
         text, bits = data[start:stop], np.uint8(0)
         for i in range(text.size if entry_of.size else 0):
             bits |= text[i]
-        if bits < 128:  # no entry is of ASCII
+        if bits < 128:  # ASCII has no entries
             target = out[n : n + text.size]
             for i in range(text.size):  # two loops, so that each vectorises
                 target[i] = text[i]
@@ -137,12 +137,12 @@ def rewrite(texts, rules, rewritten):
 
 @jit
 def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
-    """Cut texts into code points, `ids`; return the numbers of these and of segments.
+    """Cut texts into code points `ids`, in segments; return the numbers of code points and of segments.
 
-    `around_words`: every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb");
-    otherwise every text is one, in which runs of two or more spaces become one ("char").
-    `segments`, `text_segments`: overwritten but the first 0: segment ``s`` is ``ids[segments[s]:segments[s + 1]]``, and
-    text ``d`` has those from ``text_segments[d]`` on.
+    `around_words`: each word, with a space before and after it, is a segment (scikit-learn's "char_wb"). Otherwise each
+    text is a segment, in which runs of two or more spaces become one space ("char").
+    `segments`, `text_segments`: overwritten except the first 0. Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``;
+    text ``d`` has the segments ``text_segments[d]`` to ``text_segments[d + 1]``.
     """
     n = n_segments = 0
     for d in range(starts.size):
@@ -186,10 +186,10 @@ def characters(data, starts, stops, is_space, around_words, ids, segments, text_
 
 @jit_inline
 def _plain_bytes(data, i, stop):
-    """Return the first position from `i` on, in steps of eight, that may precede a control character or no ASCII."""
+    """Skip blocks of eight plain bytes; return the first block that may contain a control or non-ASCII byte."""
     while i + 8 <= stop:
         word: np.uint64 = load64(data, i)
-        if ((word - _SIXTEENS) | word) & _HIGH:  # a byte below 16, or above 127; a byte after one may be taken for one
+        if ((word - _SIXTEENS) | word) & _HIGH:  # a byte < 16 or > 127; false alarms follow a true one
             break
         i += 8
     return i
@@ -197,7 +197,7 @@ def _plain_bytes(data, i, stop):
 
 @jit_inline
 def _width(data, i, stop):
-    """Return the bytes of the code point at `i`, which is not ASCII; 0 if it is not UTF-8."""
+    """Return the number of bytes of the code point beyond ASCII at `i`; 0 if it is not valid UTF-8."""
     c = data[i]
     if c < 0xC2 or c > 0xF4:
         return 0
@@ -215,7 +215,7 @@ def _width(data, i, stop):
 
 @jit
 def is_utf8(data, start, stop):
-    """Say whether a range of bytes is UTF-8, without surrogates."""
+    """Return whether a range of bytes is valid UTF-8, without surrogates."""
     i = start
     while i < stop:
         i = _plain_bytes(data, i, stop)
@@ -229,7 +229,7 @@ def is_utf8(data, start, stop):
 
 @jit
 def separators(data, out):
-    """Write where TABs and line feeds are; return how many there are, and whether the bytes are UTF-8."""
+    """Write the positions of TABs and line feeds to `out`; return their number, and whether the bytes are UTF-8."""
     i, n, are_valid = np.int64(0), 0, True
     while True:
         i = _plain_bytes(data, i, data.size)

@@ -1,4 +1,4 @@
-"""Documents in CSR: runs of them, products with word-major tables, copies of rows."""
+"""Documents in CSR: sums, products with word-major tables, runs between interrupts, copies of rows."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,12 +12,12 @@ from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.parts import empty, larger, zeros
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
-SECOND = 5e8  # what a run of documents may cost
+SECOND = 5e8  # largest cost of a run of documents, in estimated nanoseconds
 NO_TARGETS = np.zeros((1, 0), np.uint8)
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """Return numbers of words as uint32, in which kernels are compiled once: a view of int32 that may be written."""
+    """Return word numbers as uint32, the only dtype of compiled kernels: a view of writable int32, else a copy."""
     is_view = indices.dtype == np.int32 and indices.flags.writeable
     return indices.view(np.uint32) if is_view else indices.astype(np.uint32, copy=False)
 
@@ -35,7 +35,7 @@ def row_sums(data, indptr):
 
 @jit
 def column_sums(data, indices, indptr, weights, n_columns):
-    """Return the sum of each word's entries, documents counting by their weights: shape (n_columns,), float64."""
+    """Return the sum of each word's entries, weighted by document: shape (n_columns,), float64."""
     sums = zeros(n_columns)
     for d in range(weights.size):
         for j in range(indptr[d], indptr[d + 1]):
@@ -45,7 +45,7 @@ def column_sums(data, indices, indptr, weights, n_columns):
 
 @jit
 def weighed_squares(data, indices, indptr, factors):
-    """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors` has one a word."""
+    """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors`: one per word."""
     squares, shares = empty(indptr.size - 1), empty(indptr.size - 1)
     for d in range(squares.size):
         squares[d], shares[d] = 0.0, 0.0
@@ -66,14 +66,14 @@ def add_scores(data, indices, indptr, table, out):
 
 @jit
 def add_statistics(data, indices, indptr, loss_weights, out):
-    """Add every document's counts, times its loss weights of columns, to its words' rows of `out`, all float64."""
+    """Add each document's counts times its loss weights (one per column) to its words' rows of `out`, all float64."""
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):
             add_row(data[j], loss_weights[d], out[indices[j]])
 
 
 class Counted(NamedTuple):
-    """Documents that are scored."""
+    """Documents for scoring."""
 
     data: np.ndarray  # Counts or weights of words, shape (n_nonzeros,)
     indices: np.ndarray  # Rows of a table of words, shape (n_nonzeros,), unsigned integers
@@ -81,30 +81,30 @@ class Counted(NamedTuple):
 
 
 class Visited(NamedTuple):
-    """Documents with what is known of them, and the order in which they are visited."""
+    """Documents with labels, weights and targets, and the order of visits."""
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
-    labels: np.ndarray  # shape (n_documents,), int32; -1 where it is hidden
+    labels: np.ndarray  # shape (n_documents,), int32; -1: no label
     weights: np.ndarray  # shape (n_documents,), float64
-    order: np.ndarray  # Documents, int64
-    targets: np.ndarray = NO_TARGETS  # shape (n_documents, n_targets): float64; or uint8, 1 where it has a label
+    order: np.ndarray  # Positions of the documents to visit, int64
+    targets: np.ndarray = NO_TARGETS  # shape (n_documents, n_targets): float64; or uint8, 1 if it has the label
 
 
 def check_stop_event() -> None:
-    """Raise KeyboardInterrupt if this thread's `stop` is set; to be called between compiled calls."""
+    """Raise KeyboardInterrupt if this thread's `stop` event is set; call this between compiled calls."""
     stop: Event | None = getattr(of_thread, "stop", None)
     if stop is not None and stop.is_set():
         raise KeyboardInterrupt
 
 
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the first document and the first after it of runs that a kernel takes one at a time.
+    """Yield ranges (start, stop) of documents, each for one call of a kernel.
 
-    An interrupt is noticed between compiled calls only, so none may take over a second or two. `costs`: nanoseconds.
+    Interrupts are checked only between compiled calls, so a call may take a second or two. `costs`: nanoseconds.
     """
-    if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
+    if 0.0 < costs.sum() < SECOND:  # fast path for the usual case
         check_stop_event()
         yield 0, len(costs)
         return
@@ -116,7 +116,7 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
 
 @jit
 def measured(documents, n_words):
-    """Return each document's sum of entries, and the most distinct words of one; check that the table has all words."""
+    """Return each document's sum of entries, and the largest number of distinct words; IndexError for unknown words."""
     data, indices, indptr = documents.data, documents.indices, documents.indptr
     lengths = zeros(indptr.size - 1)
     longest, beyond = 0, 0
@@ -142,10 +142,10 @@ def gather(source, begins, ends, places, out):
 
 @jit
 def deal_groups(order, starts, classes, counts, totals, k):
-    """Return the fold of each group: in `order`, each goes where classes, and all documents, are spread most evenly.
+    """Return the fold of each group; in `order`, each group gets the fold for the most even classes and sizes.
 
-    `classes`, `counts`: of the entries ``starts[g]:starts[g + 1]`` of group ``g``, a class and how many documents have
-    it. `totals`: documents of each class. `k`: folds, of whose squared shares the sum is to grow least.
+    `classes`, `counts`: classes and numbers of documents of group ``g``, at ``starts[g]:starts[g + 1]``. `totals`:
+    documents of each class. `k`: number of folds. The chosen fold minimises the sum of the folds' squared shares.
     """
     folds = empty(order.size, np.int16)
     held, sizes = zeros((k, totals.size)), zeros(k)

@@ -1,4 +1,4 @@
-"""The one place that decides how kernels are compiled."""
+"""Compilation of kernels: all options and decorators."""
 
 import fcntl
 import gc
@@ -30,26 +30,26 @@ from numba.extending import typeof_impl
 
 from sdem_dist import kernels
 
-# Serial and without the GIL: parallelism belongs to the executor, and numba's own threads abort the process when
-# two Dask threads enter them.  Of fast-math only `contract` (fused multiply-add): `nnan` and `ninf` would break the
-# -inf of impossible classes, `reassoc` would let the optimiser choose the bits.  The disk cache makes compilation
-# an event of a machine, not of every worker process; NUMBA_CACHE_DIR moves it.
+# Kernels are serial and release the GIL: the executor runs them in parallel, and numba's own threads would abort the
+# process if two Dask threads entered them. Of fast-math only `contract` (fused multiply-add): `nnan` and `ninf` would
+# break -inf scores of impossible classes, and with `reassoc` the bits would depend on the optimiser. Due to the disk
+# cache a kernel is compiled once per machine, not in every worker process; NUMBA_CACHE_DIR moves the cache.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "fastmath": {"contract"},
     "error_model": "numpy",
     "boundscheck": False,
-    "no_cfunc_wrapper": True,  # an entry for C, which takes time and nobody uses
+    "no_cfunc_wrapper": True,  # an unused entry point for C, which takes time
 }
 _INLINED = _OPTIONS | {"forceinline": True, "no_cpython_wrapper": True}
 BASELINE = "x86-64-v3"
-"""Processors with AVX2 and FMA: where this one has them, kernels are compiled for no more, so that models have the same
-bits on all of them, and files of compiled kernels serve all. It costs up to 5 % of a fit on an EPYC with AVX2."""
+"""Processors with AVX2 and FMA. If this one has them, kernels are compiled for these features only, so that all such
+processors give equal bits and share compiled kernels. It costs up to 5 % of a fit on an EPYC with AVX2."""
 _OF_BASELINE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
 
 def _compile_for_baseline() -> None:
-    """Tell numba, and processes that this one starts, to compile for the baseline; who has set a processor keeps it."""
+    """Set numba's processor to the baseline, here and in child processes, unless the user has set a processor."""
     features = get_host_cpu_features()
     if {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"}.isdisjoint(os.environ) and all(map(features.get, _OF_BASELINE)):
         os.environ |= {"NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 class Compilations(event.Listener):
-    """How many functions this process has compiled, and for how many seconds; the log says so where it takes long."""
+    """Counts the functions that this process has compiled, and the seconds; long compilations are logged."""
 
     def __init__(self) -> None:
         self.n, self.seconds, self._depth, self._started, self._next = 0, 0.0, 0, 0.0, 0.5
@@ -73,7 +73,7 @@ class Compilations(event.Listener):
             self._started = time.perf_counter()
             _start_beside()
             self._collects = gc.isenabled()
-            gc.disable()  # it takes a tenth of the time, and finds little
+            gc.disable()  # collections take a tenth of the time, and free little
         self._depth += 1
         self._say()
 
@@ -93,7 +93,7 @@ class Compilations(event.Listener):
 
 
 def compile_beside(estimator: str) -> None:
-    """Have another process compile what an estimator trains with, once this one compiles; now if it surely will."""
+    """Prepare a second process that compiles kernels for an estimator; start it now if the kernel cache is empty."""
     kernels.beside = kernels.TRAINING_OF_WORDS if estimator == "MultinomialNB" else kernels.TRAINING.format(estimator)
     with suppress(OSError):
         if _folders and not any(name.endswith(".nbi") for folder in _folders for name in os.listdir(folder)):
@@ -101,29 +101,29 @@ def compile_beside(estimator: str) -> None:
 
 
 def _start_beside() -> None:
-    """Run `kernels.beside` in another process, one at a time, if there is a core for it."""
+    """Run `kernels.beside` in a second process if there is a free core, and if no such process is running."""
     code, kernels.beside = kernels.beside, ""
     if any(other.poll() is None for other in _others):
         return
     if code and not _DISABLED and sys.executable and parent_process() is None and len(os.sched_getaffinity(0)) > 1:
-        # Its standard input ends with this process, however that ends.
+        # The child exits when its standard input closes, that is, when this process ends for any reason.
         code = f"import os, _thread\n_thread.start_new_thread(lambda: os._exit(len(os.read(0, 1))), ())\n{code}"
         where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
-            Thread(target=other.wait, daemon=True).start()  # no process is left that has ended
+            Thread(target=other.wait, daemon=True).start()  # leaves no zombie process
             _others[:] = [other]
 
 
-_folders, _others = set[str](), list[Popen[bytes]]()  # of compiled kernels; processes that compile
+_folders, _others = set[str](), list[Popen[bytes]]()  # folders of compiled kernels; compiling processes
 compilations = Compilations()
 event.register("numba:compile", compilations)
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile `function` for nopython mode; ``.py_func`` keeps the plain version for tests.
+    """Compile `function` in nopython mode; ``.py_func`` is the plain version for tests.
 
-    Of the processes of a machine one compiles it, and the others wait and load what that one has kept.
+    Only one process of a machine compiles it; the other processes wait and load it from the disk cache.
     """
     kernel = numba.njit(**_OPTIONS, cache=True)(_wrapping(function))
     if compile_kernel := getattr(kernel, "compile", None):
@@ -140,7 +140,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _compiling(folder: str, place: int) -> Iterator[None]:
-    """Hold a byte of a file in the folder of compiled kernels, if it can be locked; meanwhile numba does less."""
+    """Lock a byte of a file in the folder of compiled kernels, if possible; speed up numba meanwhile."""
     with suppress(OSError):
         fcntl.lockf(_lock_file(folder), fcntl.LOCK_EX, 1, place)
     before = _function.get_call_type, _library.add_ir_module
@@ -154,17 +154,17 @@ def _compiling(folder: str, place: int) -> Iterator[None]:
 
 
 def _resolved(function: Any, context: Any, args: Any, keywords: Any) -> Any:
-    """Find the types of a call of numba's functions: it tries a dozen templates for every ``+``, each time."""
+    """Return the signature of a call, from a cache: numba would try a dozen templates for every ``+``, each time."""
     call = function, context, tuple(args), tuple(keywords.items()), ConfigStack.top_or_none()
     signature, implementation = _signatures.get(call, (None, None))
-    if signature is None or function.get_impl_key(signature) is not implementation:  # that of other options
+    if signature is None or function.get_impl_key(signature) is not implementation:  # or cached with other options
         signature = _resolve(function, context, args, keywords)
         _signatures[call] = signature, function.get_impl_key(signature)
     return signature
 
 
 def _add_as_it_is(library: Any, module: Any) -> None:
-    """Add a module to a library; that through which Python calls a kernel is not optimised."""
+    """Add a module to a library; do not optimise the module with the wrapper for calls from Python."""
     for function in module.functions if module.name == "wrapper" else ():
         if not function.is_declaration:
             function.attributes.add("noinline")
@@ -177,13 +177,13 @@ _library: Any = CPUCodeLibrary
 _resolve, _signatures, _add = _function.get_call_type, dict[Any, Any](), _library.add_ir_module
 
 
-@cache  # open as long as the process runs: closing a file would free all locks in it
+@cache  # never closed: closing a file would release all locks in it
 def _lock_file(folder: str) -> int:
     return os.open(os.path.join(folder, "sdem_dist.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 
 
 class Part:
-    """What becomes part of the kernels that call it, and has no file; Python calls the plain version."""
+    """A function that is compiled into the kernels that call it, without cache file; Python calls the plain version."""
 
     def __init__(self, plain: Callable[..., Any], compiled: Any) -> None:
         self.py_func, self.compiled = plain, compiled
@@ -198,27 +198,27 @@ def _type_in_kernels(part: Part, context: Any) -> types.Type:
 
 
 def jit_inline(function: Callable[..., Any]) -> Part:
-    """Compile `function` to be inlined where kernels call it."""
+    """Compile `function` for inlining into the kernels that call it."""
     return Part(_wrapping(function), numba.njit(**_INLINED)(function))
 
 
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `function` a part of the one kernel that calls it, before its types are known: nothing else is compiled."""
+    """Inline `function` into the one kernel that calls it, before types are inferred: no separate compilation."""
     return numba.njit(**_OPTIONS, inline="always")(_wrapping(function))
 
 
 def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let integers wrap around without NumPy's warning where kernels run as Python: hashes of words rely on it."""
+    """Suppress NumPy's overflow warnings if kernels run as Python, since hashes rely on integer overflow."""
     return np.errstate(over="ignore")(function) if _DISABLED else function
 
 
 def intrinsic(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Make an intrinsic of what writes its code; Python calls `plain`, which does the same."""
+    """Return a decorator for numba intrinsics; Python calls `plain`, which computes the same."""
     return lambda function: plain if _DISABLED else Part(plain, numba_intrinsic(function))
 
 
 def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, ndim: int = 1) -> None:
-    """Raise TypingError where an argument of an intrinsic, which reads memory as it lies there, is no such array."""
+    """Raise TypingError if an argument of an intrinsic, which reads raw memory, is not such an array."""
     fits = isinstance(array, types.Array) and array.ndim == ndim and array.layout == "C"
     if not fits or not (isinstance(array.dtype, kinds) if isinstance(kinds, tuple) else array.dtype == kinds):
         wanted = kinds if isinstance(kinds, types.Type) else " or ".join(kind.__name__.lower() for kind in kinds)

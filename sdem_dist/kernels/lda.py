@@ -1,4 +1,4 @@
-"""sdEM for documents whose classes are LDA models (Masegosa 2014, Algorithms 5-7 as corrected)."""
+"""sdEM for classes that are LDA models (Masegosa 2014, Algorithms 5-7 as corrected)."""
 
 import math
 
@@ -16,9 +16,9 @@ from sdem_dist.kernels.vectors import log
 
 @jit
 def read_document(documents, d, words, shift, inverse, first, beta):
-    """Return the counts of a document as float64, and the part of `beta` that p(word | topic, class) is written to.
+    """Return the counts of a document as float64, and the slice of `beta` with p(word | topic, class).
 
-    `beta`: room, shape (words of the longest document, n_topics, n_chosen), for as many classes from `first` on.
+    `beta`: buffer, shape (words of the longest document, n_topics, n_chosen), for the n_chosen classes from `first` on.
     """
     start, stop = documents.indptr[d], documents.indptr[d + 1]
     n_classes, own = inverse.size // beta.shape[1], beta[: stop - start]
@@ -33,7 +33,7 @@ def read_document(documents, d, words, shift, inverse, first, beta):
 
 @jit
 def infer(beta, counts, how, key, first, theta, scores):
-    """Replace `beta` by responsibilities; fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
+    """Replace a document's `beta` by responsibilities; fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,)."""
     n_words, n_topics, n_chosen = beta.shape
     each = how.occurrences == EACH
     n = np.int64(counts.sum()) if each else n_words
@@ -51,7 +51,7 @@ def infer(beta, counts, how, key, first, theta, scores):
             gibbs(block, positions, repeats, how, key_k, q, theta_k)
             beta[:, :, k] = q
             theta[:, k] = theta_k
-            if how.n_particles == 0:  # the plug-in estimate, which is on average too high for sampled proportions
+            if how.n_particles == 0:  # the plug-in estimate, too high on average for sampled proportions
                 sampled[k] = 0.0
                 for i in range(positions.size):
                     mixture = 0.0
@@ -69,12 +69,12 @@ def infer(beta, counts, how, key, first, theta, scores):
 
 @jit
 def run_documents(documents, keys, table, schedule, moment, objective, how, rows, class_counts, stepping):
-    """Run sdEM over documents in their order, one step a document, or add up their expected statistics (Table 2).
+    """Run sdEM over documents in order, with one step per document, or sum their expected statistics (Table 2).
 
-    `documents`: Visited. `keys`: uint64 of shape (n_documents,), what each document's random numbers depend on.
-    `table`: Table, a column is a topic of a class, ``topic * n_classes + class``. `how`: TopicInference.
+    `documents`: Visited. `keys`: uint64 of shape (n_documents,), keys of each document's random numbers.
+    `table`: Table; column ``topic * n_classes + class`` is a topic of a class. `how`: TopicInference.
     `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`.
-    `rows`, `class_counts`: where steps are added: those of the table if `stepping`; otherwise it stays as it is.
+    `rows`, `class_counts`: steps are added to them. If `stepping`, they are those of the table, else it is not changed.
     Returns `gamma`, `class_gamma`, `t` (float).
     """
     indptr, indices, labels, weights = documents.indptr, documents.indices, documents.labels, documents.weights
@@ -103,7 +103,7 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
             continue
         stale = stale or stepping
         weight = weights[d]
-        if schedule.mean_square > 0.0:  # no step goes further than that of a mean document
+        if schedule.mean_square > 0.0:  # a step is at most that of a mean document
             square = 0.0
             for j in range(counts.size):
                 square += counts[j] * counts[j]
@@ -127,8 +127,8 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
 
 @jit
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
-    """Fill class scores ln p(d | class) and proportions; `ids`: words of the corpus, which key random numbers."""
-    (n_topics, n_classes), first = thetas.shape[1:], np.int64(0)  # a literal would be a type of its own
+    """Fill class scores ln p(d | class) and proportions; `ids`: numbers of words in the corpus, for random keys."""
+    (n_topics, n_classes), first = thetas.shape[1:], np.int64(0)  # a literal 0 would have another type
     room = empty((measured(documents, table.words.shape[0])[1], n_topics, n_classes))
     inverse = 1.0 / (table.totals + shift * table.vocabulary_size)
     for d in range(documents.indptr.size - 1):
@@ -139,7 +139,7 @@ def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
 
 @jit
 def estimate_documents(documents, topics, alpha, n_particles, seed, out):
-    """Estimate ln p(document), see `left_to_right`; a fraction of an occurrence counts as one of that weight."""
+    """Estimate ln p(document), see `left_to_right`; a fraction of a count is an occurrence with this weight."""
     data, indices, indptr = documents
     for d in range(out.size):
         start, stop = indptr[d], indptr[d + 1]
@@ -154,7 +154,7 @@ def estimate_documents(documents, topics, alpha, n_particles, seed, out):
             rest = float(data[j])
             while rest > 0.0:
                 key = next_counter(key)
-                other = int(uniform(key) * (at + 1))  # a shuffle that goes along with the filling
+                other = int(uniform(key) * (at + 1))  # shuffle while filling
                 positions[at], counts[at] = positions[other], counts[other]
                 positions[other], counts[other] = j - start, smaller(rest, 1.0)
                 rest -= 1.0
@@ -164,7 +164,7 @@ def estimate_documents(documents, topics, alpha, n_particles, seed, out):
 
 @jit
 def digamma(x):
-    """Return the derivative of ln Gamma at a positive number, to about 1e-14 relative."""
+    """Return the derivative of ln Gamma at a positive number, with a relative error of about 1e-14."""
     below = 0.0
     while x < 10.0:
         below += 1.0 / x
@@ -175,11 +175,10 @@ def digamma(x):
 
 @jit
 def bound_document(beta, counts, alpha, n_sweeps, gamma):
-    """Return ``E[ln p(words, z, theta)] - E[ln q(z, theta)]``, theta being Dirichlet(gamma) under q.
+    """Return ``E[ln p(words, z, theta)] - E[ln q(z, theta)]``, where theta is Dirichlet(gamma) under q.
 
-    Any gamma gives a bound; each sweep raises it. The q of the topics is the best one given gamma: with it their part
-    of the bound is ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])``, and theta's is minus its KL divergence from the
-    prior.
+    Any gamma gives a lower bound, and each sweep raises it. With the optimal q(z) given gamma, the bound is
+    ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])`` minus the KL divergence of theta's distribution from the prior.
 
     `beta`: float64 of shape (n_words, n_topics). `gamma`: float64 of shape (n_topics,), changed in place.
     """
@@ -193,7 +192,7 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
         sums[:] = 0.0
         bound = 0.0
         for j in range(counts.size):
-            mixture = 1e-300  # where every term underflows
+            mixture = 1e-300  # if every term underflows
             for z in range(n_topics):
                 mixture += means[z] * beta[j, z]
             bound += counts[j] * log(mixture)
@@ -211,7 +210,7 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
 
 @jit
 def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
-    """Fill lower bounds of ln p(d | class); sweeps begin at `thetas`, about the posterior means of the proportions."""
+    """Fill lower bounds of ln p(d | class); sweeps begin at `thetas`, approximate posterior means of proportions."""
     n_topics, n_classes = thetas.shape[1:]
     lengths, longest = measured(documents, table.words.shape[0])
     room, gamma = empty((longest, n_topics, 1)), empty(n_topics)

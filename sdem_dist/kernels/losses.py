@@ -1,4 +1,4 @@
-"""The losses for one document, and the schedule of steps, as the sequential kernels need them."""
+"""Losses of one document, and the schedule of steps, for the sequential kernels."""
 
 from typing import NamedTuple
 
@@ -14,9 +14,9 @@ class LossForm(NamedTuple):
     """A loss as numbers."""
 
     kind: int  # `NLL`, `NCLL` or `HINGE`
-    margin: float  # Margin of the hinge loss: by how much the label is to win
-    costs: np.ndarray  # hinge margin of each class against each, float64; shape (0, 0) where all are `margin`
-    share: float  # Weight of NLL in a blend with it; 0 where there is none
+    margin: float  # margin of the hinge loss: least difference of the scores of label and rival
+    costs: np.ndarray  # hinge margin of each class against each other, float64; shape (0, 0) if all are `margin`
+    share: float  # weight of NLL in a blend; 0: no blend
 
 
 @jit
@@ -25,11 +25,11 @@ def loss_weights(loss, scores, label, out):
 
     Table 1 of Masegosa 2014: the step of sdEM adds ``out[y] * s(y, d)`` for every class ``y``.
 
-    `loss`: LossForm, `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
-    ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs the rival is the strongest with
-    its cost included.  `NLL`: 1 on the label.
+    `loss`: LossForm. `NCLL`: ``out = 1[y] - p(. | d)``. `HINGE`: 1 for the label and -1 for its strongest rival if
+    ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs, scores of rivals include them.
+    `NLL`: 1 for the label.
     `scores`, `out`: float64 of shape (n_classes,).
-    Returns the largest absolute weight of a class: 0 where the document asks for no step.
+    Returns the largest absolute weight of a class: 0 if the document needs no step.
     """
     n_classes = scores.size
     if loss.kind == NCLL:
@@ -37,7 +37,7 @@ def loss_weights(loss, scores, label, out):
         for k in range(1, n_classes):
             top = larger(top, scores[k])
         for k in range(n_classes):
-            # Below exp(-690) a posterior changes no count, and would make later sums denormal, which is slow.
+            # A posterior below exp(-690) changes no count, and would cause slow denormal numbers in later sums.
             out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
             total += out[k]
         for k in range(n_classes):
@@ -72,7 +72,7 @@ def loss_weights(loss, scores, label, out):
 
 @jit_once
 def _wins(loss, own, best):
-    """Say whether the hinge loss asks for no step; the best rival's score includes its cost."""
+    """Return whether the hinge loss needs no step; the best rival's score includes its cost."""
     return own >= best if loss.costs.size else own - best > loss.margin
 
 
@@ -80,13 +80,13 @@ def _wins(loss, own, best):
 def component_weights(loss, scores, label, component_class, out):
     """Write minus the gradient of the loss with respect to the components' scores ln p(z, y, d) into `out`.
 
-    A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).
+    The score of a class is ln of the sum over its components (Table 2 of Masegosa 2014, with hidden components).
 
-    `scores`, `out`: float64 of shape (n_components,). `component_class`: int64, the class of each, ascending.
-    Returns the largest absolute weight of a class: 0 where the document asks for no step.
+    `scores`, `out`: float64 of shape (n_components,). `component_class`: class of each component, int64, ascending.
+    Returns the largest absolute weight of a class: 0 if the document needs no step.
     """
     n = scores.size
-    # The posterior of each component given its class, and which class is the label's strongest rival.
+    # Find the posterior of each component given its class, and the strongest rival of the label.
     own, best, rival = -np.inf, -np.inf, -1
     first = 0
     while first < n:
@@ -136,56 +136,56 @@ def component_weights(loss, scores, label, component_class, out):
 
 @jit_inline
 def column_weights(loss, scores, label, component_class, out):
-    """Write minus the gradient by columns, which are classes, or where `component_class` is not None components."""
-    if component_class is None:  # so the other kernel is not compiled
+    """Write minus the gradient by columns: components, or classes if `component_class` is None."""
+    if component_class is None:  # known at compilation: the other kernel is not compiled
         return loss_weights(loss, scores, label, out)
     return component_weights(loss, scores, label, component_class, out)
 
 
 class Table(NamedTuple):
-    """Expectation parameters of the words at hand, changed in place."""
+    """Expectation parameters of the lane's words, changed in place."""
 
     words: np.ndarray  # N, expected counts without gamma: shape (n_words, n_columns), float64
     totals: np.ndarray  # M, the sum of N over the whole vocabulary: shape (n_columns,), float64
-    class_counts: np.ndarray  # C, shape (n_counts,), float64; changed where `learn_prior`
-    log_prior: np.ndarray  # ln p(y), as long as `class_counts`; overwritten where `learn_prior`
+    class_counts: np.ndarray  # C, shape (n_counts,), float64; changed if `learn_prior`
+    log_prior: np.ndarray  # ln p(y), as long as `class_counts`; overwritten if `learn_prior`
     learn_prior: bool
     vocabulary_size: int
 
 
 class Objective(NamedTuple):
-    """What a step lowers."""
+    """The objective of the steps."""
 
     loss: LossForm
-    tolerance: float  # Documents whose largest loss weight is not above it ask for no step
-    component_class: np.ndarray | None  # The class of each component, ascending, int64; None without components
+    tolerance: float  # no step for documents whose largest loss weight is at most this
+    component_class: np.ndarray | None  # class of each component, ascending, int64; None without components
 
 
 class Schedule(NamedTuple):
-    """How far steps go."""
+    """Sizes of steps."""
 
     start: float  # rho before the first document
-    class_start: float  # The same for the class counts
+    class_start: float  # rho of the class counts before the first document
     decay: float  # lambda of ``rho = start / (1 + lambda t)``
-    word_gain: float  # What gamma gains for rho = 1 and one document: alpha / n
-    class_gain: float
-    corpus_scale: float  # Documents of the corpus that one document here stands for
-    floor: float  # Least expected count of a word
-    class_floor: float
-    mean_square: float  # Mean of the documents' squared lengths
+    word_gain: float  # increase of gamma for rho = 1 and one document: alpha / n
+    class_gain: float  # the same for class_gamma
+    corpus_scale: float  # number of documents of the corpus that one document of the lane represents
+    floor: float  # least expected count of a word
+    class_floor: float  # least expected count of a class
+    mean_square: float  # mean squared length of the documents
 
 
 class Moment(NamedTuple):
-    """Where a run stands."""
+    """Progress of a run."""
 
-    gamma: float  # Running prior correction of words
-    class_gamma: float
-    t: float  # Documents of the corpus seen, by weight
+    gamma: float  # running prior correction of words
+    class_gamma: float  # running prior correction of classes
+    t: float  # weight of the documents of the corpus seen
 
 
 @jit_inline
 def advanced(schedule, moment, weight):
-    """Return rho and the moment with one more document seen, as Algorithm 2 counts it before it takes the posterior."""
+    """Return rho and the moment after one more document; Algorithm 2 counts a document before its posterior."""
     t = moment.t + schedule.corpus_scale * weight
     rho = schedule.start / (1.0 + schedule.decay * t)
     gamma = moment.gamma + schedule.word_gain * rho * weight
@@ -195,7 +195,7 @@ def advanced(schedule, moment, weight):
 
 @jit_inline
 def renew_prior(table, class_gamma):
-    """Take the logarithms of the class counts where the class prior is learned; a class may be impossible: ln 0."""
+    """Update the class prior if it is learned; ln 0 = -inf for an impossible class."""
     if table.learn_prior:
         for k in range(table.class_counts.size):
             table.log_prior[k] = np.log(table.class_counts[k] + class_gamma)

@@ -1,4 +1,4 @@
-"""sdEM with the hinge loss where classes are many: each word lists those in which its count has left the prior."""
+"""sdEM with the hinge loss for many classes: each word has a list of the classes with counts that have changed."""
 
 from typing import NamedTuple
 
@@ -8,23 +8,23 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import log, log_single
 
-ENTRIES = 2_048  # entries of lists that are looked at for rivals, about, those of rare words first
-CANDIDATES = 4  # candidates for the rival where not all words were looked at: all words score them
-BLOCK = 64  # classes of a block: one bound on the score of all those that share no word with a document
+ENTRIES = 2_048  # approximate limit of list entries in the search for a rival; shortest lists first
+CANDIDATES = 4  # number of candidates if the search stopped at this limit; they are scored with all words
+BLOCK = 64  # classes per block; a block has one bound of the scores of classes without words of the document
 EMPTY = np.uint64(2**64 - 1)  # the key of a free slot
 _HASH, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(1)
 
 
 class Lists(NamedTuple):
-    """The counts of a word that are not the prior's, by word; changed in place."""
+    """The changed counts of each word, as lists; changed in place."""
 
-    starts: np.ndarray  # where the list of each word starts, int64: behind it is room for what a lane adds
+    starts: np.ndarray  # start of each word's list, int64; there is room for the entries that a lane adds
     used: np.ndarray  # Length of each list, shape (n_features,), int64
     classes: np.ndarray  # shape (n_entries,), int32
     counts: np.ndarray  # N, float32
     rises: np.ndarray  # ln(N / alpha_w), float32
-    keys: np.ndarray  # of pairs ``word * n_classes + class`` in a hash table, uint64; `EMPTY` where none is
-    places: np.ndarray  # Where the pair of each key stands in the lists, int32
+    keys: np.ndarray  # hash table of the pairs ``word * n_classes + class``, uint64; `EMPTY`: a free slot
+    places: np.ndarray  # position in the lists of each key's pair, int32
     prior: np.ndarray  # alpha_w, shape (n_features,), float32
 
 
@@ -47,7 +47,7 @@ def _slot(key, keys):
 
 @jit_inline
 def _place(word, k, n_classes, lists):
-    """Return where a pair stands in the lists, put at the end of its word's list if it is new."""
+    """Return the position of a pair in the lists; append a new pair to the list of its word."""
     key = np.uint64(word) * np.uint64(n_classes) + np.uint64(k)
     slot = _slot(key, lists.keys)
     if lists.keys[slot] == EMPTY:
@@ -62,7 +62,7 @@ def _place(word, k, n_classes, lists):
 
 @jit
 def fill(words, classes, changes, n_classes, lists):
-    """Put pairs into the lists, with how far their counts are from the prior's."""
+    """Add pairs to the lists; `changes`: differences of their counts from the prior's."""
     for i in range(words.size):
         word = words[i]
         place = _place(word, classes[i], n_classes, lists)
@@ -72,16 +72,16 @@ def fill(words, classes, changes, n_classes, lists):
 
 @jit
 def run_documents(documents, lists, counts, schedule, t, margin):
-    """Run sdEM with the hinge loss over documents in their order, one step a document, changing counts in place.
+    """Run sdEM with the hinge loss over documents in order, with one step per document; counts change in place.
 
-    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class, or, where lists
-    of the document's words have more than `ENTRIES` together, the strongest of `CANDIDATES`, which the words with the
-    shortest lists choose. `t`: documents of the corpus seen; returned is `t` after the last document.
+    Steps are as in `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class; if the lists of the
+    document's words have more than `ENTRIES` entries, it is the strongest of `CANDIDATES`, which are chosen by the
+    words with the shortest lists. `t`: documents of the corpus seen. Returns `t` after the last document.
     """
     n_classes, start = counts.totals.size, 0.0
     for w in range(lists.prior.size):
         start += lists.prior[w]
-    # Logarithms of C and of M, these relative to the start, where single precision is finest.
+    # Logarithms of C, and of M relative to the start, since single precision is finest near ln 1 = 0.
     logs = empty((n_classes, 2), np.float32)
     bounds = empty(((n_classes + BLOCK - 1) // BLOCK, 2), np.float32)
     for k in range(n_classes):
@@ -117,7 +117,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         strongest = np.argmax(best[:n_candidates])
         if own - best[strongest] > margin:
             continue
-        # However heavy or long a document is, its step goes no further than that of a mean one.
+        # A step is at most that of a mean document, for any weight and length.
         scale = smaller(weight, schedule.mean_square / square) if square > 0.0 else smaller(weight, 1.0)
         scale /= 1.0 + schedule.decay * t
         for side in range(2):
@@ -139,7 +139,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
 
 @jit_inline
 def _add_lists(values, words, order, lists, sums, touched):
-    """Add lists of words, up to `ENTRIES`, to the sums of classes; return how many words, and classes in `touched`."""
+    """Add lists of words, up to `ENTRIES`, to the sums of classes; return the numbers of words and touched classes."""
     n_words, n_entries, n_touched = 0, 0, 0
     for j in order:
         n_entries += lists.used[words[j]]
@@ -158,7 +158,7 @@ def _add_lists(values, words, order, lists, sums, touched):
 
 @jit_inline
 def _bound(block, logs, bounds):
-    """Set the largest ln C and the least ln M of the classes of a block."""
+    """Set the largest ln C and the smallest ln M among the classes of a block."""
     bounds[block, 0], bounds[block, 1] = -np.inf, np.inf
     for k in range(block * BLOCK, smaller((block + 1) * BLOCK, logs.shape[0])):
         bounds[block, 0], bounds[block, 1] = larger(bounds[block, 0], logs[k, 0]), smaller(bounds[block, 1], logs[k, 1])
@@ -166,9 +166,9 @@ def _bound(block, logs, bounds):
 
 @jit_inline
 def _find_best(length, label, logs, bounds, sums, touched, best, candidates):
-    """Set `best` to the largest scores of classes but the label, `candidates` to the classes; make sums 0 again."""
-    # Exact for these sums: a class that no list has scores by its totals alone, and a block is passed over only where
-    # the bound on all of its classes is below the last candidate.
+    """Set `best` and `candidates` to the largest scores and their classes, without the label; reset `sums` to 0."""
+    # Exact for these sums: a class without list entries has a score from its totals only, and a block is skipped only
+    # if the bound of all its classes is below the last candidate.
     for c in range(best.size):
         best[c], candidates[c] = -np.inf, 0
     for i in range(touched.size):
@@ -188,7 +188,7 @@ def _find_best(length, label, logs, bounds, sums, touched, best, candidates):
 
 @jit_inline
 def _insert(score, k, best, candidates):
-    """Put a class where it belongs among the best, the last of which drops out."""
+    """Insert a class into the sorted best classes; the last one drops out."""
     at = best.size - 1
     while at > 0 and score > best[at - 1]:
         best[at], candidates[at] = best[at - 1], candidates[at - 1]
@@ -198,7 +198,7 @@ def _insert(score, k, best, candidates):
 
 @jit_inline
 def _rest(values, words, order, k, n_classes, lists):
-    """Return what some words of a document add to the score of a class."""
+    """Return the part of a class's score from the words of a document in `order`."""
     total = np.float32(0.0)
     for i in range(order.size):
         word = words[order[i]]
@@ -210,7 +210,7 @@ def _rest(values, words, order, k, n_classes, lists):
 
 @jit
 def moved(lists, firsts, changes, n_classes):
-    """Return the pairs whose counts differ from a state's, ascending, and by how much; `firsts` of words' changes."""
+    """Return the pairs with new counts, ascending, and the differences; ``changes[firsts[w]:]``: of the old state."""
     size, n = lists.used.sum(), 0
     pairs, differences = empty(size), empty(size)
     for word in range(lists.used.size):

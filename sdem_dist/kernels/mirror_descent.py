@@ -8,38 +8,38 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_rows_at, copy_row
 
-FLOOR = 1e-12  # neither a topic's share nor a word's probability falls below it
+FLOOR = 1e-12  # least share of a topic, and least probability of a word
 SHRINKAGE = 0.5  # eta of Algorithm 1
-# A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to
-# the other, and the gradient grows from layer to layer, to 1e60 and more.
-STEEPEST = 1.0  # ln of the factor by which a topic may gain on the mean in one step of given length
-TRIALS = 40  # steps that a line search tries before it stays where it is
-MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3  # how layers follow each other
+# If only one topic explains a word, the word's pull on it is 1 / its share: without this bound shares would oscillate,
+# and the gradient would grow from layer to layer, to 1e60 and more.
+STEEPEST = 1.0  # ln of the largest factor of a topic, relative to the mean, in one step without a line search
+TRIALS = 40  # number of step sizes that a line search tries before it takes no step
+MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3  # methods
 
 
 class Descent(NamedTuple):
-    """How topic proportions are found."""
+    """Settings of the inference of topic proportions."""
 
-    alpha: np.ndarray  # Of the Dirichlet prior, shape (n_topics,), float64
+    alpha: np.ndarray  # parameters of the Dirichlet prior, shape (n_topics,), float64
     n_layers: int
-    step: float  # T of a document, times its words and pseudo-counts; a line search starts from it
-    method: int  # One of the four above. A layer whose line search finds no step stays where it is, with step 0.
+    step: float  # T times the sum of words and pseudo-counts of a document; a line search first tries 2 T
+    method: int  # one of the four above; if a line search fails, the step of its layer is 0
 
 
 class Words(NamedTuple):
     """One document."""
 
     rows: np.ndarray  # Phi of its words, shape (n_words, n_topics), C-contiguous, float64
-    columns: np.ndarray  # Its transpose, C-contiguous
+    columns: np.ndarray  # transpose of `rows`, C-contiguous
     counts: np.ndarray  # shape (n_words,)
-    ascending: np.ndarray  # 0, 1, 2, ..., uint32, as many as words or topics at least
+    ascending: np.ndarray  # 0, 1, 2, ..., uint32, at least as long as words and topics
 
 
 class Layers(NamedTuple):
-    """What `infer` leaves of every layer."""
+    """Results of `infer` for every layer."""
 
-    thetas: np.ndarray  # theta_0 to theta_L, where gradients are taken: shape (n_layers + 1, n_topics)
-    points: np.ndarray  # What steps lead to, of the same shape: the same array, but with `ACCELERATED`
+    thetas: np.ndarray  # theta_0 to theta_L, the points of the gradients: shape (n_layers + 1, n_topics)
+    points: np.ndarray  # end points of the steps, the same shape; the same array except with `ACCELERATED`
     steps: np.ndarray  # shape (n_layers,)
     masses: np.ndarray  # Phi theta, shape (n_layers + 1, n_words)
 
@@ -78,19 +78,19 @@ def objective(counts, mass, theta, alpha):
 
 @jit_inline
 def _momentum(method, layer):
-    """Return the share of the last point in where a layer takes its gradient, and in what it leaves."""
+    """Return the weight of the last point in the gradient's point of a layer, and in the layer's result."""
     return 2.0 / (layer + 2.0) if method == ACCELERATED else 1.0
 
 
 @jit
 def infer(document, alpha, step, method, layers):
-    """Find a document's topic proportions, layer by layer (Algorithm 1, or accelerated mirror descent).
+    """Infer a document's topic proportions, layer by layer (Algorithm 1, or accelerated mirror descent).
 
-    Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps
-    from that point, farther in each layer, and mixes the new point into what was found.
+    Accelerated (Tseng 2008, Algorithm 1): a layer takes the gradient between the current proportions and the last
+    point, steps from the last point, with larger steps in later layers, and mixes the new point into the proportions.
 
     `document`: Words. `alpha`: shape (n_topics,). `layers`: Layers, overwritten.
-    `step`: T, the step of every layer unless it is too steep; with a line search that from which the search starts.
+    `step`: T, the step of every layer, reduced if too steep; a line search first tries 2 T.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
@@ -116,7 +116,7 @@ def infer(document, alpha, step, method, layers):
         for k in range(n_topics):
             top = larger(top, pull[k])
             mean += point[k] * pull[k]
-        # At most what makes the share of the topic that gains most grow by e before shares are normalised.
+        # Limit the step: before normalisation, no share grows by more than a factor of e relative to the mean.
         steps[layer] = STEEPEST / (top - mean) if step / share * (top - mean) > STEEPEST else step / share
         _descend(point, pull, steps[layer], new)
         if method == ACCELERATED:
@@ -129,7 +129,7 @@ def infer(document, alpha, step, method, layers):
 
 @jit_inline
 def _searched(document, alpha, layers, pull, layer, step, value, method):
-    """Take the step of a layer that the line search accepts, or none; return it and the value of f it leads to."""
+    """Take the first step that the line search accepts, or none; return the step, and f at its end."""
     theta, new, mass = layers.thetas[layer], layers.thetas[layer + 1], layers.masses[layer + 1]
     step /= SHRINKAGE
     for _ in range(TRIALS):
@@ -143,7 +143,7 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
                 moved += abs(new[k] - theta[k])
             else:  # Algorithm 1
                 divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
-        # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
+        # The bound is at most f(theta), up to rounding and floors; min(., 0) ensures that f does not rise then either.
         if reached <= value + smaller(slope + (divergence + 0.5 * moved * moved) / step, 0.0):
             layers.steps[layer] = step
             return step, reached
@@ -156,13 +156,13 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
 
 @jit
 def propagate(document, alpha, method, layers, slope, table, factors):
-    """Propagate an error back through the layers (Algorithm 3); step sizes count as constants.
+    """Propagate an error back through the layers (Algorithm 3); step sizes are treated as constants.
 
-    `document`: Words. `layers`: Layers, as `infer` left them.
-    `slope`: shape (n_topics,), overwritten, gradient of the loss by theta_L.
-    `table`, `factors`: shapes (2 * n_layers, n_topics) and (n_words, 2 * n_layers), overwritten, ``factors @ table`` is
-    the gradient by Phi's rows of the document's words: of every layer ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi
-    theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
+    `document`: Words. `layers`: Layers, results of `infer`.
+    `slope`: shape (n_topics,), gradient of the loss by theta_L, overwritten.
+    `table`, `factors`: shapes (2 * n_layers, n_topics) and (n_words, 2 * n_layers), overwritten. ``factors @ table`` is
+    the gradient by Phi's rows of the document's words: for every layer ``T (x / Phi theta) g'`` and ``-T (Phi g x /
+    (Phi theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
@@ -175,7 +175,7 @@ def propagate(document, alpha, method, layers, slope, table, factors):
         for k in range(n_topics):
             extrapolation[k] += share * slope[k]
             mean += new[k] * extrapolation[k]
-        for k in range(n_topics):  # what the floor holds does not move
+        for k in range(n_topics):  # no gradient for shares at the floor
             error[k] = new[k] * (extrapolation[k] - mean) if new[k] > FLOOR else 0.0
             table[n_layers + layer, k] = theta[k]
             back[k] = 0.0
@@ -194,7 +194,7 @@ def propagate(document, alpha, method, layers, slope, table, factors):
 
 @jit
 def inferred(words, counts, topics, totals, how):
-    """Return a document, with rows ``topics[words] / totals``, and the layers of its inference."""
+    """Return a document with rows ``topics[words] / totals``, and the layers of its inference."""
     n, n_topics, n_layers = words.size, totals.size, how.n_layers
     rows, columns = empty((n, n_topics)), empty((n_topics, n))
     for v in range(n):
@@ -210,8 +210,8 @@ def inferred(words, counts, topics, totals, how):
     points = np.empty_like(thetas) if how.method == ACCELERATED else thetas
     document = Words(rows, columns, counts, ascending)
     layers = Layers(thetas, points, empty(n_layers), empty((n_layers + 1, n)))
-    # The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
-    # over both passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
+    # The gradient is proportional to the number of words plus pseudo-counts. A step longer than 1 over this sum
+    # overshoots, and with alpha well above 1 the iteration diverges.
     length = 0.0
     for v in range(n):
         length += counts[v]
@@ -223,7 +223,7 @@ def inferred(words, counts, topics, totals, how):
 
 @jit
 def infer_documents(documents, topics, how, out, likelihoods):
-    """Find topic proportions, `out`, and ln p(words | theta_L), `likelihoods` (equation 9, without the coefficient)."""
+    """Set `out` to topic proportions, `likelihoods` to ln p(words | theta_L) (equation 9, without the coefficient)."""
     data, indices, indptr = documents
     ones = np.ones(topics.shape[1])
     for d in range(indptr.size - 1):

@@ -1,4 +1,4 @@
-"""sdEM for documents as multinomial counts, one step a document (Masegosa 2014, Algorithm 2), and merging of lanes."""
+"""sdEM for multinomial counts, one step per document (Masegosa 2014, Algorithm 2), and merging of lanes."""
 
 import numpy as np
 
@@ -9,16 +9,16 @@ from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
-NEGLIGIBLE = 0.01  # classes whose loss weight is a smaller share of the largest are left alone; see below
-AT_ONCE = 2_048  # logarithms of this many counts are taken at once: they stay in the fastest cache
-NEAR = 1 << 20  # bytes of a table that fits in the second cache: its rows arrive sooner than they could be asked for
-MANY = 4  # whole rows are changed where more than one class in this many asks for a step
+NEGLIGIBLE = 0.01  # a class with a loss weight below this share of the largest is not updated; see below
+AT_ONCE = 2_048  # number of counts whose logarithms are computed together, within the L1 cache
+NEAR = 1 << 20  # size in bytes of a table in the L2 cache; prefetching its rows would not help
+MANY = 4  # entire rows are updated if more than one class in this many needs a step
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all positive."""
+    """Return rows of `words` for `run_documents`, counts > 0 and their ln, shape (n_words, 2 n_columns), float32."""
     n, width = len(words), 2 * table.shape[1]
-    # NumPy asks for large pages, compiled code does not. Behind the last row is room to read eight columns at once.
+    # NumPy, not a kernel, since NumPy uses huge pages. WIDTH more elements, since kernels read 8 columns at once.
     rows = np.empty(n * width + WIDTH, np.float32)[: n * width].reshape(n, width)
     write_rows(table, words, rows)
     return rows
@@ -35,7 +35,7 @@ def write_rows(table, words, rows):
         for i in range(first, last):
             fetch_row(table, words, i)
             copy_row(table[words[i]], counts[(i - first) * n_columns : (i - first + 1) * n_columns])
-        for j in range(counts.size):  # side by side, so that the loop vectorises; behind the last row are old ones
+        for j in range(counts.size):  # one loop, which vectorises; rows after the last are stale
             logs[j] = log_single(counts[j])
         for i in range(first, last):
             row, own = rows[i], slice((i - first) * n_columns, (i - first + 1) * n_columns)
@@ -45,7 +45,7 @@ def write_rows(table, words, rows):
 
 @jit
 def changes_of(rows, table, words):
-    """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
+    """Return the changes of the counts since `table`, shape (n_words, n_columns), float32."""
     changes = empty((words.size, table.shape[1]), np.float32)
     for i in range(words.size):
         fetch_row(table, words, i)
@@ -57,15 +57,15 @@ def changes_of(rows, table, words):
 
 @jit
 def run_documents(documents, table, schedule, t, blend_credit, objective):
-    """Run sdEM over documents in their order, one step a document, changing the counts in place.
+    """Run sdEM over documents in order, with one step per document; the counts change in place.
 
-    A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
-    ``schedule.floor``), M-step (logarithms of what changed). The prior is where mu starts, without running correction.
+    A step: scores at the current parameters, mu += rho * weighted statistics, check (no count below
+    ``schedule.floor``), M-step (logarithms of changed counts). The prior is the start of mu, not a running correction.
 
-    `documents`: Visited. `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.
-    Each label of `targets` is a classifier of its own, of the columns ``2 l`` (without) and ``2 l + 1``.
-    `blend_credit`: share of a whole step that is due under a blend, of each label, or one; it begins at .5.
-    `t`: documents of the corpus before these. Returns `t` after the last document.
+    `documents`: Visited. `table`: Table; `words` from `with_logarithms`; a column is a class, or a component of one.
+    Each label of `targets` has its own classifier, with the columns ``2 l`` (without the label) and ``2 l + 1``.
+    `blend_credit`: for a blend, the accumulated share of a step, per label, or a single one; starts at .5.
+    `t`: documents of the corpus before these documents. Returns `t` after the last document.
     """
     data, indices, indptr, labels, weights, order, members = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
@@ -81,8 +81,8 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
-    # Rows are of single precision, since the time goes where they are read. Totals are of double precision: they are
-    # sums over all words, to which a step adds a millionth.
+    # Rows have single precision, since reading them takes most of the time. Totals have double precision, since a step
+    # adds only about a millionth to these sums over all words.
     last, far = order.size - 1, rows.nbytes > NEAR
     for i in range(order.size):
         d, following, after = order[i], order[smaller(i + 1, last)], order[smaller(i + 2, last)]
@@ -95,7 +95,7 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
         t += schedule.corpus_scale * weights[d]
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
         length, square = add_scores(values, words, rows, sums)
-        # However heavy or long a document is, its step goes no further than that of a mean one.
+        # A step is at most that of a mean document, for any weight and length.
         scale = smaller(weights[d], schedule.mean_square / square) if square > 0.0 else smaller(weights[d], 1.0)
         scale /= 1.0 + schedule.decay * t
         for group in range(n_groups):
@@ -109,15 +109,15 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
                 largest = rarer_step(loss.share, group, blend_credit, group_step)
             if largest <= tolerance:
                 continue
-            # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
-            # step is a hundredth of the largest at most. With many classes the bound falls with their number, so that
-            # what is left out together stays below half of the largest weight.
+            # A class with a negligible weight is not updated: an update writes two numbers per word, and its weight is
+            # at most a hundredth of the largest. With many classes the bound is inversely proportional to their number,
+            # so that the sum of the omitted weights is below half of the largest weight.
             n_active = 0
             for k in range(width):
                 if abs(group_step[k]) > share * largest:
                     active[n_active] = first + k
                     n_active += 1
-            many = MANY * n_active > width > 2  # assumes that the next document is like this one
+            many = MANY * n_active > width > 2  # also used to prefetch the next document's rows
             if many:
                 for k in range(width):
                     step[k] = step[k] if abs(step[k]) > share * largest else 0.0
@@ -136,10 +136,10 @@ def run_documents(documents, table, schedule, t, blend_credit, objective):
 
 @jit_once
 def rarer_step(share, group, blend_credit, step):
-    """Make a step a whole one where it is due under a blend; return the largest weight, 0 where none is due.
+    """Replace a fraction of a step by a rare full step; return the largest weight, 0 if no step is due.
 
-    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share of a step. So
-    one in 1 / share takes a whole step, which costs no more than the hinge loss.
+    In a blend of the hinge loss with NLL, each document that keeps its margin has the same small step, `share`.
+    Instead, one in 1 / share such documents takes a full step, so that the cost is about that of the hinge loss.
     """
     blend_credit[group] += share
     largest = 1.0 if blend_credit[group] >= 1.0 else 0.0
@@ -151,9 +151,9 @@ def rarer_step(share, group, blend_credit, step):
 
 @jit_once
 def add_scores(values, words, rows, sums):
-    """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
+    """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sums of its entries and of their squares."""
     n_columns = rows.shape[1] // 2
-    if n_columns == 2:  # in registers
+    if n_columns == 2:  # sums in registers
         first, second, length, square = 0.0, 0.0, 0.0, 0.0
         for j in range(values.size):
             x = np.float64(values[j])
@@ -178,7 +178,7 @@ def move(values, words, rows, rho, step, columns, least, totals):
             old = rows[words[j]][k]
             new[j] = larger(old + rho_k * np.float32(values[j]), floor)
             gain += new[j] - old
-        for j in range(values.size):  # a function of its own, so that it vectorises
+        for j in range(values.size):  # a separate loop, which vectorises
             logs[j] = log_single(new[j])
         for j in range(values.size):
             row = rows[words[j]]
@@ -188,7 +188,7 @@ def move(values, words, rows, rho, step, columns, least, totals):
 
 @jit_once
 def move_rows(values, words, rows, rho, step, least, totals, room):
-    """Add a document's weighted entries to all columns; `room`: two flat arrays of float32, each of a row or more."""
+    """Add a document's weighted entries to all columns; `room`: two flat float32 buffers of at least one row."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
     new, logs = room
     rhos, gains = empty(n_columns, np.float32), empty(n_columns)
@@ -215,12 +215,12 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
 
 @jit
 def run_paper_steps(documents, table, schedule, moment, objective):
-    """Run sdEM to the letter (Masegosa 2014, Algorithms 2 to 4 as corrected), changing the counts in place.
+    """Run sdEM literally (Masegosa 2014, Algorithms 2 to 4 as corrected); the counts change in place.
 
-    Every logarithm is taken at the gamma of the moment, and every class is updated: the reference of `run_documents`,
-    whose step it takes with counts below zero set to zero. Returns `gamma`, `class_gamma`, `t` (float) at the end.
+    Every logarithm is computed with the current gamma, and every class is updated; negative counts are set to zero.
+    It is the reference for `run_documents`. Returns the final `gamma`, `class_gamma`, `t` (float).
     """
-    # No NamedTuple is returned: Python code would make it, where an interrupt is an error that Numba does not look for.
+    # A NamedTuple would be created by Python code, in which an interrupt is an error that Numba does not check.
     data, indices, indptr, labels, weights, order, _ = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
     loss, tolerance, component_class = objective
@@ -248,7 +248,7 @@ def run_paper_steps(documents, table, schedule, moment, objective):
             totals[k] += factor * lengths[d] * step[k]
             if learn_prior:
                 class_counts[k] = larger(class_counts[k] + factor * step[k], 0.0)
-        for j in range(start, stop):  # the check: no count below zero, and the totals stay the sums of the rows
+        for j in range(start, stop):  # the check: no negative counts; totals remain the sums of the rows
             row = words[indices[j]]
             for k in range(n_columns):
                 below = smaller(row[k], 0.0)
@@ -261,8 +261,8 @@ def run_paper_steps(documents, table, schedule, moment, objective):
 def damped_changes(changes, met, before, damping):
     """Replace each row's sum of the lanes' changes by ``mean + (sum - mean) / (1 + damping * r)``.
 
-    The mean is over the lanes that changed the row, `met`.  r is the largest absolute value of its sum, relative to its
-    mean count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
+    The mean is over the lanes that changed the row (their number is `met`); r is the largest absolute value of the sum,
+    relative to the row's mean count before. Small changes are summed, as in one long run; large ones are averaged.
     """
     n_columns = before.shape[1]
     for i in range(met.size):
@@ -279,7 +279,7 @@ def damped_changes(changes, met, before, damping):
 
 @jit
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
-    """Return how far changes, and `of_mean` times the mean document, times `factor`, move its score, and the slope."""
+    """Return the shifts of the mean document's scores by ``factor * (changes + of_mean * mean)``, and their slopes."""
     n_words, n_columns = before.shape
     moved, slopes, gains = zeros(n_columns), zeros(n_columns), zeros(n_columns)
     mean_length = 0.0
@@ -300,7 +300,7 @@ def shifts(before, changes, of_mean, factor, entries, totals, floor):
 
 @jit
 def add_changes(changes, entries, of_mean, floor, words, table):
-    """Add changes, and `of_mean` times the mean document, to the rows of a table; no count falls below the floor."""
+    """Add changes, and `of_mean` times the mean document, to a table's rows; counts are at least `floor`."""
     for i in range(words.size):
         fetch_row(table, words, i)
         row = table[words[i]]

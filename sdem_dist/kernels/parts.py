@@ -1,4 +1,4 @@
-"""What nearly all kernels have in common, written as a part of each: numba's own would be compiled anew for each."""
+"""Basic functions of most kernels, as intrinsics: numba's own versions would be compiled again for each kernel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +53,7 @@ def _maker(plain: Callable[..., Any]) -> Any:
 
 @intrinsic(lambda number, dtype: number.view(dtype))
 def same_bits(typingctx, number, dtype):
-    """Return the number of a dtype of the same size that has the same bits."""
+    """Return the number of another dtype of the same size with the same bits."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))

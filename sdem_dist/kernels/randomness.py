@@ -1,4 +1,4 @@
-"""Random numbers from counters: what a document draws depends on its key alone (SplitMix64, Steele et al. 2014)."""
+"""Random numbers from counters: a document's draws depend only on its key (SplitMix64, Steele et al. 2014)."""
 
 import numpy as np
 
@@ -17,12 +17,12 @@ def _mixed(z):
     return z ^ (z >> _31)
 
 
-mixed = jit(_mixed)  # Python calls it, too
+mixed = jit(_mixed)  # also called from Python
 
 
 @jit_inline
 def derived(key, number):
-    """Return the key of a part of what `key` (uint64) stands for, by its number."""
+    """Return the key of the part with this number, of an object with the key `key` (uint64)."""
     return mixed(key + _STEP * (np.uint64(number) + np.uint64(1)))
 
 
@@ -33,13 +33,13 @@ def advanced(counter):
 
 @jit_inline
 def uniform(counter):
-    """Return the number in [0, 1) that belongs to a counter."""
+    """Return the random number in [0, 1) of a counter."""
     return np.float64(mixed(counter) >> _11) * _UNIT
 
 
 @jit
 def content_key(words, data):
-    """Return a key (uint64) of what a document holds: equal documents draw equal numbers wherever they are."""
+    """Return a key (uint64) of a document's content: equal documents draw equal numbers in any position."""
     key = _STEP
     for j in range(words.size):
         key = mixed(key ^ np.uint64(words[j])) + mixed(np.uint64(np.int64(data[j] * 1024.0)) + _STEP)
@@ -47,14 +47,14 @@ def content_key(words, data):
 
 
 def document_keys(seed: int, epoch: int, start: int, stop: int) -> np.ndarray:
-    """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch, `derived` by NumPy."""
+    """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch (`derived` in NumPy)."""
     place = _mixed(np.array([seed % 2**64], np.uint64)) + _STEP * np.array([(epoch + 1) % 2**64], np.uint64)
     return np.asarray(_mixed(_mixed(place) + _STEP * np.arange(start + 1, stop + 1, dtype=np.uint64)))
 
 
 @jit
 def log_normal(seed, first, scale, out):
-    """Fill `out` with ``exp(scale * normal)``; row i belongs to number ``first + i`` (Box and Muller 1958)."""
+    """Fill `out` with ``exp(scale * normal)``; row i has the key of number ``first + i`` (Box and Muller 1958)."""
     for i in range(out.shape[0]):
         counter = derived(mixed(np.uint64(seed)), first + i)
         for c in range(out.shape[1]):

@@ -1,4 +1,4 @@
-"""Loops over rows of class values, over sets of rows named by their word, over weights of entries; dense products."""
+"""Sums of rows, numbering and weighting of words, dense products, softmax of rows."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import log
 
-OFTEN = 65_535  # occurrences from which on words count as equally frequent
+OFTEN = 65_535  # words with at least this number of occurrences count as equally frequent
 COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3
 FORMS = {"counts": COUNTS, "log": LOG, "binary": BINARY, "tfidf": TFIDF}
-SMALL = 256  # counts below it are looked up
+SMALL = 256  # weights of smaller counts are in a lookup table
 
 
-# Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
+# Rows are passed as views: the index is computed once, scalars are in registers, and loops over classes vectorise.
 @jit_inline
 def add_row(factor, row, out):
     for k in range(out.size):
@@ -21,7 +21,7 @@ def add_row(factor, row, out):
 
 @jit_inline
 def add_rows_at(factors, positions, table, out):
-    """``out += sum_j factors[j] * table[positions[j]]``: four rows for one pass over `out`."""
+    """``out += sum_j factors[j] * table[positions[j]]``, four rows per pass over `out`."""
     aligned = factors.size - factors.size % 4
     for j in range(0, aligned, 4):
         c0, c1, c2, c3 = factors[j], factors[j + 1], factors[j + 2], factors[j + 3]
@@ -57,7 +57,7 @@ def column_sums(table):
 
 @jit
 def number_words(indices, number, often, out):
-    """Return the words that occur by falling frequency, up to `often`; write each entry's position among them to `out`.
+    """Return the words that occur, by falling frequency (capped at `often`); write each entry's new number to `out`.
 
     `number`: zeros of shape (n_features,), overwritten. All are uint32.
     """
@@ -94,11 +94,11 @@ def _weight(count, form):
 def weigh(data, indices, indptr, factors, form, norm, scale, boundary, out):
     """Turn the entries of documents into weights.
 
-    `factors`: float32 of shape (n_features,), of each column; 0 leaves it out.
+    `factors`: factor of each column, float32 of shape (n_features,); 0 drops the column.
     `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x, at least 0.
     `norm`: Euclidean length of each document; 0: every entry is multiplied by `scale` instead.
-    `boundary`: columns before it, and the others, have that length each. 0: all columns together.
-    `out`: ndarray of float32, overwritten, as long as `data`.
+    `boundary`: columns before and after it are normalised separately, each to `norm`; 0: all columns together.
+    `out`: float32, as long as `data`, overwritten.
     """
     small = empty(SMALL)
     for whole in range(SMALL):
@@ -127,7 +127,7 @@ def weigh(data, indices, indptr, factors, form, norm, scale, boundary, out):
 
 @jit_inline
 def _add_to_two(a, b, rows, out_a, out_b):
-    """``out_a += a @ rows`` and ``out_b += b @ rows`` of four rows; scalars and views are taken once, to vectorise."""
+    """``out_a += a @ rows`` and ``out_b += b @ rows`` for four rows; scalars and views are local, to vectorise."""
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     row0, row1, row2, row3 = rows[0], rows[1], rows[2], rows[3]
     for j in range(out_a.size):
@@ -137,13 +137,13 @@ def _add_to_two(a, b, rows, out_a, out_b):
 
 @jit
 def row_products(X, table, out):
-    """Write ``X @ table`` into `out`, all float32 or all float64; the bits of BLAS would depend on its threads."""
+    """Write ``X @ table`` to `out`, all float32 or all float64; bits of BLAS would depend on the number of threads."""
     n, d = X.shape
     fours = d - d % 4
     out[:] = 0
     spare = zeros(out.shape[1], out.dtype)
     for i in range(0, n, 2):
-        # The last of an odd number is done as if it had a neighbour: no row's bits depend on its place.
+        # The last row of an odd number is paired with itself, so that no row's bits depend on its position.
         last = smaller(i + 1, n - 1)
         x, z, out_x, out_z = X[i], X[last], out[i], out[last] if last > i else spare
         for f in range(0, fours, 4):
@@ -155,7 +155,7 @@ def row_products(X, table, out):
 
 @jit
 def add_transposed_products(X, R, out):
-    """Add ``X.T @ R`` to `out`, float64, in blocks of 512 rows, which are added up in the dtype of X and R."""
+    """Add ``X.T @ R`` to `out`, float64; blocks of 512 rows are summed in the dtype of X and R."""
     n, d = X.shape
     block = empty((d, R.shape[1]), X.dtype)
     for first in range(0, n, 512):
@@ -178,8 +178,8 @@ def add_transposed_products(X, R, out):
 
 @jit
 def normalise_rows(logits, added, factors, logs):
-    """Turn logits plus `added` into their softmax times factors (shape (n,)), in place; `logs`: ln sums."""
-    # NumPy is slow where rows have only a few columns.
+    """Replace logits by the softmax of ``logits + added``, times `factors`, shape (n,); `logs`: ln of the sums."""
+    # NumPy is slow for rows with few columns.
     for i in range(logits.shape[0]):
         row, top, total = logits[i], -np.inf, 0.0
         for j in range(row.size):

@@ -1,4 +1,4 @@
-"""N-grams counted by document, as a tree of nodes; their texts and hashes; rows of counts in the order of columns."""
+"""Counting n-grams by document, as nodes of a tree; their texts and hashes; sorting counts by columns."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,15 @@ from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.vectors import prefetch
 from sdem_dist.kernels.words import first_slot
 
-MANY, AHEAD = 1 << 12, 48  # nodes whose columns leave the first cache; entries ahead of which one is fetched
-NONE = -1  # number of no node
-WORDS_AHEAD = 12  # words
-WORDS_FAR, WORDS_NEAR = 8, 4  # words ahead of which it is fetched where their n-grams are, and these
+MANY, AHEAD = 1 << 12, 48  # number of nodes whose columns exceed the L1 cache; distance of prefetches in entries
+NONE = -1  # no node
+WORDS_AHEAD = 12  # distance of prefetches in words
+WORDS_FAR, WORDS_NEAR = 8, 4  # distances of prefetches in words: offsets of n-grams, and then the n-grams
 
 
 @jit
 def text_sizes(parents, lasts, offsets, separator, sizes):
-    """Write the number of bytes of every n-gram; `separator` is 1 if a space joins words."""
+    """Write the number of bytes of every n-gram; `separator`: 1 if spaces separate words, else 0."""
     for node in range(sizes.size):
         size = offsets[lasts[node] + 1] - offsets[lasts[node]]
         sizes[node] = size if parents[node] < 0 else sizes[parents[node]] + separator + size
@@ -26,9 +26,9 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 
 @jit
 def spell(nodes, tree, words, separator, bounds, out):
-    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, longer by `PADDING`.
+    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``; `PADDING` bytes must follow.
 
-    `tree`: parent, -1 for none, and last word of every node. `words`: bytes and offsets. `separator`: -1 for none.
+    `tree`: parent (-1: none) and last word of every node. `words`: bytes and offsets. `separator`: byte, -1: none.
     """
     parents, lasts = tree
     spelled, offsets = words
@@ -46,7 +46,7 @@ def spell(nodes, tree, words, separator, bounds, out):
             node = parents[node]
         for k in range(depth - 1, -1, -1):
             source, size = offsets[chain[k]], offsets[chain[k] + 1] - offsets[chain[k]]
-            for j in range(0, size, 8):  # what is written too much is overwritten
+            for j in range(0, size, 8):  # excess bytes are overwritten later
                 store64(out, place + j, load64(spelled, source + j))
             place += size
             if k and separator >= 0:
@@ -56,7 +56,7 @@ def spell(nodes, tree, words, separator, bounds, out):
 
 @jit
 def murmur(data, bounds, hashes):
-    """Write MurmurHash3 (32 bits, seed 0; as ``FeatureHasher``'s) of texts ``data[bounds[i]:bounds[i + 1]]``, int32."""
+    """Write MurmurHash3 (32 bits, seed 0, as in FeatureHasher) of texts ``data[bounds[i]:bounds[i + 1]]``, int32."""
     c1, c2, ones = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(0xFFFFFFFF)
     for i in range(hashes.size):
         start, size = bounds[i], bounds[i + 1] - bounds[i]
@@ -79,12 +79,12 @@ def murmur(data, bounds, hashes):
 
 @jit
 def arrange(kinds, width, rows):
-    """Write `rows`: node ``j`` in column ``columns[j]``, ascending, equal ones added up, negative ones left out.
+    """Write `rows`: nodes ``j`` become columns ``columns[j]``, sorted; equal columns are summed, negative ones dropped.
 
-    `kinds`: of each kind of columns the `CsrCounts` of the same documents, and `columns`. `width`: the first column
-    beyond all.
+    `kinds`: for each kind of columns, the `CsrCounts` of the same documents, and `columns`. `width`: number of columns
+    of all kinds.
     """
-    # Columns of a document are bits, and of each 64 bits one says whether there are any: so they come out in order.
+    # A document's columns are set as bits; a second level has one bit per 64 of them. Scanning the bits sorts columns.
     new_indptr, new_indices, new_counts = rows
     sums, one, low_bits = empty(width, np.int32), np.uint64(1), np.int64(63)
     bits, groups = zeros((width >> 6) + 1, np.uint64), zeros((width >> 12) + 1, np.uint64)
@@ -124,32 +124,32 @@ def arrange(kinds, width, rows):
 
 
 class Segments(NamedTuple):
-    """Documents as numbers."""
+    """Documents as segments of token numbers."""
 
-    ids: np.ndarray  # Words, or code points, int32; an n-gram over a negative one does not count
-    bounds: np.ndarray  # Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams do not cross its borders
-    documents: np.ndarray  # Document ``d`` is the segments ``documents[d]`` up to ``documents[d + 1]``, int64
+    ids: np.ndarray  # words, or code points, int32; n-grams with a negative number are not counted
+    bounds: np.ndarray  # Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams lie within segments
+    documents: np.ndarray  # Document ``d`` has the segments ``documents[d]:documents[d + 1]``, int64
 
 
 class Form(NamedTuple):
-    """Which n-grams count, and how."""
+    """Settings for counting n-grams."""
 
     shortest: int
     longest: int
-    whole_if_short: bool  # A segment shorter than the shortest n-gram counts as one n-gram
-    grow: bool  # New n-grams are added to the tree
-    base: int  # Entries that the tree's tally has counted before
+    whole_if_short: bool  # a segment shorter than the shortest n-gram is one n-gram
+    grow: bool  # add new n-grams to the tree
+    base: int  # number of entries in earlier calls
 
 
 class Tree(NamedTuple):
-    """The nodes."""
+    """Nodes of n-grams."""
 
-    node_of_word: np.ndarray  # Node of every word, -1 for none, int32
-    slots: np.ndarray  # Shape (n_slots, 2), int64
-    parents: np.ndarray  # Parent of every node, -1 for none, int32
-    lasts: np.ndarray  # Last word of every node, int32
-    # Of every node: its latest entry, how many documents have it, how often it occurs there (both only if tallied).
-    tally: np.ndarray  # Shape (n, 3), int64
+    node_of_word: np.ndarray  # node of every word, int32; -1: none
+    slots: np.ndarray  # hash table of (parent and word, node), shape (n_slots, 2), int64
+    parents: np.ndarray  # parent of every node, int32; -1: none
+    lasts: np.ndarray  # last word of every node, int32
+    # For every node: its latest entry; numbers of documents and of occurrences in tallied documents.
+    tally: np.ndarray  # shape (n, 3), int64; shape (n, 1) without tallies
 
 
 @jit_once
@@ -180,7 +180,7 @@ def _first_level(words, level, grow, tree, n_nodes):
 
 @jit_once
 def _next_level(words, level, first, grow, tree, n_nodes):
-    """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
+    """Extend the n-gram before each word by this word, from the last word backwards; return the number of nodes."""
     slots, zero, none = tree.slots, np.uint64(0), np.int64(0)
     for t in range(words.size - 1, first - 1, -1):
         if t - WORDS_AHEAD >= 1:
@@ -205,10 +205,10 @@ def _next_level(words, level, first, grow, tree, n_nodes):
 
 @jit
 def count(segments, tallied, form, tree, done, level, entries):
-    """Count the n-grams of documents; return how many nodes need room before it can go on, 0 if all is done.
+    """Count the n-grams of documents; return 0 when done, or the number of nodes for which the tree needs room.
 
-    `tallied`: whether each document is counted in the tree's tally. `level`: int32, as long as the longest segment.
-    `done`: int64, changed: nodes of the tree, entries, the document to go on with, and its segment.
+    `tallied`: mask of documents in the tree's tally. `level`: int32, as long as the longest segment.
+    `done`: int64, changed: numbers of nodes and of entries; document and segment at which to continue.
     """
     ids, bounds, documents = segments
     indptr, indices, counts = entries
@@ -257,10 +257,10 @@ def count(segments, tallied, form, tree, done, level, entries):
 
 @jit
 def count_by_words(words, known, tallied, tally, scratch, entries):
-    """Count the n-grams of characters of documents by those of their words; return how many entries there are.
+    """Count the n-grams of characters of documents from those of their words; return the number of entries.
 
-    `words`: numbers of words, and where each document begins. `tallied`, `tally`: as of `count`.
-    `scratch`: int32, zeros, for each word and for each node. `entries`: has room for the n-grams of all words and one.
+    `words`: numbers of words, offsets of documents. `known`: n-grams of each word. `tallied`, `tally`: as in `count`.
+    `scratch`: int32, zeros, for each word and each node. `entries`: with room for the n-grams of all words plus one.
     """
     ids, documents = words
     times, sums = scratch
@@ -280,10 +280,10 @@ def count_by_words(words, known, tallied, tally, scratch, entries):
             ahead = known.indptr[distinct[smaller(i + WORDS_NEAR, n_distinct - 1)]]
             prefetch(known.nodes, ahead, 0)
             prefetch(known.counts, ahead, 0)
-            word, factor = distinct[i], times[distinct[i]]  # a scalar: the loop may write to what it reads
+            word, factor = distinct[i], times[distinct[i]]  # a scalar, since the loop's arrays may alias
             for j in range(known.indptr[word], known.indptr[word + 1]):
                 node = known.nodes[j]
-                indices[n] = node  # the next overwrites one that is there; branches would be guessed wrong
+                indices[n] = node  # overwritten if the node is not new; a branch would often be mispredicted
                 n += int(sums[node] == 0)
                 sums[node] += factor * known.counts[j]
             times[word] = 0

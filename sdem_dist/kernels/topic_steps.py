@@ -12,23 +12,23 @@ from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate
 from sdem_dist.kernels.parts import empty, larger, smaller, zeros
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
-SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5  # what is predicted
-MOST = 20.0  # ln of the largest mean of a count, in units of the mean of all
-WIDEST = 30.0  # ln of the largest gap between two thresholds, and minus ln of the smallest
+SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5  # kinds of outputs
+MOST = 20.0  # ln of the largest predicted mean of a count, relative to the mean of all documents
+WIDEST = 30.0  # ln of the largest gap between two thresholds, and minus ln of the smallest gap
 NO_EVIDENCE = np.zeros(0)
 EPSILON = 1e-12  # epsilon of Algorithm 2, line 9
-STEEPEST = 1.0  # no probability of a word changes by more than a factor of e in one step
-OVERFLOWING = 300.0  # bounds exponents of the paper's steps
+STEEPEST = 1.0  # ln of the largest change of a word's probability in one step
+OVERFLOWING = 300.0  # bound of the exponents in the paper's steps
 LARGE = 1e50
 
 
 class Response(NamedTuple):
-    """How outputs follow from topics, and what the words count beside them."""
+    """The model of outputs given topics, and the weight of the words in the loss."""
 
     kind: int
-    gamma: float  # factor of U theta; precision of numbers, weight of the counts' loss
-    words: float = 0.0  # What a document's ``-ln p(words | theta)`` is multiplied by in its loss
-    labelled: float = 1.0  # For how many documents one with a label stands, in the gradient by Phi
+    gamma: float  # factor of U theta; for numbers the precision, for counts the weight of the loss
+    words: float = 0.0  # weight of ``-ln p(words | theta)`` in the loss of a document
+    labelled: float = 1.0  # number of documents that a labelled one represents, in the gradient by Phi
 
 
 @jit_inline
@@ -38,7 +38,7 @@ def _sigmoid(x):
 
 @jit
 def output_error(response, output, theta, label, target, error):
-    """Set `error` to the gradient of a document's loss by the outputs ``U theta``; `target` only without labels."""
+    """Set `error` to the gradient of a document's loss by ``U theta``; `target`: for kinds without `label`."""
     kind, gamma = response.kind, response.gamma
     for c in range(error.size):
         error[c] = 0.0
@@ -73,17 +73,17 @@ def gap(logarithm):
 
 @jit_inline
 def ordered_error(gamma, cuts, label, error):
-    """Make the gradient of the cumulative logit's ``-ln p(y | d)`` of U theta (McCullagh 1980).
+    """Replace U theta by the gradient of the cumulative logit's ``-ln p(y | d)`` (McCullagh 1980).
 
-    A document is at most of level j with probability ``sigmoid(threshold_(j + 1) - gamma score)``. The thresholds are
-    ``cuts[1]``, and each further one the exponential of its cut above the last: so they stay in order.
+    A document's level is at most j with probability ``sigmoid(threshold_(j + 1) - gamma score)``. The first threshold
+    is ``cuts[1]``; each later one is the last plus the exponential of its cut, so that thresholds are ascending.
     """
     score, low, high, n = gamma * error[0], 0.0, 0.0, error.size
     for c in range(1, smaller(label + 2, n)):
         low, high = high, (cuts[1] if c == 1 else high + gap(cuts[c]))
     if label == n - 1:
         low = high
-    above = _sigmoid(score - high) if label < n - 1 else 0.0  # share of what is above the upper threshold
+    above = _sigmoid(score - high) if label < n - 1 else 0.0  # probability above the upper threshold
     below = _sigmoid(low - score) if label > 0 else 0.0
     error[0] = gamma * (above - below)
     for c in range(1, n):
@@ -99,15 +99,15 @@ def ordered_error(gamma, cuts, label, error):
 
 @jit
 def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
-    """Add what a document says of the pseudo-counts ``alpha - 1`` of its topics, for the fixed point of Minka (2000).
+    """Add a document's evidence about its topics' pseudo-counts ``alpha - 1``, for the fixed point of Minka (2000).
 
-    Words have topics with probability ``theta_k Phi_vk / (Phi theta)_v``. A count expected to be well below 1 is mostly
-    0: psi is taken at the mean of the counts that are not, times their probability (Teh, Newman and Welling 2007,
-    section 4).
+    A word has topic k with probability ``theta_k Phi_vk / (Phi theta)_v``. A count with an expectation well below 1 is
+    mostly 0, so psi is evaluated at the mean of the positive counts and multiplied by their probability (Teh, Newman
+    and Welling 2007, section 4).
 
-    `alpha`, `theta`: shape (n_topics,). `counts`, `mass`, which is Phi theta: shape (n_words,). `rows`: of Phi.
-    `evidence`: shape (n_topics + 1,), changed in place, the mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)`` is
-    added for each topic, and last that of the sums over topics.
+    `alpha`, `theta`: shape (n_topics,). `counts`, `mass` (Phi theta): shape (n_words,). `rows`: rows of Phi.
+    `evidence`: shape (n_topics + 1,), changed in place: adds the mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)``
+    for each topic, and in the last entry the same for the sums over topics.
     """
     expected, absent, length, pseudo = zeros(theta.size), zeros(theta.size), 0.0, 0.0
     for v in range(counts.size):
@@ -126,29 +126,29 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
 
 
 class Topics(NamedTuple):
-    """Parameters, changed in place; or, without use of `totals`, sums or gradients of them."""
+    """Parameters, changed in place; or their sums or gradients, without `totals`."""
 
     topics: np.ndarray  # Phi, each column times its entry of `totals`: shape (n_words, n_topics), float64
     totals: np.ndarray  # shape (n_topics,), float64
     output: np.ndarray  # U, shape (n_outputs, n_topics), float64
-    evidence: np.ndarray = NO_EVIDENCE  # of sums: what documents say of the prior of topics; empty unless learned
+    evidence: np.ndarray = NO_EVIDENCE  # in sums: evidence about alpha; empty unless it is learned
 
 
 class Rates(NamedTuple):
-    """How far steps go."""
+    """Sizes of batches and steps."""
 
     batch_size: int
     topic_rate: float  # mu_0 at the start of the run, see `step_topics`; it falls linearly to 0
-    output_rate: float  # mu_u, likewise
-    prior: float  # ``(beta - 1) / D``; unless it is 0 the documents' words must be all
-    corpus_scale: float  # How many documents of the corpus each document stands for
-    end: float  # documents after which the run ends; infinite: rates do not fall
-    n_words: float = 0.0  # of the vocabulary, for the paper's steps; 0: scaled ones, see `step_topics`
+    output_rate: float  # mu_u at the start of the run; it falls linearly to 0
+    prior: float  # ``(beta - 1) / D``; unless it is 0, every batch updates all words
+    corpus_scale: float  # number of documents of the corpus that each document represents
+    end: float  # total number of documents of the run; infinite: rates do not fall
+    n_words: float = 0.0  # size of the vocabulary, for the paper's steps; 0: scaled steps, see `step_topics`
 
 
 @jit
 def add_gradients(documents, response, parameters, how, gradient):
-    """Add the gradients of losses of `documents`, Visited, by Phi and by U to `gradient`, Topics as the parameters."""
+    """Add the gradients of the losses of `documents` (Visited) by Phi and U to `gradient` (Topics)."""
     data, indices, indptr, labels, weights, order, targets = documents
     topics, totals, output, _ = parameters
     kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
@@ -168,7 +168,7 @@ def add_gradients(documents, response, parameters, how, gradient):
             for v in range(n):
                 add_row(-weights[d] * counts[v] / layers.masses[n_layers, v], theta, gradient.topics[words[v]])
             continue
-        has_labels = kind in (SOFTMAX, ORDERED)  # rather than targets; a label may be hidden
+        has_labels = kind in (SOFTMAX, ORDERED)  # labels, not targets; a label may be missing
         label = labels[d] if has_labels else np.int32(0)
         if label < 0 and response.words == 0.0:
             continue
@@ -197,16 +197,16 @@ def add_gradients(documents, response, parameters, how, gradient):
 
 @jit
 def step_topics(topics, totals, touched, gradient, weight, squares, t, rates, remaining):
-    """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
+    """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), per column; reset `gradient` to zero.
 
-    The length of a gradient is its root mean square over the batch's words, each weighted by the square of its
-    probability. So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a
-    word is about one over its probability: without weights rare words would make up the length, and common words would
-    hardly move. With `n_words`, the length is that of the paper, the root mean square over the whole vocabulary.
+    The length of a gradient is its root mean square over the batch's words, weighted by the square of their
+    probabilities, so that `topic_rate` is the relative change of the probabilities of common words in a step. A word's
+    entry is about 1 over its probability: without weights, rare words would dominate the length, and common words would
+    hardly change. With `n_words`, the length is that of the paper, the root mean square over the entire vocabulary.
 
     `topics`, `totals`: of `Topics`, changed in place.
-    `touched`: ndarray of integers, the rows whose gradient is not zero.
-    `gradient`: shape (n_words, n_topics), the sum over the batch. `weight`: the batch's documents.
+    `touched`: integers, the rows with a nonzero gradient.
+    `gradient`: shape (n_words, n_topics), sum over the batch. `weight`: weight of the batch's documents.
     `squares`, `t`: as for `run_batches`; `t` counts this batch. `remaining`: factor of `topic_rate`.
     """
     n_topics, prior, n_words = totals.size, rates.prior, rates.n_words
@@ -235,7 +235,7 @@ def step_topics(topics, totals, touched, gradient, weight, squares, t, rates, re
 
 @jit_inline
 def _settle(topics, words, last, cumulated, now, sums):
-    """Add to `sums` what rows of some words were since they last changed, after batch `last`, up to batch `now`."""
+    """Add to `sums` the normalised rows of `words` in all batches since their last changes, up to batch `now`."""
     for i in range(words.size):
         v = words[i]
         for k in range(topics.shape[1]):
@@ -244,16 +244,16 @@ def _settle(topics, words, last, cumulated, now, sums):
 
 
 def run_batches(documents, response, parameters, how, rates, progress, sums):
-    """Run Algorithm 2 over batches of documents in their order, changing the parameters and the first of `progress`.
+    """Run Algorithm 2 over batches of documents in order; the parameters and the first entry of `progress` change.
 
-    A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
-    averages are settled when they change.
+    A batch changes only the rows of its words, and the columns' totals. So rows are stored unnormalised, and added to
+    the averages only when they change.
 
-    `parameters`: Topics, rows of Phi, left normalised; `totals`, the mass of words that no document has, stays.
-    `sums`: Topics, phi and U after every batch are added, unless the topics have shape (0, 0); and evidence.
-    `progress`: of earlier batches: sums of the gradients' mean squares, (n_topics,); batches of any weight; documents.
-    Returns what is left of the probabilities of the words outside, shape (n_topics,), and the sum of that over batches;
-    the number of batches; `t`, those with documents of any weight, those before included.
+    `parameters`: Topics; rows of Phi, finally normalised; `totals`: mass of words in no document, not changed.
+    `sums`: Topics, to which Phi and U after every batch (unless topics have shape (0, 0)), and evidence are added.
+    `progress`: before this run: sums of the gradients' mean squares, (n_topics,); number of batches; of documents.
+    Returns the factor of the probabilities of words in no document, shape (n_topics,), and its sum over batches; the
+    number of batches; `t`, the number of batches of positive weight, including those before this run.
     """
     topics, outside, output, _ = parameters
     (n_words, n_topics), order = topics.shape, documents.order
@@ -262,7 +262,7 @@ def run_batches(documents, response, parameters, how, rates, progress, sums):
     gradient = Topics(np.zeros_like(topics), outside, np.zeros_like(output), sums.evidence)
     squares, *counts = progress
     counts, decay, decay_sums = np.array(counts), np.ones(n_topics), np.zeros(n_topics)
-    stamp, last = np.full(n_words, -1), np.zeros(n_words, np.int64)  # the last batch that had each word, or changed it
+    stamp, last = np.full(n_words, -1), np.zeros(n_words, np.int64)  # last batch with each word; last that changed it
     cumulated = np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics))  # sums over batches of 1 / totals
     run = squares, decay, decay_sums, counts, stamp, last, np.arange(n_words), cumulated
     for batch in range(n_batches):
@@ -274,7 +274,7 @@ def run_batches(documents, response, parameters, how, rates, progress, sums):
 
 
 def parts_of(documents, how, n_topics):
-    """Yield documents in parts that a kernel takes one at a time: each is inferred and propagated through."""
+    """Yield documents in parts, each for one call of a kernel that infers topics and propagates errors."""
     for start, stop in runs(np.diff(documents.indptr)[documents.order] * (8.0 * how.n_layers * n_topics)):
         yield documents._replace(order=documents.order[start:stop])
 

@@ -1,4 +1,4 @@
-"""Topics of one document under a class or several: maximum a posteriori, collapsed Gibbs sampling, left to right."""
+"""Topics of one document under one or more classes: maximum a posteriori, collapsed Gibbs sampling, left to right."""
 
 import math
 from typing import NamedTuple
@@ -13,35 +13,35 @@ from sdem_dist.kernels.vectors import log
 
 MAP, GIBBS = 0, 1  # inference
 SHARED, LITERAL, EACH = 0, 1, 2
-"""How occurrences of a word draw topics: they share one, share one by equation 18 as printed, or draw one each."""
-MOST = 10_000  # largest numbers of sweeps, layers and particles that are allowed: more would take for ever
-MOVES = 32  # earlier words of a document whose topics are drawn again before each word, left to right
+"""Topics of a word's occurrences: a shared one, a shared one by equation 18 as printed, or one for each occurrence."""
+MOST = 10_000  # largest number of sweeps, layers and particles, to bound the running time
+MOVES = 32  # number of earlier words whose topics are resampled before each word, left to right
 _DIRECT = 16
 
 
 def check_number(name: str, value: int, least: int, most: int = MOST) -> None:
-    """Raise ValueError, with the name, unless a number of sweeps, layers or particles lies between bounds."""
+    """Raise ValueError, with the name, unless ``least <= value <= most``, for sweeps, layers and particles."""
     if not least <= value <= most:
         raise ValueError(f"{name} must be between {least} and {most:,}, got {value:,}")
 
 
 class TopicInference(NamedTuple):
-    """How the topics of a document are inferred."""
+    """Settings of the inference of a document's topics."""
 
     method: int
-    occurrences: int  # with `LITERAL` a position draws by ``beta (S + alpha)``, else by its exact conditional
-    alpha: float  # Of the Dirichlet prior of a document's topics
+    occurrences: int  # with `LITERAL` a position draws from ``beta (S + alpha)``, else from its exact conditional
+    alpha: float  # parameter of the Dirichlet prior of a document's topics
     n_sweeps: int
-    burn_in: int  # Sweeps of which nothing is kept when sampling; at least one is kept
-    n_particles: int  # Of the left-to-right estimate; 0: none is made
+    burn_in: int  # number of first sweeps whose samples are discarded; less than n_sweeps
+    n_particles: int  # for the left-to-right estimate; 0: no estimate
 
 
 @jit
 def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
-    """Set `theta` to where ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z`` is largest, by EM.
+    """Set `theta` to the maximum of ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``, by EM.
 
     `beta`: shape (n_words, n_topics, n_classes), p(word | topic, class), overwritten by responsibilities.
-    `scores`: shape (n_classes,), overwritten, the maximum: ``ln p(d, theta | class)`` up to a constant.
+    `scores`: shape (n_classes,), overwritten by the maximum: ``ln p(d, theta | class)`` up to a constant.
     """
     n_words, n_topics, n_classes = beta.shape
     mixture, ratio = empty(n_classes), empty(n_classes)
@@ -82,9 +82,9 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
 
 @jit_inline
 def _conditional(beta, sums, alpha, count, out):
-    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's log.
+    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return ln of the factor.
 
-    It is ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
+    The probability is proportional to ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
     """
     n_topics = out.size
     if count == 1.0:
@@ -115,7 +115,7 @@ def _conditional(beta, sums, alpha, count, out):
 
 @jit_inline
 def _drawn(weights, u):
-    """Return a topic drawn in proportion to weights from a uniform number."""
+    """Return a topic drawn in proportion to `weights`, from the uniform number `u`."""
     left = u * weights.sum()
     for z in range(weights.size - 1):
         left -= weights[z]
@@ -126,15 +126,15 @@ def _drawn(weights, u):
 
 @jit
 def gibbs(beta, positions, counts, how, key, q, theta):
-    """Sample the topics of a document under one class, its topic proportions integrated out (equation 18).
+    """Sample the topics of a document under one class, with topic proportions integrated out (equation 18).
 
-    The first sweep initialises: each position is drawn given those before it.
+    The first sweep initialises: each position is drawn given the earlier positions.
 
-    `beta`: float64 of shape (n_words, n_topics), p(word | topic). `positions`: integers, word of each position: what
-    draws one topic, a distinct word with all its occurrences or a single one. `counts`: occurrences of each position.
-    `q`: float64 of shape (n_words, n_topics), overwritten, mean over the kept sweeps of the share of a word's
-    occurrences that has each topic.
-    `theta`: float64 of shape (n_topics,), overwritten, mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
+    `beta`: float64 of shape (n_words, n_topics), p(word | topic). `positions`: integers, word of each position; a
+    position has one topic, and is all occurrences of a word, or one. `counts`: occurrences of each position.
+    `q`: float64 of shape (n_words, n_topics), overwritten: mean share of each topic in a word's occurrences, over the
+    sweeps after burn-in.
+    `theta`: float64 of shape (n_topics,), overwritten: mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
     """
     alpha, n_sweeps, burn_in = how.alpha, how.n_sweeps, how.burn_in
     n_topics = beta.shape[1]
@@ -159,7 +159,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
         theta[z] = (theta[z] / n_samples + alpha) / (length + n_topics * alpha)
     for j in range(q.shape[0]):
         total = q[j].sum()
-        for z in range(n_topics if total > 0.0 else 0):  # a word that is stored and does not occur keeps zeros
+        for z in range(n_topics if total > 0.0 else 0):  # zeros for a stored word with count 0
             q[j, z] /= total
 
 
@@ -167,11 +167,11 @@ def gibbs(beta, positions, counts, how, key, q, theta):
 def left_to_right(beta, positions, counts, alpha, n_particles, key):
     """Return an estimate of ``ln p(document | class)``; its exponential is unbiased.
 
-    The words come one after the other; before each, the topics of earlier ones are drawn again (Wallach et al. 2009,
-    Algorithm 3): of `MOVES` at most, evenly spread from a random one on. Any number of such moves leaves the posterior
-    as it is, so the estimate stays unbiased, and its time grows with the document's length, not with its square. After
-    each word, particles are drawn in proportion to the probability that they gave it; without that the mean over
-    particles is not consistent.
+    Before each word, the topics of earlier words are resampled (Wallach et al. 2009, Algorithm 3): of at most `MOVES`
+    words, evenly spaced from a random one on. Any number of such moves leaves the posterior invariant, so the estimate
+    is unbiased, and its time is proportional to the document's length, not to its square. After each word, particles
+    are resampled in proportion to their probabilities of the word; otherwise the mean over particles would not be
+    consistent.
 
     `beta`, `positions`, `counts`, `key`: as for `gibbs`. `alpha`: shape (n_topics,). `n_particles`: int.
     """
@@ -209,7 +209,7 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
         for r in range(n_particles):
             likelihoods[r] = np.exp(likelihoods[r] - top)
         score += top + np.log(likelihoods.sum() / n_particles)
-        if n_particles > 1:  # at even spaces from one uniform number
+        if n_particles > 1:  # systematic resampling, from one uniform number
             key = advanced(key)
             u, reached, total, r = uniform(key), 0.0, likelihoods.sum(), -1
             for particle in range(n_particles):

@@ -1,4 +1,4 @@
-"""What LLVM does not do of itself: eight sums of rows in one register, prefetching, a fast logarithm."""
+"""Optimisations that LLVM does not make: sums of eight columns in one register, prefetching, a fast logarithm."""
 
 import numpy as np
 from llvmlite import ir
@@ -8,15 +8,15 @@ from numba.core import cgutils
 from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, jit_once, require_array
 from sdem_dist.kernels.parts import larger, same_bits, smaller
 
-WIDTH = 8  # columns of a register of single precision
-LINE = 64  # bytes of a line of cache
-AHEAD = 64  # rows that are fetched before they are needed
-LEAST = float(np.finfo(np.float64).tiny)  # below it, numbers are denormal
+WIDTH = 8  # float32 columns per register
+LINE = 64  # bytes per cache line
+AHEAD = 64  # distance of prefetches in rows
+LEAST = float(np.finfo(np.float64).tiny)  # smaller numbers are denormal
 LARGEST = float(np.finfo(np.float64).max)
 
 
 def _adder(n_eights):
-    """Return what adds entries times 8, 16, ... columns of their rows at once, the entries and their squares."""
+    """Return an intrinsic that sums entries times 8, 16, ... columns of their rows, the entries, and their squares."""
 
     def plain(values, words, rows, column, sums):
         n_columns, numbers = rows.shape[1] // 2, values.astype(np.float64)
@@ -77,9 +77,9 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 @jit_once
 def add_columns(values, words, rows, first, last, sums):
-    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half a row; return sums of values and squares.
+    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n: half a row; return sums of values and squares.
 
-    It works on eight columns at a time: `rows` and `sums` need room for seven more behind their last element.
+    It processes eight columns at a time, so `rows` and `sums` need seven more elements after their last.
     """
     k, length, square = first, 0.0, 0.0
     while last - k > 24:
@@ -96,7 +96,7 @@ def add_columns(values, words, rows, first, last, sums):
 
 @intrinsic(lambda array, place, column: None)
 def prefetch(typingctx, array, place, column):
-    """Ask for the line of cache that holds an element, of a flat array or of a row; no view is made, to save time."""
+    """Prefetch the cache line of an element of a flat array, or of a row; without a view, to save time."""
     require_array("array", array, (types.Integer, types.Float), array.ndim)
 
     def codegen(context, builder, signature, args):
@@ -122,7 +122,7 @@ def fetch(array, first, last):
 
 @jit_inline
 def fetch_row(table, words, i):
-    """Bring the row of float64 that is needed soon after that of ``words[i]`` into the cache."""
+    """Prefetch the float64 row that is needed `AHEAD` rows after that of ``words[i]``."""
     row = words[smaller(i + AHEAD, words.size - 1)]
     for column in range(0, table.shape[1], LINE // 8):
         prefetch(table, row, column)
@@ -130,7 +130,7 @@ def fetch_row(table, words, i):
 
 @jit_once
 def fetch_rows(words, rows, first):
-    """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
+    """Prefetch float32 rows of `words`, from column `first` on, for the next document."""
     for j in range(words.size):
         for column in range(first, rows.shape[1], LINE // 4):
             prefetch(rows, words[j], column)
@@ -148,7 +148,7 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 def log(x):
     """Return ln x for a positive, normal, finite float64, to about one unit in the last place.
 
-    The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
+    The caller must ensure the domain: there is no branch, so that loops over arrays vectorise.
     """
     shifted = same_bits(np.float64(x), np.uint64) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)
@@ -191,7 +191,7 @@ def log_single(x):
 
 @jit
 def take_logarithms(values):
-    """Replace the entries of a flat float64 array by their logarithms, also where these are infinite or NaN."""
+    """Replace the entries of a flat float64 array by their logarithms, including -inf, inf and NaN."""
     for i in range(values.size):
         x = values[i]
         logarithm = log(smaller(larger(x, LEAST), LARGEST))

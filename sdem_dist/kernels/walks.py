@@ -1,4 +1,4 @@
-"""Trees of n-grams walked in the order of their texts: walks are merged, and n-grams are spelled on the way."""
+"""Walks through trees of n-grams in the order of their texts; merging of walks, and spelling of n-grams."""
 
 from typing import NamedTuple
 
@@ -10,51 +10,51 @@ from sdem_dist.kernels.parts import empty, larger, zeros
 
 
 class Walks(NamedTuple):
-    """Walks through several trees whose words have common places."""
+    """Walks through several trees, with common ranks of words."""
 
-    # The node, or -1 - node where no text has the n-gram; place of its last word among all words; number of words.
+    # The node, or -1 - node if it is only a prefix of n-grams; rank of its last word among all words; number of words.
     steps: np.ndarray  # Shape (n, 3), int32
     bounds: np.ndarray  # Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64
-    tallies: np.ndarray  # shape (n, 2), int64: documents that have the n-gram of a step, and how often; or no rows
+    tallies: np.ndarray  # shape (n, 2), int64: documents and occurrences of the n-gram of each step; or no rows
 
 
 class Spelled(NamedTuple):
-    """How words are written."""
+    """Bytes of the words."""
 
-    data: np.ndarray  # Bytes of all words, one after another, and `PADDING` more; uint8
-    offsets: np.ndarray  # The word at place ``p`` is ``data[offsets[p]:offsets[p + 1]]``, int64
-    separator: int  # Byte between words, -1 for none
-    end: int  # Byte behind every n-gram, -1 for none
+    data: np.ndarray  # joined bytes of all words, followed by `PADDING` bytes; uint8
+    offsets: np.ndarray  # the word of rank ``p`` is ``data[offsets[p]:offsets[p + 1]]``, int64
+    separator: int  # byte between words; -1: none
+    end: int  # byte after every n-gram; -1: none
 
 
 class Merged(NamedTuple):
     """One walk through all trees, overwritten."""
 
-    numbers: np.ndarray  # Of every step of the walks: the number of its n-gram among those kept, -1 for others; int32
-    path: np.ndarray  # (n, 2), int32: place of the last word; number of words, negative if the n-gram is left out
-    ends: np.ndarray  # Where the text of every n-gram that is kept begins, and where the last ends, int64
-    totals: np.ndarray  # How often each of them occurs, int64; as long as `path`, or empty where nobody asks
+    numbers: np.ndarray  # for every step of the walks: number of its n-gram among the selected, int32; -1: not selected
+    path: np.ndarray  # (n, 2), int32: rank of the last word; number of words, negative if the n-gram is not selected
+    ends: np.ndarray  # offsets of the texts of the selected n-grams, int64
+    totals: np.ndarray  # occurrences of each selected n-gram, int64; as long as `path`, or empty if not needed
 
 
 @jit
 def walk(parents, lasts, tally, places, n_places, longest, least):
-    """Return the steps through a tree, n-grams sorted by their words, shorter ones first.
+    """Return the steps through a tree, with n-grams sorted by their words, shorter ones first.
 
-    `parents`, `lasts`: parent, a node of a lower number or -1, and last word of every node. `longest`: words of the
-    longest n-grams, all in texts. `tally`: its first column is negative for n-grams that no text has.
-    `places`: the place of every word of the tree, no two the same, below `n_places`.
-    `least`: n-grams in fewer documents are left out, but for those that others begin with; 1 if `tally` has no numbers.
+    `parents`, `lasts`: parent (a node with a lower number, or -1) and last word of every node. `longest`: words of the
+    longest n-grams, which all occur in texts. `tally`: its first column is negative for nodes that are only prefixes.
+    `places`: distinct ranks of the words of the tree, below `n_places`.
+    `least`: n-grams in fewer documents are dropped, except prefixes of others; 1 if `tally` has no documents.
     """
     n_nodes = parents.size
-    sizes, n = zeros(n_nodes + 1, np.int32), 0  # of the tree under every node, 0 for those left out; the root last
+    sizes, n = zeros(n_nodes + 1, np.int32), 0  # sizes of the subtrees, 0 if dropped; the root is last
     for node in range(n_nodes - 1, -1, -1):
         if sizes[node] or least <= 1 or tally[node, 1] >= least:
             sizes[node] += 1
             sizes[parents[node]] += sizes[node]  # -1 is the root
             n += 1
-    # A few passes over all nodes: what is needed of a node travels with its number, since nodes lie anywhere.
+    # A few passes over all nodes. Sort keys are packed with node numbers, to avoid random access.
     starts = zeros(n_places + 1, np.int32)
-    first = zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
+    first = zeros(n_nodes + 2, np.int32)  # start of each node's children, which are adjacent
     for node in range(n_nodes):
         if sizes[node]:
             starts[places[lasts[node]] + 1] += 1
@@ -72,13 +72,13 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
     children = empty(n, np.int64)  # place and node
     i = 0
     for place in range(n_places):
-        while i < starts[place]:  # now the end
+        while i < starts[place]:  # starts[place] is now the end of this word
             parent, node = by_word[i] >> 32, by_word[i] & 0xFFFFFFFF
             children[first[parent + 1]] = (np.int64(place) << 32) | node
             first[parent + 1] += 1
             i += 1
     where, steps = empty(n_nodes + 1, np.int32), empty((n, 3), np.int32)
-    where[n_nodes] = -1  # the root comes before all
+    where[n_nodes] = -1  # the root precedes all steps
     start = 0
     for parent in range(-1, n_nodes):
         stop = first[parent + 1]
@@ -103,9 +103,9 @@ def walk(parents, lasts, tally, places, n_places, longest, least):
 
 @jit
 def merge(walks, limits, spelled, merged):
-    """Merge walks into one; return its steps, and the n-grams kept, whose numbers of documents are in the limits."""
-    # Of the next steps of all walks the deepest come first, since the others have left that part of the tree; of these
-    # those whose word has the first place.
+    """Merge walks into one; return the numbers of steps and of selected n-grams (documents within `limits`)."""
+    # Among the next steps of all walks, the deepest are first, since the others have left that subtree; among these,
+    # the steps whose word has the lowest rank.
     steps, bounds, tallies = walks
     deepest = 0
     for i in range(steps.shape[0]):
@@ -151,7 +151,7 @@ def merge(walks, limits, spelled, merged):
 
 @jit
 def spell(path, spelled, out):
-    """Write the n-grams of a merged path that are kept, one after another, to bytes longer than them by `PADDING`."""
+    """Write the selected n-grams of a merged path to `out`, joined; `PADDING` bytes must follow them."""
     data, offsets, separator, end = spelled
     deepest = 0
     for i in range(path.shape[0]):
@@ -163,13 +163,13 @@ def spell(path, spelled, out):
         at, start, size = ends[depth - 1], offsets[word], offsets[word + 1] - offsets[word]
         if at + size + 2 * PADDING > line.size:
             longer = empty(2 * (at + size + 2 * PADDING), np.uint8)
-            for j in range(at):  # an assignment of slices takes two seconds to compile
+            for j in range(at):  # a slice assignment takes two seconds to compile
                 longer[j] = line[j]
             line = longer
         if depth > 1 and separator >= 0:
             line[at] = separator
             at += 1
-        for j in range(0, size, 8):  # what is written too much is overwritten
+        for j in range(0, size, 8):  # excess bytes are overwritten later
             store64(line, at + j, load64(data, start + j))
         at += size
         ends[depth] = at

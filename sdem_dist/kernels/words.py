@@ -1,4 +1,4 @@
-"""Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes."""
+"""Words of texts, numbered in the order of first occurrence, by a hash table that contains their first bytes."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.kinds import BEYOND_ASCII, EXTENDS, FLAG, INSIDE, JOINER, SEPARATES, SIGN
 from sdem_dist.kernels.parts import larger
 
-UNKNOWN = -1  # stands for a word that a table which may not grow does not hold
+UNKNOWN = -1  # number of an unknown word if the table may not grow
 _FACTOR, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 _EIGHT = np.uint64(8)
@@ -18,26 +18,26 @@ _ALL_INSIDE = np.uint64(0x0101010101010101)
 
 
 class Splitting(NamedTuple):
-    """Which code points are tokens together."""
+    """Rules for splitting texts into tokens."""
 
-    kinds: np.ndarray  # of every byte: `SEPARATES`, `INSIDE`, `SIGN` or `BEYOND_ASCII`; uint8
-    points: np.ndarray  # of every code point; uint8
-    shortest: int  # code points of the shortest word that counts; signs always do
+    kinds: np.ndarray  # kind of every byte: `SEPARATES`, `INSIDE`, `SIGN` or `BEYOND_ASCII`; uint8
+    points: np.ndarray  # kind of every code point; uint8
+    shortest: int  # least number of code points of a word; signs have no limit
 
 
 class Table(NamedTuple):
-    """The words that are known."""
+    """A hash table of words."""
 
     # Bytes 0 to 7 of a word; bytes 8 to 15, or a hash of all bytes of a word longer than 16; length in bytes plus 1, or
-    # 0 where the slot is free; number. Most words are found by one look at one line of the cache.
+    # 0 for a free slot; number of the word. Most lookups read one cache line.
     slots: np.ndarray  # Shape (n_slots, 4), uint64; `n_slots` is a power of 2
-    spelled: np.ndarray  # The bytes of all words, one after another, and `PADDING` more; uint8
+    spelled: np.ndarray  # joined bytes of all words, followed by `PADDING` bytes; uint8
     offsets: np.ndarray  # Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``, int64
 
 
 @jit_inline
 def _keys(data, start, length):
-    """Return the two numbers that stand for a word's bytes in its slot."""
+    """Return the two numbers that represent a word's bytes in its slot."""
     if length == 0:
         return np.uint64(0), np.uint64(0)
     if length <= 8:
@@ -62,7 +62,7 @@ def first_slot(first, second, length, n_slots):
 
 @jit
 def rehash(slots, larger):
-    """Enter the words of a table, or nodes of a tree of n-grams (key, node), into a larger one, empty; both uint64."""
+    """Copy words of a table, or (key, node) pairs of a tree of n-grams, to a larger empty table; all uint64."""
     used = 2 if slots.shape[1] == 4 else 0
     for i in range(slots.shape[0]):
         if slots[i, used]:
@@ -70,7 +70,7 @@ def rehash(slots, larger):
             j = first_slot(slots[i, 0], second, length, larger.shape[0])
             while larger[j, used]:
                 j = (j + 1) & (larger.shape[0] - 1)
-            for column in range(slots.shape[1]):  # an assignment of rows takes two seconds to compile
+            for column in range(slots.shape[1]):  # a row assignment takes two seconds to compile
                 larger[j, column] = slots[i, column]
 
 
@@ -84,7 +84,7 @@ def _same(data, start, length, spelled, spelled_start):
 
 @jit_inline
 def _find(data, start, length, table):
-    """Return the number of a word and its slot; the number is `UNKNOWN`, and the slot free, if it is not there."""
+    """Return the number of a word and its slot; for a new word, `UNKNOWN` and a free slot."""
     slots, spelled, offsets = table
     first, second = _keys(data, start, length)
     j = first_slot(first, second, length, slots.shape[0])
@@ -119,7 +119,7 @@ def _add(data, start, length, slot, table, n_words):
 
 @jit_inline
 def _is_point_of_number(text, i, size):
-    """Whether a sign is ``.`` or ``,`` between two digits of ASCII."""
+    """Whether a sign is ``.`` or ``,`` between two ASCII digits."""
     if (text[i] != 46 and text[i] != 44) or i + 1 >= size:
         return False
     return np.uint8(text[i - 1] - np.uint8(48)) < 10 and np.uint8(text[i + 1] - np.uint8(48)) < 10
@@ -127,7 +127,7 @@ def _is_point_of_number(text, i, size):
 
 @jit
 def _end_of_sign(text, i, marks, points):
-    """Return where the sign at a byte ends, with what belongs to it; -1 if the code point there is none."""
+    """Return the end of the sign at byte `i`, including its extensions; -1 if the code point is a separator."""
     last, width = np.int64(text[i]), 1
     if marks[i] == BEYOND_ASCII:
         last, width = decoded(text, i)
@@ -151,11 +151,11 @@ def _end_of_sign(text, i, marks, points):
 
 @jit
 def words(texts, splitting, grow, table, done, marks, found):
-    """Find the words of texts; return how many bytes of the table need room before it can go on, 0 if all is done.
+    """Find the words of texts; return 0 when done, or the number of bytes for which the table needs room.
 
-    `grow`: new words are added to the table; otherwise they are `UNKNOWN`.
-    `done`: int64, changed: words in the table, words found, the text to go on with, and its byte.
-    `marks`: uint8, overwritten, longer than the longest text by `PADDING`. `found`: numbers of words, texts' bounds.
+    `grow`: add new words to the table; otherwise they are `UNKNOWN`.
+    `done`: int64, changed: words in the table, words found, text and byte at which to continue.
+    `marks`: uint8, overwritten, `PADDING` longer than the longest text. `found`: numbers of words, and texts' offsets.
     """
     data, starts, stops = texts
     kinds, points, shortest = splitting
@@ -166,7 +166,7 @@ def words(texts, splitting, grow, table, done, marks, found):
         text = data[base : base + size]
         for i in range(size):
             marks[i] = kinds[text[i]]
-        for i in range(size, size + PADDING):  # separators behind the end
+        for i in range(size, size + PADDING):  # separators after the end
             marks[i] = 0
         i = larger(0, done[3] - base)
         while i < size:
@@ -198,7 +198,7 @@ def words(texts, splitting, grow, table, done, marks, found):
                 i += 1
             elif not is_word:
                 i = _end_of_sign(text, i, marks, points)
-                if i < 0:  # a code point beyond ASCII that separates
+                if i < 0:  # a separator beyond ASCII
                     i = start + decoded(text, start)[1]
                     continue
             length = i - start
@@ -221,7 +221,7 @@ def words(texts, splitting, grow, table, done, marks, found):
 
 @jit
 def intern(texts, grow, table, done, ids):
-    """Look up whole texts as words, adding new ones if the table may grow; the rest is as for `words`."""
+    """Look up entire texts as words, and add new ones if `grow`; parameters and result as in `words`."""
     data, starts, stops = texts
     n_words = done[0]
     for d in range(done[2], starts.size):
