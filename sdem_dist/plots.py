@@ -123,7 +123,7 @@ def learning_curve(
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Plot the confusion matrix, as shares of each class; with many classes, only those with most errors.
+    """Plot the confusion matrix, as shares of each class; with many classes, only those with the most errors.
 
     `report`: the result of ``clf.report(X, y)``.
     """

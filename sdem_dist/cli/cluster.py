@@ -79,8 +79,8 @@ def cluster() -> None:
 def certificates(folder: Path, days: int) -> None:
     """Create certificates and keys in FOLDER. They encrypt the connections of a cluster and reject everyone else.
 
-    All machines of the cluster need access to FOLDER, but only you: anyone with a key can run code as you on the
-    cluster.
+    All machines of the cluster need access to FOLDER. Do not let other users read it: anyone with a key can run code
+    as you on the cluster.
     """
     from sdem_dist.cluster.client import make_certificates
 

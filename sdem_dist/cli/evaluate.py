@@ -41,7 +41,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     R2 and mean squared error. Mixtures: -ln p(document) and perplexity. LatentDirichletAllocation: NLL per word by the
     left-to-right estimate, and perplexity; the plug-in value, from topics inferred from the same words, is too low.
 
-    --errors writes wrong predictions, most confident first, with the words that decided; for regression, it writes all
+    --errors writes wrong predictions, most confident first, with the decisive words; for regression, it writes all
     documents, largest error first. With several labels, it writes documents with a wrong or missing label, and words
     for and against the label with the largest error. Labels are separated by |, or are a JSON list if a label contains
     |. Spreadsheets interpret cells that begin with = + - or @ as formulas.

@@ -222,7 +222,7 @@ Examples:
 @word_options
 @option("--vocabulary-from", "CORPUS", "Use the settings, vocabulary and classes of this corpus (for test sets).")
 @option("--targets", None, "Labels are numeric targets, such as ratings.")
-@option("--held-out", float, "Write this part of the documents to CORPUS-held-out.", default=0.0, metavar="FRACTION")
+@option("--held-out", float, "Fraction of the documents to write to CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents per shard.")
 @option("--seed random_state", int, "Random seed for the order and the held-out documents.", default=0)
 @option("--jobs n_jobs", 1, "Number of threads.  [default: all cores]")

@@ -198,8 +198,8 @@ def predict(**options: Any) -> None:
     labels above their thresholds are printed, separated by |; regressors print numbers, mixtures cluster numbers. IDs
     come first with --id, and always for a corpus, whose documents are shuffled.
 
-    -o FILE writes a table, which appears complete or not at all, with the columns of the source first. Columns of .csv
-    and .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
+    -o FILE writes a table with the columns of the source first. It appears when it is complete. Columns of .csv and
+    .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
     become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
     """
     run(**options)

@@ -21,9 +21,9 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 MAX_NUMBERS = 1 << 24  # in the predictions of one block
 Render = Callable[[Any, list[object] | None, dict[str, Any]], Any]
-"""Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
+"""Maps documents (counted, or of a corpus), their ids and their other columns to a result."""
 Counter = TextTransformer | None
-"""What counts the words of texts; None where all documents are of corpora."""
+"""Counts the words of texts; None if all documents are from corpora."""
 CorpusRange = tuple[Corpus, int, int]
 """Consecutive documents of a corpus, from the second to before the third."""
 Job = InputSplit | Records | CorpusRange

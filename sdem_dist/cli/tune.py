@@ -54,7 +54,7 @@ estimator's own; may be repeated]"""
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")
-@option("--nested", None, "Nested cross-validation: search without each fold for an unbiased score (K times the work).")
+@option("--nested", None, "Repeat the search without each fold, for an unbiased score (K times the work).")
 @option("--estimator", "NAME", "Estimator to tune.", default="MultinomialNB")
 @set_option
 @option("--curve", LocalPath(), "Plot the learning curve of the best setting.", metavar="FILE.png")
@@ -69,10 +69,10 @@ estimator's own; may be repeated]"""
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Search for the best hyperparameters by cross-validation, train with them on all of CORPUS, and save MODEL.
 
-    CORPUS, which may be a source as in sdem train, is read once. The worse half of the settings is dropped after each
-    fold. The command prints all scores, the best score for each value, and a comparison with the default. Parameters
-    set with --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group). The same
-    corpus, settings and seed give the same model for any number of workers.
+    CORPUS is a corpus or a source, as in sdem train; it is read once. After each fold, the worse half of the settings
+    is dropped. The command prints all scores, the best score for each value, and a comparison with the default.
+    Parameters set with --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group).
+    The same corpus, settings and seed give the same model for any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
@@ -220,9 +220,9 @@ LETTERS = 60  # of a text to show
 def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
     """List the documents of CORPUS that are most likely mislabelled.
 
-    CORPUS, which may be a source as in sdem train, is split into folds; each document is scored by a model that was not
-    trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately; the doubt
-    of a label that the document lacks is p(label). Check each document first: rare but correct labels are listed, too.
+    CORPUS is a corpus or a source, as in sdem train. It is split into folds; each document is scored by a model that
+    was not trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately;
+    the doubt of an absent label is p(label). Check documents before you change labels: some rare labels are correct.
     """
 
     def classifier(name: str) -> EngineEstimator:

@@ -108,14 +108,14 @@ class EngineEstimator(Estimator):
             can read, or a dask array of counts, which is written to a temporary corpus during the fit, in
             ``sdem-dist.scratch`` of the Dask configuration (a folder or a URL), or else in ``temporary-directory``. A
             Dask column of texts is computed on the cluster, and this process trains on the result.
-        validation : Corpus or tuple (X, y), default=None -- Documents evaluated after epochs, also for `patience`.
+        validation : Corpus or tuple (X, y), default=None -- Documents to evaluate after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
         checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. None: every epoch.
-        resume : bool, default=False -- Resume from the latest checkpoint, with the bits of an uninterrupted run.
+        resume : bool, default=False -- Resume from the latest checkpoint, with the same result as an uninterrupted run.
         skip_damaged : bool, default=False -- Verify the corpus first, and skip shards that do not match their
             checksums; a warning and `damaged_shards_` list them. A `validation` corpus must be intact.
         callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. At the
-            end, their method `fitted` is called with this estimator, or `failed`, see ``examples/mlflow_runs.py``.
+            end, their method `fitted`, or `failed`, is called with this estimator, see ``examples/mlflow_runs.py``.
         Raises ValueError -- Settings contradict each other, or documents or labels do not fit the model.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, a lost cluster, or a wrong checkpoint.
         """

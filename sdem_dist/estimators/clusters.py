@@ -125,7 +125,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
 
     @property
     def converged_(self) -> bool | None:
-        """Whether the last two evaluations differ by less than 0.001 nats per document and epoch; None after 1."""
+        """Whether the last two evaluations (None if fewer) differ by less than 0.001 nats per document and epoch."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
@@ -181,7 +181,7 @@ class MultinomialMixture(ClusterMixture):
     """Clustering of documents by a mixture of multinomials over counts, fitted by EM.
 
     alpha : float -- Pseudo-count of each word in each cluster; 0 is replaced by 1e-10.
-    weight_alpha -- Pseudo-count of each cluster in their weights: 0 for maximum likelihood.
+    weight_alpha -- Pseudo-count of each cluster, for the cluster weights. 0: maximum likelihood.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
     """
 
@@ -240,7 +240,7 @@ class KMeans(Clustering, Transforming):
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run a survey that draws documents, and Lloyd's iterations from the best start on these."""
+        """Draw documents, run several starts on them, and Lloyd's iterations on all documents from the best."""
         once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state

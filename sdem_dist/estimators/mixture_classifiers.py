@@ -35,8 +35,8 @@ class Components(EngineClassifier):
     """Base of classifiers with components for each class.
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
-    validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out in a first training run, at most
-        20,000, to choose the temperature and for the curves of reports. 0, or under 20 documents: not calibrated.
+    validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out in a first
+        training run, for the temperature and the curves in reports. 0, or under 20 documents: not calibrated.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -59,7 +59,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
         or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
-    offset : float in [0, inf) with components=exponential -- Fraction of its mean added to each column, for zeros.
+    offset : float in [0, inf) with components=exponential -- Fraction of each column's mean to add to it, for zeros.
     """
 
     components: str = "gaussian"
@@ -164,7 +164,7 @@ class EMMixtureClassifier(JointMixture):
 
 
 class SdemMixtureClassifier(JointMixture, Incremental):
-    """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
+    """A classifier whose classes are mixtures of components, trained by sdEM with the component as the hidden variable.
 
     EM first fits the joint distribution to all documents. Training then includes unlabelled table rows, with the loss
     ``-ln p(x)``, but not unlabelled documents of counts.
@@ -282,9 +282,9 @@ class MultiplicativeMixtureClassifier(Components):
 class LDAClassifier(Transforming, JointClassifier, Incremental):
     """A classifier that models each class by LDA with separate topics, trained by sdEM.
 
-    Topic proportions of a document are drawn from a Dirichlet distribution, and for each word a topic of its class.
-    With one topic per class, this is `MultinomialNB`. For readable topics, use ``loss="nll"``: with other losses, the
-    topics of a class hardly differ. `transform` returns p(class, topic | document).
+    For each document, proportions of its class's topics are drawn from a Dirichlet distribution, and for each word a
+    topic from these proportions. With one topic per class, this is `MultinomialNB`. For readable topics, use
+    ``loss="nll"``: with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | d).
 
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
     `predict_proba` and "ncll" use the score that is trained, so they may rank classes differently.
@@ -293,7 +293,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
-    inference -- Inference of topics: the most probable ones (fast), or sampled (equation 18).
+    inference -- Topics of a document. "map": the most probable (fast). "gibbs": sampled (equation 18).
     occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 as printed; or each has
         its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.

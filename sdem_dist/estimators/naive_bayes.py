@@ -98,9 +98,9 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of the model without held-out documents; only the last entry
-        has them if they come from folds or with unlabelled documents. If evaluated: ``accuracy``, ``nll``, ``ncll``,
-        ``hinge``, ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
+        ``held_out_log_loss`` (at the best temperature) of the model trained without these documents; with folds or
+        unlabelled documents, only in the last entry. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 
     n_epochs: Literal["auto"] | int = "auto"
@@ -118,7 +118,7 @@ class LaneNB(WordNB):
         labels, n, counts = self.spec.label_sets, source.n_documents, source.class_counts
         fewest = defaults.FEW_HELD_OUT if labels else defaults.FOLDS_HELD_OUT
         share = holdout.share_held_out(self.validation_fraction, n, fewest)
-        # With a single class all predictions are right, so they cannot choose the number of epochs.
+        # With a single class all predictions are correct, so they cannot choose the number of epochs.
         can_choose = share > 0.0 if labels else share * n * (1.0 - max(counts) / sum(counts)) >= defaults.TELLING
         return share, self.n_epochs == "auto" and can_choose
 
@@ -313,9 +313,9 @@ class ManyClassNB(WordNB, JointClassifier):
     n_epochs -- Number of passes over the documents; "nll" needs one.
     step -- Half of the change that the first step makes to the margin of an average document. None: 0.2, or 3 for
         counts that are not normalized.
-    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth, at most 500, to choose the temperature
-        of probabilities; the final pass, the only one that is evaluated, includes them. If fewer than 20 of them belong
-        to trained classes, a default temperature is used, with a warning.
+    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth (at most 500) to choose the temperature
+        of probabilities. Only the final pass is evaluated; it includes these documents. If fewer than 20 of them
+        belong to trained classes, a default temperature is used, with a warning.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import ManyClassNB

@@ -145,7 +145,7 @@ var_smoothing -- Fraction of the largest variance that the generative fit adds t
 prior -- Number of observations, with the mean and variance of the column, added to each class; not with "nll".
 min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
-validation_fraction : float in [0, 0.5] -- Fraction of the documents to hold out, at most 20,000, to choose the number
+validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
     of epochs and the temperature. Training then starts again with all documents, unless less than 2 % were held out. If
     fewer than 200 would be held out, `MultinomialNB` trains on all for 6 epochs, and chooses the temperature on three
     folds. 0: no documents are held out.
@@ -227,8 +227,8 @@ def fitted(value: str | Callable[[Any], Any], meaning: str, kind: str = "ndarray
 ARGUMENTS = entries("""
 X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus --
 collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus --
-    For a Dask collection, the result is lazy, and has the index of a DataFrame. A corpus is read in parts, and the rows
-    are in its order, see `sdem_dist.corpus.Corpus.ids`.
+    For a Dask collection, the result is lazy; the index of a DataFrame is kept. A corpus is read in parts, and the rows
+    of the result are in the order of the corpus, see `sdem_dist.corpus.Corpus.ids`.
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None for a corpus,
     which contains its own, and for clustering and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --

@@ -103,8 +103,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a possibly empty set of classes for each document, bool of shape (n_samples, n_classes).
 
-        If new documents are exchangeable with those of `calibrate_sets`, at least a share `coverage` of the documents
-        in each class have it in their sets. Classes with few documents are combined, see `conformal_thresholds`.
+        If new documents are exchangeable with those of `calibrate_sets`, the sets contain the true class for at
+        least a share `coverage` of each class. Classes with few documents are combined, see `conformal_thresholds`.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -112,7 +112,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return np.asarray(1.0 - self.predict_proba(X) <= self.thresholds_of_sets(coverage))
 
     def thresholds_of_sets(self, coverage: float) -> np.ndarray:
-        """Return 1 minus the minimum probability of each class to be in a prediction set, shape (n_classes,)."""
+        """Return 1 minus the lowest probability with which each class is in a prediction set, shape (n_classes,)."""
         if not hasattr(self, "set_scores_"):
             problem = "prediction sets need labelled documents that were not used for training"
             raise ModelError(f"{problem}: pass them to calibrate_sets(X, y), or to sdem calibrate MODEL CORPUS")
@@ -189,7 +189,7 @@ class LabelThresholds(EngineClassifier):
     @thresholds_.setter
     def thresholds_(self, thresholds: np.ndarray | Sequence[float] | Mapping[Any, float]) -> None:
         if not self.several_labels:
-            raise ModelError("thresholds_ needs several labels per document: of one label, the best is predicted")
+            raise ModelError("thresholds_ needs several labels per document: with one, the most probable is predicted")
         names = self.classes_.tolist()
         if isinstance(thresholds, Mapping):
             thresholds = list((dict(zip(names, self.thresholds_, strict=True)) | dict(thresholds)).values())

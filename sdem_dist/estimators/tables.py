@@ -141,7 +141,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     loss -- A name, or a frozen dataclass like `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
-    batch_size : int | None -- Documents per step: in a round with "sum" (None: all), in a lane with "mean" (None: 32).
+    batch_size : int | None -- Documents per step, in a round ("sum"; None: all) or in a lane ("mean"; None: 32).
     step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
         and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
     step_decay -- lambda of the paper's steps, and of safe steps with batches.
@@ -276,7 +276,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: those in the data.
+    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: as in the data.
     """
 
     alpha: float = 1.0

@@ -314,7 +314,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return R2 on documents, or on a corpus with its own targets; with several targets, their mean."""
+        """Return R2 on documents, or on a corpus with its own targets; with several targets, the mean."""
         return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["r2"]
 
     def __sklearn_tags__(self) -> Tags:

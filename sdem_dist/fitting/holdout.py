@@ -79,7 +79,7 @@ class HoldoutPolicy:
     doubt: Callable[[HoldoutResult], bool] | None = None
 
     def choose(self, candidates: Iterator[Candidate]) -> HoldoutResult:
-        """Return the result of the best candidate: a later one must lower log-loss by more than the standard error.
+        """Return the result of the best candidate; a later one wins only if `is_better` than the best so far.
 
         If `share` is 0 (few documents), a draw is a fold: candidates are trained without it, for more folds until
         enough documents are scored. Folds choose the temperature, but no training time.

@@ -237,7 +237,7 @@ class Estimator(BaseEstimator, ABC):
 
     @property
     def holds_out(self) -> bool:
-        """Whether training itself holds out documents, by which it may stop."""
+        """Whether training itself holds out documents, which may decide when it stops."""
         return False
 
     @property

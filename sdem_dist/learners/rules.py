@@ -286,7 +286,7 @@ class Multiplicative:
         return sdem.model.expected(state, batch)
 
     def step(self, sdem: SdEM[Any], state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
-        """Continue unless the likelihood fell, else take the best point's plain update; TrainingError if that fell."""
+        """Continue; if the likelihood fell, use the best point's plain update; TrainingError if that update fell."""
         fall, number = state.log_likelihood - sums.log_likelihood, len(state.path) + 1
         rounding = sums.weight * max(LIKELIHOOD_ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):

@@ -150,7 +150,7 @@ class SafeStep(TableSteps):
         return penalty > state.first_loss and state.best_objective - penalty > (1.0 - 1e-3) * state.first_loss
 
     def natural_gradient(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics) -> Point:
-        """Return the direction of N and S: minus the gradient by theta of the summed loss and prior (Theorem 2).
+        """Return the direction of N and S: minus the gradient of loss and prior with respect to theta (Theorem 2).
 
         The coordinates of theta that belong to N are ``ln p(y) - A(theta_y)``, up to a constant.
         """

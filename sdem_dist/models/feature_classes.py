@@ -121,7 +121,7 @@ class DenseModel(Model):
         return mu
 
     def maximum(self, state: FeatureState, s: FeatureStatistics, n_documents: float, form: EmForm) -> FeatureState:
-        """Return the mu that maximises the expected log-likelihood (M-step), or a step towards it, as `form` says.
+        """Return the mu of largest expected log-likelihood (M-step) or, depending on `form`, a step towards it.
 
         The counts sum to `n_documents`, so that the later step of one document has weight 1.
         """

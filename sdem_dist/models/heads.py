@@ -58,7 +58,7 @@ class Classes:
         return self.n_classes == 1 and bool(self.component_class)
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, labels: np.ndarray, unlabelled_weight: float = 1) -> Arrays:
-        """Return the negative gradient of a loss by the scores, (n, n_columns), and the loss of each row (Table 2).
+        """Return minus the gradient of a loss with respect to scores, (n, n_columns), and each row's loss (Table 2).
 
         The gradient is the class's weight times ``p(z | y, x)``. A row without a label (-1) has the loss ``-ln p(x)``.
         """
@@ -143,7 +143,7 @@ class Labels:
         return evaluation.Decisions(*(np.broadcast_to(v, self.n_classes) for v in values))  # read-only
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return the negative gradient of each label's loss by the scores of its two columns."""
+        """Return minus the gradient of each label's loss with respect to the scores of its two columns."""
         weights = np.empty(scores.shape)
         for label in range(self.n_classes):
             pair = slice(2 * label, 2 * label + 2)

@@ -192,9 +192,9 @@ def joint_scores(
 def log_joint(
     parameters: LdaParameters, documents: Documents, inference: Inference, scores: np.ndarray, thetas: np.ndarray
 ) -> np.ndarray:
-    """Return ln p(y, d) of every class and document: the estimate of the particles, else a lower bound.
+    """Return ln p(y, d) of every class and document: estimated with particles if there are any, else a lower bound.
 
-    It is the variational bound of Blei, Ng and Jordan (2003), after `n_sweeps` sweeps from the proportions of
+    The bound is the variational one of Blei, Ng and Jordan (2003), after `n_sweeps` sweeps from the proportions of
     `joint_scores`. It is exact for one topic.
     """
     if inference.n_particles:

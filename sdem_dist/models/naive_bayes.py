@@ -112,7 +112,7 @@ class NaiveBayes(WordCounts):
         return local.statistics(np.ascontiguousarray(pooled(self.head, rows.T).T), weights.sum(axis=0))
 
     def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
-        """Return the expected counts plus the prior's (M-step), or a step towards them, as `form` says."""
+        """Return the expected counts plus the prior's (M-step) or, depending on `form`, a step towards them."""
         # The bound is concave in the counts, so a part of the step raises it too.
         prior, class_prior = np.full_like(state.words, self.alpha), np.full(self.n_counts, self.class_alpha)
         if form.kind != "online" and form.step == 1:

@@ -64,7 +64,7 @@ class MirrorDescent:
 
 
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
-    """Return alpha after a step towards the documents' estimate; `share`: exponent of the factor of each pseudo-count.
+    """Return alpha after a step towards its estimate: pseudo-counts times factors to the power of `share`.
 
     The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
     (equation 55). The sum of the pseudo-counts ``alpha - 1`` is fixed: counts expected at the mode understate the
@@ -81,7 +81,7 @@ class TopicState(NamedTuple):
 
     topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
     output: np.ndarray  # U, shape (n_outputs, n_topics)
-    squares: np.ndarray  # sum over batches of each topic's weighted mean square gradient by Phi, shape (n_topics,)
+    squares: np.ndarray  # sum over batches of each topic's weighted mean square gradient, shape (n_topics,)
     t: float  # number of batches; parallel batches of the lanes count once
     seen: float  # weight of the documents seen
     mean_topics: np.ndarray  # running mean of Phi over batches; zeros before averaging begins

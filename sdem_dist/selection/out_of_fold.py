@@ -81,8 +81,8 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Fractions of the documents outside the fold to train on. Small ones may lack
-        rare classes.
+    shares : sequence of float -- Fractions of the documents outside the fold to train on. Small training
+        sets may lack rare classes.
     cv, n_folds : int -- Number of folds, and how many of them to use; None: all.
     random_state -- As in `CorpusSearchCV`.
     Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` plots it.
@@ -155,8 +155,8 @@ def cross_validate(
     """Return cross-validated scores of an estimator.
 
     estimator : estimator of this package -- Unfitted. For each fold, it is trained on the others.
-    metric : str or callable, default=None -- A metric besides log-loss and accuracy (and micro-F1 for several labels);
-        see `CorpusSearchCV`. None: only these, or the default metric of estimators that are not classifiers.
+    metric : str or callable, default=None -- Metric in addition to log-loss and accuracy (and micro-F1 for several
+        labels), see `CorpusSearchCV`. None: no other metric; the default metric if `estimator` is not a classifier.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
@@ -224,7 +224,7 @@ def label_suspects(
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Suspects:
-    """Return the documents that are most likely mislabelled, by models that were not trained on them.
+    """Return the documents that are most likely mislabelled, according to models not trained on them.
 
     With several labels per document, each label is checked separately, including missing labels.
 

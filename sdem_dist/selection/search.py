@@ -105,8 +105,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
     cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds on which a setting was not
         scored are NaN.
-    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`, unbiased scores: on each fold,
-        of a search without that fold, and their mean.
+    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: the unbiased score of a
+        search without each fold, on that fold, and the mean of these scores.
     oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities from the best settings, for each document
         from a model that was not trained on it, in the order of `X` (or as stored, for a corpus); NaN outside a subset.
         With several labels, the probability of each label.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
-"""A name, or a function of labels and probabilities whose value should be large."""
+"""A name, or a function of labels and probabilities; higher values are better."""
 CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
 LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")  # for several labels per document
 BY_MODEL = ("R2", "perplexity", "distance")  # metrics that need the model, not only its predictions
