@@ -111,7 +111,8 @@ def _start_beside() -> None:
         where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
-            Thread(target=other.wait, daemon=True).start()  # leaves no zombie process
+            # It leaves no zombie process and no open pipe.
+            Thread(target=lambda: (other.wait(), other.stdin.close()), daemon=True).start()  # type: ignore
             _others[:] = [other]
 
 
