@@ -105,7 +105,8 @@ def write_corpus(
         Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
     shuffle : bool, default True
         Store documents in random order. Use False for test sets.
-    random_state : int, default 0 Seed of the random order.
+    random_state : int, default 0
+        Seed of the random order.
     shard_documents : int, optional
         Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
     overwrite : bool, default False

@@ -226,7 +226,7 @@ class TopicReport(Report):
     proportions : ndarray of shape (n_documents, n_topics), float64
     shares : ndarray of shape (n_topics,)
         Mean proportion of each topic over documents.
-    labels, classes : ndarray As in `ClusterReport`.
+    labels, classes : ndarray, as in `ClusterReport`
     prevalence : ndarray of shape (n_classes, n_topics), or None
         The same for the documents of each class; NaN for a class without documents.
     """
