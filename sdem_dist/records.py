@@ -51,8 +51,9 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     name = value.get(KIND)
     if name == "dict":
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
-    cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
-    if cls is None:
+    if not isinstance(name, str):
+        raise ValueError(f"it has no class name, but {name!r}")
+    if (cls := own.get(name) or _KNOWN.get(name)) is None:
         raise NameError(f"it uses the class {name}: in Python, import it and call load_model(path, own=[{name}])")
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # custom classes may lack type hints
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}

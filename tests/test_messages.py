@@ -142,7 +142,7 @@ CASES = [
      "IngestError: s.dat: unknown suffix (.txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
      "also under .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
     *((read("s.csv", f"{name},text\n"), f"NoLabelError: s.csv, line 1: there is no column 'label'; the columns are {name!r}, "
-       f"'text'. {advice}") for name, advice in (("x", "Choose with --label and --text"), ("caf\udce9", f"The header {BYTE}"))),
+       f"'text'. Choose with --label and --text{bad}") for name, bad in (("x", ""), ("caf\udce9", f". The header {BYTE}"))),
     (read("s.csv", 'label,text\na,x\nb,"y\nc,z\n'), "IngestError: s.csv, record 3: unclosed quote at the end of the file"),
     (read("s.tsv", "a\tx\n", reading={"encoding": "klingon"}),
      "IngestError: s.tsv: 'klingon' is not a known encoding, such as 'latin-1'"),
@@ -311,7 +311,7 @@ CASES = [
       for name, value, what, got in (
         ("loss", "hinge ", LOSS, "'hinge '. Did you mean 'hinge'?"), ("loss", "x", LOSS, "'x'"),
         ("loss", Reading(), LOSS, f"{Reading()}. Reading has no method weights"),
-        ("loss", Hinge, LOSS, f"{Hinge}. Pass an instance: Hinge()"), ("min_df", 0, WHOLE, "0"),
+        ("loss", Hinge, LOSS, f"{Hinge}. Pass an instance of Hinge"), ("min_df", 0, WHOLE, "0"),
         ("weighting", "tf-idf", "one of ('auto', 'counts', 'log', 'binary', 'tfidf')", "'tf-idf'. Did you mean 'tfidf'?"),
         ("alpha", 1e39, "one of ('laplace', 'log') or a float in [0, 3e38] or a sequence of positive numbers", "1e+39"))),
     (call(sd.MultinomialNB().partial_fit, TEXTS, LABELS, classes=["n", "p"]),

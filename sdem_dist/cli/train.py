@@ -191,7 +191,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     if options["dry_run"] and cluster.job_file is not None:
         from sdem_dist.cluster import job_script  # Dask comes with it
 
-        refuse_far_sources([path for path in corpora if Path(path).exists()], cluster.job_file)
+        refuse_far_sources([p for p in (*corpora, held_out) if p and Path(p).exists()], cluster.job_file)
         click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)

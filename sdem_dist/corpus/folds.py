@@ -15,7 +15,9 @@ from sdem_dist.counted import counted, is_count
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Numbers in place of the epoch in the random keys that choose the fold of a document, and the documents of a share."""
-PARTS = 20  # most folds for `held_out_of`, which holds out some of them, such as 7 of 20 for a share of .35
+PARTS = (
+    20  # largest number of folds of which several are held out, such as 7 of 20 for .35; for small shares, one of more
+)
 CorpusT = TypeVar("CorpusT")  # a corpus, whose module imports this module
 
 

@@ -144,6 +144,8 @@ def are_label_sets(y: object) -> bool:
     if (shape := getattr(y, "shape", None)) is not None and len(shape) == 2:
         return bool(shape[1] > 1)
     dtype = getattr(y, "dtype", np.dtype(object))
+    if str(dtype).lower().startswith("list"):  # of polars, or of Arrow in pandas
+        return True
     if dtype != np.dtype(object) or isinstance(y, str) or not isinstance(y, Iterable):
         return False
     first: Any = next(iter(y), None)
@@ -274,7 +276,10 @@ def is_table(X: object) -> bool:
 def as_pandas(X: Any) -> Any:
     """Return a polars or Arrow table as a pandas table, and other objects unchanged."""
     columns = hasattr(X, "columns") or hasattr(X, "column_names")
-    return X.to_pandas() if columns and hasattr(X, "to_pandas") else X
+    try:
+        return X.to_pandas() if columns and hasattr(X, "to_pandas") else X
+    except ImportError as error:
+        raise ImportError("polars and Arrow tables need pandas, too: pip install pandas") from error
 
 
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:

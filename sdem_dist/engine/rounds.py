@@ -131,7 +131,7 @@ def start_block(learner: AnyWideLearner, make: MakeBlock | None, block: int, n_b
 
 
 def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
-    """Return the statistics of lanes: a list of their one sum (see `reduce`) if `summed`, else of one per lane."""
+    """Return a list of the statistics of lanes: one sum (see `reduce`) if `summed`, else one entry per lane."""
     seconds, state, learner = dict[str, float](), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], seconds)
     timed_map, timed_combine = timed(seconds, "map", learner.map), timed(seconds, "merge", learner.combine)

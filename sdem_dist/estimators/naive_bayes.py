@@ -15,7 +15,7 @@ from sdem_dist.engine.plan import VALIDATION, MadeByWorkers, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.incremental import Incremental
-from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, LabelThresholds, WithDensity
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, holdout, plans
 from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
@@ -272,7 +272,7 @@ class MultinomialNB(LaneNB):
     _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
 
 
-class MultiLabelNB(LaneNB, LabelThresholds):
+class MultiLabelNB(LaneNB):
     """Multinomial naive Bayes for several labels, or none, per document: each label against the rest.
 
     For each label there are two classes, documents with and without the label, trained by stochastic discriminative EM

@@ -268,8 +268,8 @@ def check(estimator: object) -> None:
         name, value, allowed = declared.name, getattr(estimator, declared.name), declared.metadata["type"]
         if not allowed.allows(value):
             hint = nearest(value.strip(), map(str, allowed.choices)).strip() if isinstance(value, str) else ""
-            if "Loss" in allowed.kind and isinstance(value, type):
-                hint = f"Pass an instance: {value.__name__}()"
+            if isinstance(value, type) and "Loss" in allowed.kind and hasattr(value, "weights"):
+                hint = f"Pass an instance of {value.__name__}"
             elif "Loss" in allowed.kind and is_dataclass(value):
                 hint = f"{type(value).__name__} has no method weights"
             raise ValueError(f"{name} must be {allowed.words}, got {value!r}{hint and '. '}{hint}")

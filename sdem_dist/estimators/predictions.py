@@ -14,6 +14,7 @@ from sklearn import base as sklearn_base
 from sklearn.utils import Tags
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.counted import nearest
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
@@ -37,12 +38,35 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     classes_ : ndarray of shape (n_classes,) --
     """
 
-    thresholds_: ClassVar[Any]  # lowest probability with which a document gets each of several labels
     temperatures_: ClassVar[Any]  # of each of several labels
 
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
         return np.asarray(self._joint_log_proba(X) / (self.temperatures_ if self.several_labels else self.temperature_))
+
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """Minimum probability of each of several labels; to change it, assign an array, or a dict of some labels."""
+        if not self.several_labels:
+            raise AttributeError("thresholds_ needs several labels per document; otherwise use predict_proba")
+        return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
+
+    @thresholds_.setter
+    def thresholds_(self, thresholds: np.ndarray | Sequence[float] | Mapping[Any, float]) -> None:
+        values = dict(zip(self.classes_.tolist(), self.thresholds_.tolist(), strict=True))
+        if hasattr(thresholds, "items"):  # also a Series of pandas
+            changed = dict(thresholds.items())
+            for unknown in changed.keys() - values.keys():
+                raise ValueError(f"thresholds_: unknown label {unknown!r}. {nearest(str(unknown), map(str, values))}")
+            values |= changed
+        elif np.shape(thresholds) == (len(values),):
+            values = dict(zip(values, thresholds, strict=True))
+        else:
+            raise ValueError(f"thresholds_ must be {len(values)} probabilities, in the order of classes_, or a dict")
+        for label, value in values.items():
+            if not (isinstance(value, Real) and 0.0 <= float(value) <= 1.0):
+                raise ValueError(f"the threshold of {label!r} must be between 0 and 1, got {value!r}")
+        self.learner_ = self.learner_.decided(thresholds=tuple(map(float, values.values())))
 
     def _predicted(self, X: object) -> np.ndarray:
         scores = self._class_scores(X)
@@ -176,29 +200,6 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), in nats; for counts, without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
-
-
-class LabelThresholds(EngineClassifier):
-    """What classifiers of several labels per document have: a threshold for each label."""
-
-    @property
-    def thresholds_(self) -> np.ndarray:
-        """Minimum probability of each label; assign an array, or a dict such as ``{"sport": 0.2}``, to change it."""
-        return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
-
-    @thresholds_.setter
-    def thresholds_(self, thresholds: np.ndarray | Sequence[float] | Mapping[Any, float]) -> None:
-        if not self.several_labels:
-            raise ModelError("thresholds_ needs several labels per document: with one, the most probable is predicted")
-        names = self.classes_.tolist()
-        if isinstance(thresholds, Mapping):
-            thresholds = list((dict(zip(names, self.thresholds_, strict=True)) | dict(thresholds)).values())
-        values = np.asarray(thresholds, np.float64)
-        if values.shape != (len(names),) or not ((values >= 0.0) & (values <= 1.0)).all():
-            raise ValueError(
-                f"thresholds_ must be {len(names)} probabilities, as in classes_, or a dict of some of them"
-            )
-        self.learner_ = self.learner_.decided(thresholds=tuple(values.tolist()))
 
 
 class WithDensity(EngineEstimator):

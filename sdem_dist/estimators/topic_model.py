@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.predictions import LabelThresholds, Transforming
+from sdem_dist.estimators.predictions import EngineClassifier, Transforming
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.running import Client, evaluate_source, over_blocks, over_corpus
 from sdem_dist.inputs.source import Source, documents_of, source_of
@@ -206,7 +206,7 @@ class SupervisedTopics(TopicModel):
     words_weight: float = 0.0
 
 
-class SupervisedLDAClassifier(LabelThresholds, SupervisedTopics):
+class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
     The topics of a document are inferred from its words by `n_layers` steps of mirror descent, and predict its class:

@@ -53,7 +53,7 @@ class HoldoutResult(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Return whether any held-out document has a weight above 0."""
+        """Whether any held-out document has a weight above 0."""
         return bool(np.isfinite(self.log_loss).any())
 
     @property

@@ -47,7 +47,7 @@ def sequential(
     lanes = lanes or least
     if rounds is None:
         rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
-    n_first = n_documents // rounds // max(defaults.FIRST_ROUND_DOCUMENTS, lanes)  # small rounds in the first
+    n_first = n_documents // rounds // max(defaults.FIRST_ROUND_DOCUMENTS, lanes)  # small rounds in place of the first
     growth = max(0, n_first.bit_length() - 1) if lanes > 1 else 0
     return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 

@@ -129,6 +129,7 @@ def validated(
 ) -> tuple[Any, np.ndarray | None]:
     """Return documents and `y` from `validate_data`; counts as canonical CSR, since bits depend on its order."""
     name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
+    X = X.collect() if type(X).__name__ == "LazyFrame" else X  # of polars
     if is_sparse:
         check_structure(X, "X")
     if takes_counts:
@@ -180,7 +181,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     elif isinstance(dtype, np.dtype) and dtype.kind != "O" and (dtype.kind != "f" or not np.isnan(np.asarray(y)).any()):
         return y
     values = np.array(y, object)
-    if values.ndim != 1 or set(map(type, values)) == {str}:
+    if values.ndim != 1 or {str, np.str_}.issuperset(map(type, values)):
         return y
     missing = np.flatnonzero([is_missing(label) for label in values])
     texts = np.array([isinstance(label, str) for label in values], bool)

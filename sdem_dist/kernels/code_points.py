@@ -186,7 +186,7 @@ def characters(data, starts, stops, is_space, around_words, ids, segments, text_
 
 @jit_inline
 def _plain_bytes(data, i, stop):
-    """Skip blocks of eight plain bytes; return the first block that may contain a control or non-ASCII byte."""
+    """Skip blocks of eight plain bytes; return where the first with a byte below 16 or above 127 may begin."""
     while i + 8 <= stop:
         word: np.uint64 = load64(data, i)
         if ((word - _SIXTEENS) | word) & _HIGH:  # a byte < 16 or > 127; false alarms follow a true one

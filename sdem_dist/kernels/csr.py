@@ -17,7 +17,7 @@ NO_TARGETS = np.zeros((1, 0), np.uint8)
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """Return word numbers as uint32, the only dtype of compiled kernels: a view of writable int32, else a copy."""
+    """Return word numbers as uint32, the only dtype of compiled kernels: a view of writable int32, else converted."""
     is_view = indices.dtype == np.int32 and indices.flags.writeable
     return indices.view(np.uint32) if is_view else indices.astype(np.uint32, copy=False)
 

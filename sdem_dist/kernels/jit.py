@@ -112,7 +112,7 @@ def _start_beside() -> None:
         with suppress(OSError):
             other = Popen([sys.executable, "-P", "-c", code], env=where, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
             # It leaves no zombie process and no open pipe.
-            Thread(target=lambda: (other.wait(), other.stdin.close()), daemon=True).start()  # type: ignore
+            Thread(target=lambda: (other.wait(), other.stdin.close()), daemon=True).start()  # type: ignore[func-returns-value, union-attr]
             _others[:] = [other]
 
 

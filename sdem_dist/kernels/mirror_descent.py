@@ -78,7 +78,7 @@ def objective(counts, mass, theta, alpha):
 
 @jit_inline
 def _momentum(method, layer):
-    """Return the weight of the last point in the gradient's point of a layer, and in the layer's result."""
+    """Return the weight of the previous point in the gradient's point of a layer, and in the layer's result."""
     return 2.0 / (layer + 2.0) if method == ACCELERATED else 1.0
 
 
@@ -86,8 +86,8 @@ def _momentum(method, layer):
 def infer(document, alpha, step, method, layers):
     """Infer a document's topic proportions, layer by layer (Algorithm 1, or accelerated mirror descent).
 
-    Accelerated (Tseng 2008, Algorithm 1): a layer takes the gradient between the current proportions and the last
-    point, steps from the last point, with larger steps in later layers, and mixes the new point into the proportions.
+    Accelerated (Tseng 2008, Algorithm 1): a layer takes the gradient between the current proportions and the previous
+    point, steps from that point, with larger steps in later layers, and mixes the new point into the proportions.
 
     `document`: Words. `alpha`: shape (n_topics,). `layers`: Layers, overwritten.
     `step`: T, the step of every layer, reduced if too steep; a line search first tries 2 T.

@@ -76,7 +76,7 @@ def ordered_error(gamma, cuts, label, error):
     """Replace U theta by the gradient of the cumulative logit's ``-ln p(y | d)`` (McCullagh 1980).
 
     A document's level is at most j with probability ``sigmoid(threshold_(j + 1) - gamma score)``. The first threshold
-    is ``cuts[1]``; each later one is the last plus the exponential of its cut, so that thresholds are ascending.
+    is ``cuts[1]``; each later one is the one before plus the exponential of its cut: thresholds are ascending.
     """
     score, low, high, n = gamma * error[0], 0.0, 0.0, error.size
     for c in range(1, smaller(label + 2, n)):

@@ -28,7 +28,7 @@ class FeatureState(NamedTuple):
     best_counts: np.ndarray  # N at the lowest objective so far; shape (0,) if the learner does not compare rounds
     best_mu: np.ndarray  # mu at the same point
     best_objective: float  # the objective there, mean loss plus prior; or infinity
-    first_loss: float  # mean loss at the start of the run, or infinity; it bounds the loss of the best, unless blended
+    first_loss: float  # mean loss at the start of the run, or infinity; the best has no higher loss, unless blended
     t: float  # weight of the documents seen
 
     @property
@@ -138,7 +138,7 @@ class DenseModel(Model):
         mu, counts = variables.posterior_mean(s.sums, s.n_observed), s.class_counts
         if form.kind != "variational":
             counts = counts * (n_documents / counts.sum())
-        if form.step < 1:  # the bound is concave in the expectation parameters, so a part of the step raises it too
+        if form.step < 1:  # the bound rises all the way to its maximum
             mu = variables.check(state.mu + form.step * (mu - state.mu))[0]
             counts = state.class_counts + form.step * (counts - state.class_counts)
         return started(counts, mu, state.t + s.weight)._replace(rho=state.rho, first_loss=state.first_loss)

@@ -15,7 +15,7 @@ from sdem_dist.records import record
 
 TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "  # metrics; the label's index follows
 HELD_OUT = (1 << 32) - 1  # takes the place of the epoch in the random keys that choose held-out documents
-ALIKE = 0.5  # documents are nearly alike if the total M cancels more than this share of the margin; for texts about .01
+ALIKE = 0.5  # documents are nearly alike if the total M leaves at most this share of the margin; texts leave about .99
 
 
 class Model:

@@ -79,7 +79,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         wrong = report.positions[report.errors]
         corpus = documents_at(corpus, wrong)
         if are_texts(raw):
-            corpus = replace(corpus, texts=[str(text) for text in _safe_indexing(raw, wrong)])
+            corpus = replace(corpus, texts=[str(text) for text in _safe_indexing(list(raw), wrong)])
     report.blocks = partial(error_blocks, estimator, corpus)
     return report
 

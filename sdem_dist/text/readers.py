@@ -392,7 +392,7 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
         advice = f"Choose with {options if role in ('label', 'text', 'id') else f'--{role}'}"
         bad = next(filter(None, map(not_unicode, names)), None)
         columns_are = f"there is {times} {name!r}; the columns are {', '.join(map(repr, names))}"
-        raise kind(f"{path}, line 1: {columns_are}. {f'The header has {bad}' if bad else advice}")
+        raise kind(f"{path}, line 1: {columns_are}. {advice}{f'. The header has {bad}' if bad else ''}")
     if keep and (twice := [name for name in names if names.count(name) > 1]):
         raise IngestError(f"{path}: more than one column is named {twice[0]!r}: rename one of them")
     return {role: [names.index(name) for name in some] for role, some in columns.items()}

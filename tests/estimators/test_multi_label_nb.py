@@ -1,6 +1,8 @@
 """MultiLabelNB: each label is what a binary classifier of it would be, however labels are written down."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from reference.random_documents import documents_of
@@ -64,7 +66,7 @@ def test_labels_may_be_written_in_any_way():
         found = sd.MultiLabelNB().fit(X, y)
         assert found.classes_.tolist() == list(range(LABELS))
         np.testing.assert_array_equal(found.state_.words, reference.state_.words)
-    named = sd.MultiLabelNB().fit(X, LISTS)
+    named = sd.MultiLabelNB().fit(X, pl.Series(LISTS))
     assert tuple(named.classes_) == NAMES
     np.testing.assert_array_equal(named.predict(X), reference.predict(X))
     assert named.evaluate(X, LISTS) == reference.evaluate(X, Y) == named.evaluate(X, Y)
@@ -108,15 +110,15 @@ def test_the_thresholds_of_rare_labels_are_near_that_of_all():
 def test_thresholds_can_be_changed_and_are_saved(tmp_path):
     model = sd.MultiLabelNB(n_epochs=1).fit(X, LISTS)
     expected = np.where(np.arange(LABELS) == 1, 0.0, model.thresholds_)
-    for changed in ({"bee": 0.0}, expected):
+    for changed in ({"bee": 0.0}, pd.Series({"bee": 0.0}), expected):
         model.thresholds_ = changed
         model.save(tmp_path / "m")
         for one in (model, sd.load_model(tmp_path / "m")):
             assert one.predict(X)[:, 1].all() and (one.thresholds_ == expected).all()
-    for wrong in ({"fox": 0.5}, {"bee": 1.5}, [0.5], [np.nan] * LABELS):
-        np.testing.assert_raises_regex(ValueError, "must be 5 probabilities", setattr, model, "thresholds_", wrong)
-    single = sd.MultiLabelNB(**FIXED).fit(X, Y[:, 0])
-    np.testing.assert_raises_regex(sd.ModelError, "several labels", setattr, single, "thresholds_", [0.5, 0.5])
+    for why, wrong in {"'fox'": {"fox": 0.5}, "'bee'": {"bee": 1.5}, "5 prob": [0.5], "betw": [np.nan] * 5}.items():
+        np.testing.assert_raises_regex(ValueError, why, setattr, model, "thresholds_", wrong)
+    single = sd.MultinomialNB(n_epochs=1).fit(X, Y[:, 0])
+    np.testing.assert_raises_regex(AttributeError, "several labels", setattr, single, "thresholds_", [0.5, 0.5])
 
 
 def test_thresholds_find_more_of_a_rare_label():

@@ -171,7 +171,7 @@ def test_topics_for_people():
         np.testing.assert_allclose([t.share for t in topics], lengths @ model.transform(X) / lengths.sum(), rtol=1e-12)
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
-            assert [*word_weights(model, 4)[topic.number]] == topic.distinctive
+            assert [*word_weights(model, 4)[topic.number]] == topic.distinctive and len(topic.distinctive) == 4
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"

@@ -53,7 +53,7 @@ def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path)
     np.testing.assert_array_equal(sd.load_model(tmp_path / "m").predict_proba(FRAME), stored.predict_proba(FRAME))
 
 
-@pytest.mark.parametrize("form", [pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("form", [pl.from_pandas, lambda t: pl.from_pandas(t).lazy(), pa.Table.from_pandas])
 def test_tables_of_polars_and_arrow_are_those_of_pandas(form):
     part = FRAME[["size", "colour", "member"]]
     expected, found = (sd.MixedNB(n_epochs=5).fit(X, Y).predict_proba(X) for X in (part, form(part)))

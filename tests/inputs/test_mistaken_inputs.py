@@ -140,7 +140,7 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("labels", "classes"), [
     (np.array(["b", "a", "b", "a"], np.dtypes.StringDType()), ["a", "b"]),
-    (pa.array(Y), ["a", "b"]),
+    (pa.array(Y), ["a", "b"]), (list(np.array(["b", "a", "b", "a"])), ["a", "b"]),
     (np.array([3, 1, 3, 1], object), [1, 3]),
     (np.array([True, False, True, False], object), [False, True]),
 ])  # fmt: skip
