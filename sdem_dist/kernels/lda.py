@@ -73,7 +73,7 @@ def run_documents(documents, keys, table, schedule, moment, objective, how, rows
 
     `documents`: Visited. `keys`: uint64 of shape (n_documents,), keys of each document's random numbers.
     `table`: Table; column ``topic * n_classes + class`` is a topic of a class. `how`: TopicInference.
-    `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`.
+    `schedule`: Schedule. `moment`: Moment at the start. `objective`: Objective, without component classes.
     `rows`, `class_counts`: steps are added to them. If `stepping`, they are those of the table, else it is not changed.
     Returns `gamma`, `class_gamma`, `t` (float).
     """
