@@ -52,21 +52,21 @@ FORMS = {
     "s.jsonl": '{{"label": "a", "text": "x"}}\n{}\n{{"label": "b", "text": "z"}}\n',
     "s.svm": "1 1:2\n{}\n-1 2:1\n",
 }
-UNLABELLED = "pass --unlabelled '' to train on such documents anyway, or --label-separator , for several labels"
+LEARN = "; to learn from them as well: --unlabelled ''; if documents have several labels or none: --label-separator ,"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
 BYTE = "has the byte 0xe9, invalid in this encoding: pass --encoding, such as latin-1"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
     ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (from 0) with --label NUMBER --text NUMBER"),
-    ("s.tsv", " \ty", "NoLabelError", f"the label is empty; {UNLABELLED}"),
+    ("s.tsv", " \ty", "NoLabelError", f"the label is empty{LEARN}"),
     ("s.tsv", "b\tcaf\udce9", "IngestError", f"the line {BYTE}"),
     ("s.csv", "b,caf\udce9", "IngestError", f"the text {BYTE}"),
     ("s.csv", "b", "IngestError", "1 fields, but the header has 2"),
     ("s.jsonl", '{"label"', "IngestError", "not JSON: Expecting ':' delimiter: line 1 column 9 (char 8)"),
     ("s.jsonl", "[]", "IngestError", "expected a JSON object, got list"),
     ("s.jsonl", '{"Text": "y"}', "NoLabelError", "there is no field 'label'; the fields are 'Text'"),
-    ("s.jsonl", '{"label": null, "text": "y"}', "NoLabelError", f"the label is missing; {UNLABELLED}"),
+    ("s.jsonl", '{"label": null, "text": "y"}', "NoLabelError", f"the label is missing{LEARN}"),
     ("s.jsonl", '{"label": "c", "text": "\\ud800"}', "IngestError", "the text has an unpaired surrogate, U+D800"),
     *(("s.jsonl", f'{{"label": {value}, "text": "y"}}', "IngestError",
        f"the label is {shown}, neither a string nor a finite number") for value, shown in (("Infinity", "inf"), ("NaN", "nan"))),
@@ -136,8 +136,8 @@ LOSS = "one of ('auto', 'hinge', 'ncll', 'nll') or a frozen dataclass like sdem_
 ABOUT, NONE = [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}], [{"labelled": False}, {"format": "lines"}]
 CASES = [
     # Sources.
-    *((read(name, FORMS[name].format(line)), f"{kind}: {name}, {place(name)}: {problem}"
-       f"{SKIP.replace('line', place(name)[:-2])}") for name, line, kind, problem in BAD),
+    *((read(name, FORMS[name].format(line)), f"{kind}: {name}, {place(name)}: {problem.removesuffix(LEARN)}"
+       f"{SKIP.replace('line', place(name)[:-2])[:-1]}{LEARN * problem.endswith(LEARN)})") for name, line, kind, problem in BAD),
     (read("s.dat", "a\tx\n"),
      "IngestError: s.dat: unknown suffix (.txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
      "also under .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
@@ -152,7 +152,7 @@ CASES = [
     (read("s.csv", "label,text,w\na,apple,0\n", reading={"weight": "w"}),
      "IngestError: s.csv: no document has a positive weight"),
     (read("s.tsv", "no tab\n", on_error="skip"),
-     "IngestError: s.tsv: no documents; 1 bad line skipped, for example\n  s.tsv, line 1: no TAB between label and text"),
+     "IngestError: s.tsv: no documents; 1 record skipped, for example\n  s.tsv, line 1: no TAB between label and text"),
     (read("s.tsv", "sport\tgoal\n", vocabulary_from="words"),
      f"IngestError: s.tsv, line 1: unknown label 'sport'; the classes are acq, crude, earn{SKIP}"),
     (read("s.tsv", f"{NFD}\tgoal\n", vocabulary_from="cafe"),

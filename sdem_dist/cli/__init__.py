@@ -6,6 +6,7 @@ import gc
 import io
 import logging
 import os
+import re
 import select
 import signal
 import sys
@@ -66,7 +67,7 @@ class LazyGroup(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # for characters that the encoding of the terminal lacks
-        show = warnings.showwarning
+        show, typed = warnings.showwarning, list(ctx.args)
         if sys.stderr.isatty():
             (log := logging.getLogger("sdem_dist.kernels.jit")).setLevel(logging.INFO)
             log.handlers = [logging.StreamHandler()]
@@ -88,8 +89,13 @@ class LazyGroup(click.Group):
                 error.message = visible(error.message)  # type: ignore[misc]
                 params = error.ctx.command.params if isinstance(error, click.UsageError) and error.ctx else ()
                 if isinstance(error, click.NoSuchOption) and any(p.name == "settings" for p in params):
-                    name = error.option_name.lstrip("-").replace("-", "_")  # may be a parameter of the estimator
-                    error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
+                    estimator_of = import_module("sdem_dist.cli.train").estimator_of
+                    name = error.option_name.lstrip("-").replace("-", "_")
+                    chosen = re.search(r"--estimator[ =](\w+)", " ".join([*typed, "--estimator MultinomialNB"]))
+                    if chosen and name in estimator_of(chosen[1], {"settings": ()}).get_params(deep=False):
+                        error.possibilities = [*(error.possibilities or ()), f"--set {name}=VALUE"]  # type: ignore[misc]
+                elif isinstance(error, click.MissingParameter) and getattr(error.param, "nargs", 1) == -1:
+                    error.param = [p for p in params if isinstance(p, click.Argument)][-1]
                 raise
             except KeyboardInterrupt:  # commands add notes about the files that they leave behind
                 click.echo(f"Interrupted{ctx.meta.get('remains', '')}.", err=True)

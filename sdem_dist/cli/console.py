@@ -121,7 +121,8 @@ def say(text: object) -> None:
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:
     if n:
-        click.echo(f"{counted(n, 'line')} skipped, for example {examples[0]}", err=True)
+        lines = "".join(f"\n  {visible(example)}" for example in examples)
+        click.echo(f"{counted(n, 'record')} skipped, for example{lines}", err=True)
 
 
 def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

@@ -17,7 +17,7 @@ import sdem_dist
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.options import READING, WORDS, Place, Source, SourceCommand, option, typed_flags, word_options
-from sdem_dist.counted import counted, visible
+from sdem_dist.counted import counted
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place
 from sdem_dist.storage.jobs import kept_folder
@@ -158,7 +158,6 @@ def documents_of(
         except SdemError as error:
             if isinstance(error, NoLabelError) and examined is not None:
                 instead = "pass --no-labels" if learns == "nothing" else f"use sdem predict MODEL {paths[0]}"
-                error.problem = error.problem.partition("; pass --unlabelled")[0]
                 skip = f"to skip such {error.unit}s: --on-error skip; " if error.hint else ""
                 error.hint = f"{skip}if no document has a label, {instead}"
             elif isinstance(error, PatternError):
@@ -272,8 +271,6 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.first_column is not None:
         other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
         click.echo(f"columns are numbered from {report.first_column}{other}")
-    if report.n_skipped:
-        examples = "".join(f"\n  {visible(example)}" for example in report.skipped_examples)
-        click.echo(f"{counted(report.n_skipped, 'bad line')} skipped, for example{examples}", err=True)
+    console.say_left_out(report.n_skipped, report.skipped_examples)
     if not follows:  # a test set may have a single document per class
         console.warn_of_many_classes(written, source.reading.label)

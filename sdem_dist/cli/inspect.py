@@ -218,14 +218,13 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
         if kind == "StageStarted":
             spent, new_row, monitored = Counter(), True, event["monitored"]
         elif kind == "LanesEnded":
-            spent.update({part: event[part] for part in ("read", "prepare", "map", "merge")})
+            spent.update({part: event[part] for part in PARTS[:-1]})
             spent["documents"] += event["n_documents"]
         elif kind == "RoundEnded":
             seconds = event["seconds"]
             spent.update(merge=event["merge"], wall=seconds, worker_seconds=seconds * event["n_workers"])
         elif kind == "EpochEnded":
-            used = spent["read"] + spent["prepare"] + spent["map"] + spent["merge"]
-            spent["wait"] = max(0.0, spent["worker_seconds"] - used)
+            spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS[:-1]))
             epoch = event["epoch"] + 1
             if new_row or monitored:
                 rows.append({"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)})

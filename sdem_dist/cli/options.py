@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from sdem_dist.compat import import_scikit_learn
+from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.buckets import is_url, place, refuse_url
 
@@ -34,6 +35,13 @@ class Option(click.Option):
         return command
 
 
+class Choice(click.Choice[str]):
+    """Choices; the error for another value suggests similar ones."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return f"{super().get_invalid_choice_message(value, ctx)} {nearest(str(value), self.choices)}".rstrip()
+
+
 def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Option:
     """Return an option; `kind`: a type, the least whole number, the name of a text, choices, or None for a flag."""
     if kind is None:
@@ -45,7 +53,7 @@ def option(flags: str, kind: object, text: str, default: object = None, **more: 
     elif isinstance(kind, str):
         more = {"metavar": kind, **more}
     else:
-        more["type"] = click.Choice(kind) if isinstance(kind, list) else kind
+        more["type"] = Choice(kind) if isinstance(kind, list) else kind
     if default is not None:
         more |= {"default": default, "show_default": kind is not None}
     return Option(flags.split(), help=text, **more)

@@ -111,15 +111,13 @@ class PredictionFormatter:
             texts = map(joined, members) if which.dtype == bool else members
             cells.append((f"set={text}" for text in texts) if head == "set" else texts)
         names = list(map(on_a_line, self.names or ()))
-        if self.names is None or self.best_only:
-            pass
-        elif self.top is None:
-            pairs = "\t".join(f"{name.replace('%', '%%')}=%.6g" for name in names)
-            cells.append(pairs % tuple(row) for row in rows.tolist())
-        else:
+        if self.top is not None:
             best = self._best(rows)
             ranked = zip(best.tolist(), np.take_along_axis(rows, best, axis=1).tolist(), strict=True)
             cells.append("\t".join(f"{names[k]}={p:.6g}" for k, p in zip(*both, strict=True)) for both in ranked)
+        elif names and not self.best_only:
+            pairs = "\t".join(f"{name.replace('%', '%%')}=%.6g" for name in names)
+            cells.append(pairs % tuple(row) for row in rows.tolist())
         return "".join([f"{line}\n" for line in map("\t".join, zip(*cells, strict=True))])
 
     def _best(self, rows: np.ndarray) -> np.ndarray:
@@ -221,29 +219,24 @@ def run(*, topics: bool = False, **options: Any) -> None:
     from sdem_dist.cli.ingest import is_source, refuse_for_a_corpus
     from sdem_dist.cli.streaming import jobs_of, predictions, transformer_of
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
-    from sdem_dist.saving import KIND
-    from sdem_dist.storage.archive import is_archive
     from sdem_dist.text.sources import source_format
     from sdem_dist.text.texts import RowValidator
 
     model, sources, source, cluster = (options[name] for name in ("model", "sources", "source", "cluster"))
     output, quiet, verbose, jobs = (options[name] for name in ("output", "quiet", "verbose", "jobs"))
-    for path in sources:
-        if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
-            raise click.UsageError(f"pass the model first: sdem predict {path} {model}")
-        if str(path) != "-":
-            is_source(str(path))  # raises if nothing exists there
+    for name in (name for name in map(str, sources) if name != "-"):
+        is_source(name)  # raises if nothing exists there
     if not cluster.is_local and (verbose or jobs is not None):
         flag = "--verbose" if verbose else "--jobs"
         raise click.UsageError(f"{flag} applies to threads of this process, not to workers")
     if output is not None:
         console.check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
+    estimator = sdem_dist.load_model(model)
     of_text = [path for path in sources if not (path / "zarr.json").exists()]
     for path in of_text:
         source_format(path, source.reading, predicted=True)  # raises if it is not a source of text
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
-    estimator = sdem_dist.load_model(model)
     formatter = PredictionFormatter(estimator, model, topics=topics, **options)
     transformer = transformer_of(estimator) if of_text else None
 

@@ -15,7 +15,7 @@ from sdem_dist import catalogue
 from sdem_dist.cli import console
 from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.ingest import refuse_far_sources, spool_stdin, training_documents
-from sdem_dist.cli.inspect import BEGINNING
+from sdem_dist.cli.inspect import read_events
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, parsed, word_options
 from sdem_dist.counted import counted, nearest
 
@@ -109,8 +109,8 @@ def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mappi
     """Let an estimator accept counts, and documents without a label, if a corpus has some and no option is set."""
     from sdem_dist.text.texts import NONE
 
-    typed = {setting.partition("=")[0] for setting in options["settings"]}
-    if documents.header.layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
+    chosen = any(setting.startswith("components=") for setting in options["settings"])
+    if documents.header.layout == "sparse" and hasattr(estimator, "components") and not chosen:
         estimator.set_params(components="multinomial")
         click.echo("The documents contain word counts: using components=multinomial", err=True)
     lanes = estimator.get_params().get("n_lanes")
@@ -219,12 +219,10 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
                 console.warn_of_many_classes(documents, source.reading.label)
             # An earlier log is replaced now, when only training can still fail; a resumed run appends to it.
             if log is not None and log.is_file():
-                with log.open(encoding="utf-8", errors="replace") as file:
-                    beginning = file.read(len(BEGINNING))
-                if not options["resume"]:
+                if options["resume"]:
+                    read_events(log)  # raises if it is another file
+                else:
                     log.unlink()
-                elif not BEGINNING.startswith(beginning):
-                    raise click.ClickException(f"{log} is not an sdem train log: choose another name")
             run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
             how = {"client": client, "validation": validation, **{name: options[name] for name in run}}
             estimator.fit(documents, callbacks=[] if log is None else [JsonLines(log)], **how)

@@ -37,6 +37,7 @@ Examples:
   sdem tune posts.zarr posts.model --sampler optuna --nested
 """
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
+LETTERS = 60  # of a text to show
 _METRIC = """Metric that selects the best setting.  [default: log-loss; micro-F1 for several labels; R2 for numbers;
 distance for k-means; otherwise perplexity]"""
 _SPACE = """Values to try for a parameter, or a JSON file with {name: [values]} or a list of these.  [default: the
@@ -202,9 +203,6 @@ def space_of(spaces: tuple[str, ...]) -> Any:
         if problem or not named[name]:
             raise click.UsageError(f"--space {text}: {problem or 'expected NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
-
-
-LETTERS = 60  # of a text to show
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)

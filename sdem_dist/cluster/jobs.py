@@ -17,6 +17,7 @@ from distributed import Client
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.security import Security
+from distributed.utils import get_ip_interface
 
 from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals, held_back
 from sdem_dist.errors import ClusterError
@@ -142,6 +143,12 @@ def batch_jobs(
     Raises ClusterError, with messages of the batch system, for a wrong file, rejected jobs, or no worker in time.
     """
     with configured(Path(path), lifetime) as (settings, cluster_class, options), ended_by_signals():
+        system, wait = cluster_class.job_cls.config_name, float(settings.wait_for_workers)
+        try:
+            if nic := options["scheduler_options"].get("interface", dask.config.get(f"jobqueue.{system}.interface")):
+                get_ip_interface(nic)
+        except ValueError as error:
+            raise ClusterError(f"{path}: {error}. Set interface (for workers) or scheduler-options") from error
         if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
             whoever = "anyone who can reach the scheduler or a worker can run code as you"
             say(f"{path}: no certificates: {whoever} (create them with sdem cluster certificates)")
@@ -171,7 +178,6 @@ def batch_jobs(
                     return self.refusal, bool(self.refusal)
                 return job_status(self.config_name, self.job_id)
 
-        system, wait = cluster_class.job_cls.config_name, float(settings.wait_for_workers)
         cluster = cluster_class(job_cls=Job, **options)
         try:
             cluster.scale(jobs=settings.jobs)

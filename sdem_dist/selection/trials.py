@@ -15,6 +15,7 @@ from sklearn.metrics import f1_score
 from sdem_dist.counted import counted
 from sdem_dist.evaluation import probabilities
 from sdem_dist.table import Table, cell
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -271,6 +272,8 @@ def described(params: dict[str, Any]) -> str:
 
 
 def shortened(value: object) -> str:
+    if isinstance(value, VectorizerSettings) and value == VectorizerSettings(features=value.features):
+        return value.features
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -359,7 +362,7 @@ def best_by_value(search: Any) -> list[str]:
     losses = {shortened((defaults | trial.params).get("loss")) for trial in scored}
     for trial in sorted(scored, key=lambda trial: -trial.score(search.metric_, n_common)):
         params = defaults | trial.params
-        of_loss = f" ({shortened(params.get('loss'))})" if len(losses) > 1 else ""
+        of_loss = f" (loss {shortened(params.get('loss'))})" if len(losses) > 1 else ""
         for name in dict.fromkeys(name for other in scored for name in other.params):
             if name in trial.params or not trial.number:  # a space may lack the parameter
                 value = "not set" if params[name] is None else shortened(params[name])

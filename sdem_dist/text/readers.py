@@ -390,6 +390,8 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
         kind = NoLabelError if role == "label" and name not in names else IngestError
         options = "--label and --text" if reading.labelled else "--text (and --id)"
         advice = f"Choose with {options if role in ('label', 'text', 'id') else f'--{role}'}"
+        if len(names) == 1 and (mark := next(filter(names[0].__contains__, DELIMITERS), "")):
+            advice = f"Wrong delimiter? Choose with --delimiter {mark!r}"
         bad = next(filter(None, map(not_unicode, names)), None)
         columns_are = f"there is {times} {name!r}; the columns are {', '.join(map(repr, names))}"
         raise kind(f"{path}, line 1: {columns_are}. {advice}{f'. The header has {bad}' if bad else ''}")

@@ -195,12 +195,14 @@ MOST_NAMES = 10_000  # most labels in the cache; there may be as many numeric ta
 LONGEST = 60  # most characters of an unknown label in a message
 NONE = ""
 """Name of a missing label. No class has this name, since empty labels are either errors or missing."""
+WITHOUT_LABEL = (
+    "to learn from them as well: --unlabelled ''; if documents have several labels or none: --label-separator ,"
+)
 MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 
 class NoLabelError(IngestError):
-    first: bool = True
-    """Whether no earlier document is known to have a label."""
+    """A document without a label."""
 
 
 @dataclass
@@ -229,19 +231,16 @@ class RowValidator:
             self.skipped += 1
             return
         if self.start:  # the lines before the part are counted only for a message
-            n_bytes = self.start
             with path.open("rb") as file:
-                while n_bytes > 0 and (chunk := file.read(min(1 << 22, n_bytes))):
-                    line += chunk.count(b"\n")
-                    n_bytes -= len(chunk)
+                sizes = (min(1 << 22, self.start - at) for at in range(0, self.start, 1 << 22))
+                line += sum(file.read(size).count(b"\n") for size in sizes)
         error = problem if isinstance(problem, IngestError) else IngestError(problem)
-        error.path, error.record, error.unit = str(path), line, unit
+        error.path, error.record, error.unit, error.hint, advice = str(path), line, unit, "", error.hint
         if self.on_error == "raise":
-            error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s"
-            if isinstance(error, NoLabelError):
-                error.first = not (self.labelled or self.start)
-                advice = "use --no-labels, and train with --estimator LatentDirichletAllocation"
-                error.hint += f"; if no document has a label, {advice}" * error.first
+            if isinstance(error, NoLabelError) and not (self.labelled or self.start):
+                use = "use --no-labels, and train with --estimator LatentDirichletAllocation"
+                advice = f"{advice and advice + '; '}if no document has a label, {use}"
+            error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s{advice and '; ' + advice}"
             raise error
         self.skipped += 1
         self.examples.append(str(error))
@@ -326,8 +325,7 @@ class RowValidator:
         for label in labels:
             name = label_name(label)
             if label is None or name == "":
-                absent = f"the label is {'missing' if label is None else 'empty'}; pass --unlabelled '' to train on"
-                raise NoLabelError(f"{absent} such documents anyway, or --label-separator , for several labels")
+                raise NoLabelError(f"the label is {'missing' if label is None else 'empty'}", hint=WITHOUT_LABEL)
             if isinstance(label, list):
                 raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
             if name is None:

@@ -77,12 +77,12 @@ def test_held_out_and_test_sets(folder):
 def test_bad_lines_are_left_out_and_counted(folder):
     (folder / "bad.tsv").write_text("acq\tbanks\nno tab\n")
     said = run("ingest bad.tsv c --on-error skip")
-    assert said.exit_code == 0 and "1 bad line skipped" in said.stderr
+    assert said.exit_code == 0 and "1 record skipped" in said.stderr
     ok("ingest docs.tsv c --overwrite")
     (folder / "q.tsv").write_text("PAR1\tgoal\nPAR2\tvote\n")  # as Parquet files begin
     ok("ingest q.tsv q")
     pq.write_table(pa.table({"label": ["a", None], "text": ["goal", "bank"]}), "l.parquet")
-    assert "row 2: the label is missing; pass --unlabelled ''" in refused("train l.parquet c2")
+    assert "as well: --unlabelled ''" in refused("train l.parquet c2")
 
 
 def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, monkeypatch):

@@ -53,10 +53,10 @@ TRAIN_ON = [
     (2, "train plain.tsv m --costs costs.csv --estimator KMeans", "KMeans"),
     (2, "train plain.tsv m --no-labels", "--no-labels"),
     (1, "train nosuch.zarr m --log one.log --overwrite", "nosuch.zarr"),
-    (1, "train plain.tsv m --log precious.csv --checkpoint run --resume", "precious.csv is not an sdem train log"),
+    (1, "train plain.tsv m --log precious.csv --checkpoint run --resume", "expected a log from sdem train --log"),
 ]  # fmt: skip
 TUNE = [
-    (2, "tune posts.tsv", "CORPUS... MODEL"),
+    (2, "tune posts.tsv", "Missing argument 'MODEL'"),
     (2, "tune posts.tsv m --estimator GaussianNB", "GaussianNB needs a table"),
     (2, "tune several.tsv m --label-separator |", "needs a model with several labels: add --estimator"),
     (1, "tune posts.zarr posts.model", "--overwrite"),
@@ -92,7 +92,7 @@ INGEST = [
     (1, "ingest parts c", "files that contain many documents, pass the files: parts/*.tsv"),
 ]  # fmt: skip
 PREDICT = [
-    (2, "predict posts.tsv posts.model", "pass the model first: sdem predict posts.model posts.tsv"),
+    (1, "predict posts.tsv posts.model", "contains documents, not a model: pass the model first"),
     (1, "predict posts.model posts.tsv --text text", "columns are numbers from 0, got 'text'"),
     (2, "predict posts.model https://example.org/texts.txt", "a URL must start with s3://"),
     (1, "predict posts.model t.json", "t.json is "),
@@ -122,7 +122,6 @@ PREDICT = [
     (1, "predict topics.model t.txt", "t.txt"),
     (1, "predict topics.model latin.txt --encoding latin-1", "makes no predictions"),
     (1, "predict test.zarr posts.tsv", "is a folder"),
-    (1, "predict test.tsv plain.tsv", "is a source, not a model"),
     (1, "predict absent posts.tsv --text-column 1", "absent: no such file"),
     (1, "calibrate topics.model test.tsv", "prediction sets need a classifier"),
 ]  # fmt: skip
@@ -143,7 +142,7 @@ LOOK = [
     (1, "explain posts.model x --against spotr", "Did you mean 'sport'"),
     (1, "inspect absent", "no such corpus"),
     (1, "inspect empty", "is a folder, but no"),
-    (1, "inspect posts.tsv", "is a source, not a model"),
+    (1, "inspect posts.tsv", "contains documents, not a model"),
     (2, "report posts.model test.zarr -o s3://bucket/page.html", "is a URL"),
     (2, "demo --folder s3://bucket/demo", "is a URL"),
     (1, "log absent", "absent: No such file"),
@@ -156,7 +155,8 @@ LOOK = [
     (2, "train a b --step 3", "'--set step=VALUE'"),
     (2, "tune a b --n-epochs 3", "--set n_epochs=VALUE"),
     (2, "train a b --overwrit", "--overwrite"),
-    (2, "inspect a --no-chek", "'--no-check'"),
+    (2, "train a b --epoch 3", "'--epoch'. Did you mean '--epochs'?"),
+    (2, "tune a b --metric macro-f1", "Did you mean 'macro-F1'?"),
     (2, "demo --zzzzzz", "No such option '--zzzzzz'."),
 ]
 REPLACES = [
