@@ -195,9 +195,7 @@ MOST_NAMES = 10_000  # most labels in the cache; there may be as many numeric ta
 LONGEST = 60  # most characters of an unknown label in a message
 NONE = ""
 """Name of a missing label. No class has this name, since empty labels are either errors or missing."""
-WITHOUT_LABEL = (
-    "to learn from them as well: --unlabelled ''; if documents have several labels or none: --label-separator ,"
-)
+WITHOUT_LABEL = "to learn from them as well: --unlabelled ''; if documents have several labels: --label-separator ,"
 MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 
@@ -238,8 +236,8 @@ class RowValidator:
         error.path, error.record, error.unit, error.hint, advice = str(path), line, unit, "", error.hint
         if self.on_error == "raise":
             if isinstance(error, NoLabelError) and not (self.labelled or self.start):
-                use = "use --no-labels, and train with --estimator LatentDirichletAllocation"
-                advice = f"{advice and advice + '; '}if no document has a label, {use}"
+                topics = "--no-labels (and --estimator LatentDirichletAllocation)"
+                advice = f"{advice}{advice and '; '}if no document has a label: {topics}"
             error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s{advice and '; ' + advice}"
             raise error
         self.skipped += 1
@@ -325,7 +323,8 @@ class RowValidator:
         for label in labels:
             name = label_name(label)
             if label is None or name == "":
-                raise NoLabelError(f"the label is {'missing' if label is None else 'empty'}", hint=WITHOUT_LABEL)
+                what = f"the label is {'missing' if label is None else 'empty'}"
+                raise NoLabelError(what, hint=WITHOUT_LABEL if self.separator is None else "")
             if isinstance(label, list):
                 raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
             if name is None:
