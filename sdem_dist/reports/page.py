@@ -185,12 +185,14 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     hidden, facts = ("loss", *OF_THE_MACHINE), {"model": type(model).__name__ + (f", loss {loss}" if loss else "")}
     changed = {k: v for k, v in params.items() if k not in hidden and not np.array_equal(v, defaults[k])}
     facts["settings"] = ", ".join(f"{k} {v if str(v) else repr(v)}" for k, v in changed.items()) or "defaults"
-    if (n := getattr(learner, "n_documents", None)) is not None:
-        facts["trained on"] = f"{n:,.10g} documents"
+    facts |= {} if (n := getattr(learner, "n_documents", None)) is None else {"trained on": f"{n:,.10g} documents"}
     if (weight := entry.get("unlabelled_weight")) is not None:
         facts["without a label"] = f"used, with unlabelled_weight {weight:.3g}" if weight else "not used"
     if predicts == "class":
         facts["classes"] = f"{len(model.classes_)}"
+        if model.several_labels:
+            shown = ", ".join(f"{c} {t:.2g}" for c, t in zip(model.classes_[:10], model.thresholds_, strict=False))
+            facts["thresholds"] = shown + ", ..." * (len(model.classes_) > 10)
     if model.spec.topics == "documents":
         alpha, learned = model.alpha_, learner.model.inference.learned
         facts |= {} if predicts == "class" else {"topics": f"{model.n_components}"}
@@ -201,8 +203,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     table, has_names = model._layout == "dense", model.vocabulary_ is not None
     kind = ", columns of a table" + (" with names" if has_names else "") if table else ", with a vocabulary" * has_names
     facts["features"] = f"{model.n_features_in_:,}{kind}"
-    if not table:
-        facts["input"] = "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"
+    facts |= {} if table else {"input": "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"}
     if w is not None:
         length = f"documents scaled to length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
         rare = f", words that occur in at least {w.min_df} documents" if w.min_df > 1 else ""
@@ -227,10 +228,9 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         return Table(heads, list(rows)).markdown()
 
     facts, predicts = model_facts(model), str(model.spec.predicts)
-    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
+    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on",) if k in facts}
     if model.vectorizer_ is not None:
-        used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
-        data["tokenization"] = ", ".join(used)
+        data["tokenization"] = ", ".join(f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], 0))
     settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
     parts = [f"# {markdown(name)}", "## Model", table((k, v) for k, v in facts.items() if not k.startswith("on "))]
     parts += ["All settings:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
