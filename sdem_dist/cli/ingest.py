@@ -240,7 +240,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
         raise click.UsageError(f"{typed} applies to threads of this process, not to workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
-        earlier = f"{beside} was held out from an earlier {corpus}; its documents may be in the new one"
+        earlier = f"{beside} was held out from an earlier {corpus}; its documents may be in the new corpus"
         raise click.ClickException(f"{earlier}: remove it, use --held-out again, or choose another name")
     follows, words = options["vocabulary_from"] is not None, options.pop("words")
     if follows and (typed := typed_flags(("held_out", *WORDS))):

@@ -201,7 +201,7 @@ class KMeans(Clustering, Transforming):
     weighting -- Weighting of counts, as in `MultinomialNB`; except for "counts", documents are then scaled to length 1.
         "auto": tf-idf for integers, no weighting for other numbers.
     n_init -- Number of starts on `init_documents`; the best start continues with all documents.
-    inertia_ : float -- Sum of squared distances of the training documents to their nearest centre, by weight.
+    inertia_ : float -- Weighted sum of squared distances of the training documents to their nearest centres.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
         Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data. Machine Learning.

@@ -221,7 +221,7 @@ class MultiplicativeMixtureClassifier(Components):
     shared -- All classes use all `n_components` components, each with its own weights.
     scaling -- "rows": each row is divided by its sum, then all rows are scaled to a mean product of 2, so eta is small.
     expand -- Expand a table quadratically.
-    schedule -- "alternate": W and theta in turn, as in the paper. "joint": both, by powers 1 / 11 and 10 / (11 eta).
+    schedule -- "alternate": W and theta in turn, as in the paper. "joint": both, exponents 1 / 11 and 10 / (11 eta).
     accelerate -- Increase exponents by a fifth per pass; if the likelihood decreases, use the plain update.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.

@@ -63,7 +63,7 @@ def paper_steps(decay: float = DECAY) -> StepSizes:
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, decay: float = DECAY) -> StepSizes:
-    """Return steps, the first of which raises the label's score over a rival's by `step` (c; 2 c with the hinge loss).
+    """Return steps, the first of which raises the label's lead over a rival by `step` (c; 2 c with the hinge loss).
 
     A step rho moves the natural parameters of a document's words by ``rho x / mu``, and thus its score by ``rho sum_j
     x_j^2 / mu_j``, less the effect of the normalisation by totals. The mean of this over documents (for rho = 1) is

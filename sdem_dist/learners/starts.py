@@ -96,7 +96,7 @@ def weight_of_margin(
 ) -> float:
     """Return the weight, at most 1, that gives the median document a `margin` between its two best classes.
 
-    The weight is rounded to two digits. The median is by weights of documents. `component_class`: class of each column.
+    The weight is rounded to two digits. The median counts documents by weight. `component_class`: class of each column.
     """
     weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
     if not weights.any():
