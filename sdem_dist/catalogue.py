@@ -5,6 +5,6 @@ from pathlib import Path
 
 _STUB = Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
 PUBLIC = {name: module for module, name in re.findall(r"^from (\S+) import \(?\s*(\w+) as", _STUB, re.MULTILINE)}
-"""From a public name to the module that it is imported from, when it is first used."""
+"""The module of each public name, imported at the first use of the name."""
 ESTIMATORS = tuple(name for name, module in PUBLIC.items() if module.startswith("sdem_dist.estimators."))
 """Names of all estimators: those that files may hold and the command can train."""

@@ -42,7 +42,7 @@ _COMMANDS = {
     "doctor": ("doctor", "doctor", "Check this machine or a cluster."),
     "warmup": ("warmup", "warmup", "Compile all kernels, once per machine."),
 }
-"""The module of a command, its name there, and its line in the help, in the order in which a newcomer meets them."""
+"""Commands in the order of the help: their module, their name in it, and their line in the help."""
 
 
 class LazyGroup(click.Group):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "unchanged numbers"}
-"""What stands in a corpus, by the kind of its settings."""
+"""Contents of a corpus, by the kind of its vectorizer."""
 
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)

@@ -28,7 +28,7 @@ SYSTEMS = {
     "sge": "qstat -j",
     "lsf": "bjobs -l",
 }
-"""The question about a job, whose id comes last, to each batch system. Answers are shown."""
+"""Command that shows the state of a job in each batch system; the id of the job is its last argument."""
 OVER = re.compile(
     r" is (CANCELLED|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE)\b"
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"

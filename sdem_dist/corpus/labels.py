@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TABLE = "table"  # kind of a manifest's `vectorizer` that contains the categories of a table
 MANY_CATEGORIES, MOSTLY = 20, 0.9
-"""Least number of distinct texts, and their least share of the rows, of a column that is probably not categorical."""
+"""A column with at least so many distinct texts, in at least this share of the rows, is probably not categorical."""
 FEW_CLASSES = 10  # so many classes are plausible for any number of documents
 _DATES = "dates and times cannot be labels; convert them to text (y.astype(str))"
 

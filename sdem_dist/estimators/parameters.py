@@ -55,7 +55,7 @@ TYPES: dict[str, Constraint | str] = {
     "p.Positive": "float in (0, inf)",
     "float | None": "float in (0, inf) | None",
 }
-"""What types allow, or the ranges that they stand for."""
+"""Allowed values of named types, or the ranges that they abbreviate."""
 
 
 def of_type(text: str) -> Constraint:
@@ -163,7 +163,7 @@ em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
     {COOLING} per epoch until it is 1. Posteriors are raised to the power of its inverse. 1: no annealing.
 """)
-"""Meaning and type of parameters that mean the same in several estimators: these name only a default."""
+"""Meaning and type of parameters that several estimators share: these declare only a default."""
 
 
 @dataclass_transform(eq_default=False)
@@ -234,7 +234,7 @@ y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- 
 sample_weight : array-like of shape (n_samples,), default=None --
 client : distributed.Client, default=None -- Dask client whose workers read and score a corpus; the result is gathered.
     """)
-"""What methods of many estimators take; X is a "collection" where they predict."""
+"""Arguments of the methods of many estimators; for predictions, X may be a "collection"."""
 
 
 def document(of: _Documented) -> _Documented:
