@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -193,12 +194,11 @@ def held_back() -> Iterator[None]:
 
     A terminal sends Ctrl-C to all processes, but only this one may stop the others: they inherit its signal mask.
     """
-    usual = signal.getsignal(signal.SIGINT)
+    usual, came = signal.getsignal(signal.SIGINT), list[int]()
     if threading.current_thread() is not threading.main_thread() or usual is None:  # None: set outside Python
         yield
         return
     resource_tracker.ensure_running()  # before the mask: starting it unblocks interrupts in this thread
-    came: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -213,16 +213,17 @@ def held_back() -> Iterator[None]:
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an exit that also stops remote processes, such as batch jobs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def leave(number: int, _: object) -> None:
+    def leave(number: int, frame: Any) -> None:
+        if any(f.f_code.co_name == "__del__" for f, _ in traceback.walk_stack(frame)):
+            threading.Timer(0.05, signal.raise_signal, [number]).start()  # later: Python drops exceptions of `__del__`
+            return
         for each in before:  # a second signal would interrupt the clean-up
             signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ours = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, leave) for number in ours}
     try:
         yield
     finally:

@@ -35,7 +35,6 @@ OVER = re.compile(
 )
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
-STAGGER = 0.1  # share of a lifetime by which workers vary, so that they do not all end at once
 LOOK = 3.0  # least seconds between two checks of the jobs; more if many jobs have no worker: one query per second
 SILENT = 50.0  # seconds that a running job may lack a worker; a nanny takes less to restart one
 FAILURES = 3  # jobs in a row that may end before their worker starts; then no more are submitted
@@ -115,7 +114,7 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
             if not {"host", "interface"} & set(scheduler):
                 scheduler["host"] = LOOPBACK
         if (seconds := float(settings.lifetime or 0)) > 0:
-            arguments += ["--lifetime", f"{seconds:g}s", "--lifetime-stagger", f"{STAGGER * seconds:g}s"]
+            arguments += ["--lifetime", f"{seconds:g}s", "--lifetime-stagger", f"{seconds / 10:g}s"]  # not all at once
         prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()] + config["job-script-prologue"]
         options: dict[str, Any] = {"worker_extra_args": arguments, "scheduler_options": scheduler}
         if dask.config.get("distributed.comm.tls.ca-file"):
