@@ -323,7 +323,7 @@ class MixedNB(FeatureNB):
         in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
-        pandas strings, categories and booleans are categorical, and other columns gaussian. A row may lack all values
+        strings, categories and booleans are categorical, and other columns gaussian. A row may lack all values
         of a tuple, but not some of them.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
