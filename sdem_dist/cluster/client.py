@@ -7,13 +7,13 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing import resource_tracker
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import dask
@@ -215,8 +215,8 @@ def ended_by_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an exit that also stops remote processes, such as batch jobs."""
 
     def leave(number: int, frame: Any) -> None:
-        if any(f.f_code.co_name == "__del__" for f, _ in traceback.walk_stack(frame)):
-            threading.Timer(0.05, signal.raise_signal, [number]).start()  # later: Python drops exceptions of `__del__`
+        if {"__del__", "_remove", "remove", "_gc_callback"} & {f.f_code.co_name for f, _ in walk_stack(frame)}:
+            threading.Timer(0.05, signal.raise_signal, [number]).start()  # later: Python drops exceptions of these
             return
         for each in before:  # a second signal would interrupt the clean-up
             signal.signal(each, signal.SIG_IGN)
