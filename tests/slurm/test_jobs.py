@@ -107,7 +107,7 @@ def test_the_driver_is_ended(number, corpus, cluster_file, tmp_path):
         wait_until(lambda: any(tmp_path.glob("kept/*.sdem")), "the first epoch has ended", 60)
         assert queue()
         driver.send_signal(number)
-        assert driver.wait(30) != 0
+        assert driver.wait(90) != 0
         wait_until(lambda: queue() == [], "its jobs have ended", 30)
     finally:
         driver.kill()
