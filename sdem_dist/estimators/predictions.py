@@ -46,7 +46,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """Minimum probability of each of several labels; to change it, assign an array, or a dict of some labels."""
+        """Minimum probability of each label, with several labels per document; assign an array or a dict to it."""
         if not self.several_labels:
             raise AttributeError("thresholds_ needs several labels per document; otherwise use predict_proba")
         return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
