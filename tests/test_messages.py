@@ -52,7 +52,7 @@ FORMS = {
     "s.jsonl": '{{"label": "a", "text": "x"}}\n{}\n{{"label": "b", "text": "z"}}\n',
     "s.svm": "1 1:2\n{}\n-1 2:1\n",
 }
-LEARN = "; to learn from them as well: --unlabelled ''; if documents have several labels: --label-separator ,"
+LEARN = "; to learn from them, too: --unlabelled ''; if documents have several labels: --label-separator ','"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
 BYTE = "has the byte 0xe9, invalid in this encoding: pass --encoding, such as latin-1"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
+RESUME = "; --resume continues from the latest checkpoint, if there is one"
+NO_CHECKPOINT = "; no checkpoint was saved: to be able to resume, use --checkpoint FOLDER"
 overwrite_option = option("--overwrite", None, "Replace an existing FILE.")
 
 

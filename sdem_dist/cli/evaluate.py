@@ -187,8 +187,8 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
         texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
     elif any(value is not None for value in piped.values()):
         raise click.UsageError("--format and --text apply to standard input only")
-    elif len(texts) == 1 and os.path.isfile(texts[0]):
-        raise click.UsageError(f"{texts[0]} is a file: use sdem explain {model} < {texts[0]} (tables: --format csv)")
+    elif files := [text for text in texts if "." in text and os.path.isfile(text)]:  # a word may name a file, too
+        raise click.UsageError(f"{files[0]} is a file: use sdem explain {model} < {files[0]} (tables: --format csv)")
     if not texts:
         raise click.ClickException("no text to explain")
     if html is not None:

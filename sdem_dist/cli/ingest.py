@@ -158,8 +158,9 @@ def documents_of(
         except SdemError as error:
             if isinstance(error, NoLabelError) and examined is not None:
                 instead = "pass --no-labels" if learns == "nothing" else f"use sdem predict MODEL {paths[0]}"
-                skip = f"to skip such {error.unit}s: --on-error skip; " if error.hint else ""
-                error.hint = f"{skip}if no document has a label, {instead}"
+                hints = [f"to skip such {error.unit}s: --on-error skip"] * bool(error.hint)
+                hints += [f"if no document has a label, {instead}"] * (not error.hint or "--no-labels" in error.hint)
+                error.hint = "; ".join(hints)
             elif isinstance(error, PatternError):
                 error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
             elif error.path == str(target):

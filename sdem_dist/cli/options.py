@@ -53,7 +53,7 @@ def option(flags: str, kind: object, text: str, default: object = None, **more: 
     elif isinstance(kind, str):
         more = {"metavar": kind, **more}
     else:
-        more["type"] = Choice(kind) if isinstance(kind, list) else kind
+        more["type"] = Choice(kind, case_sensitive=False) if isinstance(kind, list) else kind
     if default is not None:
         more |= {"default": default, "show_default": kind is not None}
     return Option(flags.split(), help=text, **more)

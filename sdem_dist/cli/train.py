@@ -192,7 +192,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         from sdem_dist.cluster import job_script  # Dask comes with it
 
         refuse_far_sources([p for p in (*corpora, held_out) if p and Path(p).exists()], cluster.job_file)
-        click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
+        click.echo(job_script(cluster.job_file, options["lifetime"], lambda line: click.echo(line, err=True)), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), cluster.remote_address)
@@ -203,9 +203,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs needs a classifier, but {options['estimator']} is not one")
-    goes_on = f"run the same command with --resume to continue from the latest checkpoint in {folder}"
-    nothing = "no checkpoint was saved: to be able to resume, use --checkpoint FOLDER"
-    click.get_current_context().meta["remains"] = f"; {nothing if folder is None else goes_on}"
+    click.get_current_context().meta["remains"] = console.RESUME if folder else console.NO_CHECKPOINT
     how: dict[str, Any] = {"words": options["words"], "beside": model, "quiet": options["quiet"]}
     try:
         with (
@@ -230,7 +228,7 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
             estimator.save(model)  # before the cluster ends, which may fail
     except sdem_dist.ClusterError as error:
         if folder is not None:
-            error.hint = f"use --resume to continue from {folder}, with or without a cluster"
+            error.hint = f"use --resume, with or without a cluster, to continue from a checkpoint in {folder}"
         raise
     _show(estimator, f"{model}: {options['estimator']}", hidden, documents.n_documents - hidden)
 

@@ -100,8 +100,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     how |= {} if quiet else {"callbacks": [lambda event: click.echo(line(event, folder), err=True)]}
     # The corpus to validate on is opened below.
     search = sdem_dist.CorpusSearchCV(estimator, space_of(options["spaces"]), cv=held_out or options["folds"], **how)
-    remains = f"run the same command with --resume to continue from {folder}" if folder else "no checkpoint was saved"
-    click.get_current_context().meta["remains"] = f"; {remains}"
+    click.get_current_context().meta["remains"] = console.RESUME if folder else console.NO_CHECKPOINT
     both = training_documents(corpora, held_out, source, estimator, words=options["words"], beside=model, quiet=quiet)
     search.check()  # before a source is read
     if folder is not None:
@@ -138,10 +137,9 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             best = clone(search.estimator).set_params(**search.best_params_)
             documents = search._counted.get(search.best_params_.get("vectorizer"), documents)
             scored = sdem_dist.learning_curve(best, documents, random_state=seed or 0)
-            name = "accuracy" if scored.micro_f1 is None else "micro_f1"
-            scores = {"held-out folds": getattr(scored, name)}
-            figure = Figure(figsize=(6, 4), layout="constrained")
-            plots.learning_curve(scored.n_documents, scores, figure.subplots(), metric=name)
+            key = "accuracy" if scored.micro_f1 is None else "micro_f1"
+            figure, of_folds = Figure(figsize=(6, 4), layout="constrained"), {"held-out folds": getattr(scored, key)}
+            plots.learning_curve(scored.n_documents, of_folds, figure.subplots(), metric=key)
             figure.savefig(curve)
             console.say(f"{scored}\n{curve}: learning curve")
 
@@ -268,5 +266,4 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     lines = [list(columns), *zip(*columns.values(), strict=True)]
     click.echo(console.table(f"{corpus}: {title}{counted_from}", lines), nl=False)
     if texts is None:
-        by_id = "" if by_place else "Documents are listed by ID. "
-        console.say(f"{by_id}To see texts, ingest with --keep-text.")
+        console.say(f"{'' if by_place else 'Documents are listed by ID. '}To see texts, ingest with --keep-text.")

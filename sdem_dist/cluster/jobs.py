@@ -66,8 +66,10 @@ class ClusterFile(msgspec.Struct, rename="kebab"):
 
 
 @contextmanager
-def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, Any, dict[str, Any]]]:
-    """Apply the configuration of a file; yield our settings, jobqueue's cluster class, and its arguments."""
+def configured(
+    path: Path, lifetime: str | None, say: Callable[[str], None]
+) -> Iterator[tuple[JobSettings, Any, dict[str, Any]]]:
+    """Apply a file's configuration, and warn of its network; yield our settings, jobqueue's class and its arguments."""
     try:
         content = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
         file = msgspec.convert({name: section for name, section in content.items() if section}, ClusterFile)
@@ -120,12 +122,16 @@ def configured(path: Path, lifetime: str | None) -> Iterator[tuple[JobSettings, 
         if dask.config.get("distributed.comm.tls.ca-file"):
             options |= {"security": Security(), "protocol": "tls://"}
             prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
+        if LOOPBACK in str(scheduler.get("host")):
+            say(f"{path}: no interface: workers on other machines cannot connect (set interface under jobqueue)")
+        elif "security" not in options:
+            say(f"{path}: no certificates: anyone who can connect can run code as you (see sdem cluster certificates)")
         yield settings, getattr(dask_jobqueue, f"{system.upper()}Cluster"), options | {"job_script_prologue": prologue}
 
 
-def job_script(path: str | Path, lifetime: str | None = None) -> str:
+def job_script(path: str | Path, lifetime: str | None = None, say: Callable[[str], None] = lambda _: None) -> str:
     """Return the script of the batch jobs that a cluster file describes; nothing is submitted."""
-    with configured(Path(path), lifetime) as (_, cluster_class, options):
+    with configured(Path(path), lifetime, say) as (_, cluster_class, options):
         del options["scheduler_options"]
         address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
         return str(cluster_class.job_cls(address, name="WORKER", **options).job_script())
@@ -141,16 +147,13 @@ def batch_jobs(
     are cancelled at the end, also after an exception or a signal. `lifetime`, such as ``"55m"``, overrides the file's.
     Raises ClusterError, with messages of the batch system, for a wrong file, rejected jobs, or no worker in time.
     """
-    with configured(Path(path), lifetime) as (settings, cluster_class, options), ended_by_signals():
+    with configured(Path(path), lifetime, say) as (settings, cluster_class, options), ended_by_signals():
         system, wait = cluster_class.job_cls.config_name, float(settings.wait_for_workers)
         try:
             if nic := options["scheduler_options"].get("interface", dask.config.get(f"jobqueue.{system}.interface")):
                 get_ip_interface(nic)
         except ValueError as error:
-            raise ClusterError(f"{path}: {error}. Set interface (for workers) or scheduler-options") from error
-        if "security" not in options and LOOPBACK not in str(options["scheduler_options"].get("host")):
-            whoever = "anyone who can reach the scheduler or a worker can run code as you"
-            say(f"{path}: no certificates: {whoever} (create them with sdem cluster certificates)")
+            raise ClusterError(f"{path}: {error}: set interface under jobqueue") from error
 
         class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
             """A job that stores why it was rejected, and reports that it is closed, even if it never ran."""
@@ -191,10 +194,7 @@ def batch_jobs(
                     over = [job.state()[1] for job in list(cluster.workers.values())]
                     why = "all jobs ended before a worker started" if over and all(over) else ""
                     if time.monotonic() >= deadline:
-                        why = f"no worker started within {wait:g} s (limit: wait-for-workers in {path})"
-                        why += f". The scheduler listens at {address}"
-                        if LOOPBACK in address:
-                            why += ", which only this machine can reach: set interface under jobqueue"
+                        why = f"no worker started within {wait:g} s (wait-for-workers in {path}); scheduler: {address}"
                     if why:
                         raise ClusterError(f"{why}.\nThe script of each job:\n{cluster.job_script()}")
                 cluster.loop.add_callback(replace_lost_jobs, cluster, settings.jobs, say)

@@ -84,7 +84,7 @@ class Explained:
     @property
     def _tables(self) -> list[Table]:
         """A table of topics, if any; a table of the largest contributions, with the sum of all other words."""
-        form, tables = self.digits[0], list[Table]()
+        form, tables, amount = self.digits[0], list[Table](), "weight" if self.kind == "word" else "value"
         if topics := self.topics[:MAX_TOPICS]:
             rows = [(t.topic, f"{t.share:.0%}", "" if t.part is None else format(t.part, form)) for t in topics]
             heads = "topic", "of the document", "" if topics[0].part is None else self.part_name
@@ -96,7 +96,7 @@ class Explained:
         sums |= {"prior of the classes": self.prior} if isinstance(self, Explanation) else {}
         sums |= {self.offset_name: self.offset} if self.offset_name else {}
         words += [(name, format(value, form), "") for name, value in sums.items()]
-        return [*tables, Table((self.kind, self.part_name, "weight"), words, widths={0: 20})]
+        return [*tables, Table((self.kind, self.part_name, amount), words, widths={0: 20})]
 
     def to_dict(self) -> dict[str, object]:
         """Return values for JSON, with None for NaN and infinities."""

@@ -302,15 +302,14 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += ["", f"Time limit reached: {counted(n_late, 'setting')} {'was' if n_late == 1 else 'were'} not tried."]
 
     # The best setting, compared to the default.
-    lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params))]
+    tried = "" if len(trials) > 1 else " (no other setting was tried)"
+    lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params) + tried)]
     if in_order[0] is not best and not is_better(in_order[0], default, metric):
         lines += _wrapped(
             "  Not chosen: ",
             f"{described(in_order[0].params)}. It is not clearly better than the default (within a "
             "standard error, or less accurate). To use it anyway, train with these parameters.",
         )
-    if best is default:
-        lines.append("  The default wins." if len(trials) > 1 else "  No other setting was tried.")
     for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best is not default else ():
         name = name_of(compared)
         if name not in default.scores or name not in best.scores:
@@ -371,7 +370,7 @@ def best_by_value(search: Any) -> list[str]:
     rows = {title: values for title, values in best.items() if len(values) > 1}
     width = max([14, *map(len, rows)])
     shared = "fold 1" if n_common == 1 else f"folds 1 to {n_common}"
-    lines = ["", f"The best {metric} for each value on {shared}, scored for all settings:"] if rows else []
+    lines = ["", f"Best {metric} for each value ({shared}, which all settings reached):"] if rows else []
     for title, values in rows.items():
         lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
     return lines

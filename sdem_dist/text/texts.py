@@ -195,7 +195,7 @@ MOST_NAMES = 10_000  # most labels in the cache; there may be as many numeric ta
 LONGEST = 60  # most characters of an unknown label in a message
 NONE = ""
 """Name of a missing label. No class has this name, since empty labels are either errors or missing."""
-WITHOUT_LABEL = "to learn from them as well: --unlabelled ''; if documents have several labels: --label-separator ,"
+WITHOUT_LABEL = "to learn from them, too: --unlabelled ''; if documents have several labels: --label-separator ','"
 MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 

@@ -42,7 +42,7 @@ TRAIN_ON = [
     (1, "train no-label.tsv m", "if no document has a label: --no-labels (and --estimator Latent"),
     (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: only one class (a)"),
     (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
-    (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ,"),
+    (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ','"),
     (2, "train several.tsv m --label-separator |", "needs a model with several labels: add --estimator"),
     *((2, f"train plain.tsv m --costs {name}", name) for name in (
         "costs-twice.csv", "costs-again.csv", "empty.csv", "costs-head.csv", "costs-text.csv", "costs-one.csv",
@@ -122,11 +122,11 @@ PREDICT = [
     (1, "predict topics.model t.txt", "t.txt"),
     (1, "predict topics.model latin.txt --encoding latin-1", "makes no predictions"),
     (1, "predict test.zarr posts.tsv", "is a folder"),
-    (1, "predict absent posts.tsv --text-column 1", "absent: no such file"),
-    (1, "calibrate topics.model test.tsv", "prediction sets need a classifier"),
+    (1, "predict absent posts.tsv", "absent: no such file"), (1, "calibrate topics.model test.tsv", "need a classifier"),
 ]  # fmt: skip
 LOOK = [
     (2, "evaluate posts.model numbers.svm", "contains numbers"),
+    (2, "predict posts.model posts.tsv --label x", "--label: this command reads no labels"),
     (2, "explain posts.model posts.tsv", "posts.tsv is a file: use sdem explain posts.model < posts.tsv"),
     (1, "predict numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
@@ -156,7 +156,7 @@ LOOK = [
     (2, "tune a b --n-epochs 3", "--set n_epochs=VALUE"),
     (2, "train a b --overwrit", "--overwrite"),
     (2, "train a b --epoch 3", "'--epoch'. Did you mean '--epochs'?"),
-    (2, "tune a b --metric macro-f1", "Did you mean 'macro-F1'?"),
+    (2, "tune a b --metric macro-F2", "Did you mean 'macro-F1'?"),
     (2, "demo --zzzzzz", "No such option '--zzzzzz'."),
 ]
 REPLACES = [

@@ -111,7 +111,7 @@ def test_letters_that_the_terminal_does_not_have(desk):
 FAILURES = [
     (MemoryError("Unable to allocate 59.6 GiB"), "", 1, ["not enough memory", "59.6 GiB"]),
     (KeyboardInterrupt(), "", 130, ["no checkpoint was saved"]),
-    (KeyboardInterrupt(), "--checkpoint run", 130, ["--resume to continue from"]),
+    (KeyboardInterrupt(), "--checkpoint run", 130, ["--resume continues from the latest"]),
 ]
 
 

@@ -14,7 +14,7 @@ import yaml
 from cli.commands import ok, refused
 
 from sdem_dist import ClusterError
-from sdem_dist.cluster import ENVIRONMENT, job_script
+from sdem_dist.cluster import ENVIRONMENT, batch_jobs, job_script
 from sdem_dist.cluster.jobs import LINES, configured, job_status, log_of_job
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
@@ -59,17 +59,17 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
 ], ids=["defaults", "interface", "lifetime", "lifetime of the command line", "lines of the shell"])  # fmt: skip
 def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     path = written(tmp_path, text)
-    script = job_script(path, lifetime)
+    script = job_script(path, lifetime, (warnings := list[str]()).append)
     assert all(part in script for part in present) and not any(part in script for part in absent)
-    with configured(path, None) as (settings, *_):
+    assert ("certificates" if "--interface" in script else "interface") in " ".join(warnings)
+    with configured(path, None, print) as (settings, *_):
         assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
     with pytest.raises(ClusterError, match="yaml.*'foo' is not a duration"):
         job_script(path, "foo")
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    (None, "cluster.yaml cannot be read"),
-    ("[1, 2", "cluster.yaml cannot be read"),
+    (None, "cluster.yaml cannot be read"), ("[1, 2", "cluster.yaml cannot be read"),
     ("just words", "cannot be read: Expected object"),
     ("sdem-dist: {jobs: 2}", "must contain exactly one of slurm, pbs, sge, lsf"),
     ("jobqueue: {slurm: {}, pbs: {}}", "must contain exactly one of slurm, pbs, sge, lsf"),
@@ -83,11 +83,12 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* use a single line"),
     (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* use a single line"),
     (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
+    (slurm("interface: absent"), "'absent' is not .*: set interface under jobqueue"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):
     path = tmp_path / "cluster.yaml" if text is None else written(tmp_path, text)
-    with pytest.raises(ClusterError, match=said) as error:
-        job_script(path)
+    with pytest.raises(ClusterError, match=said) as error, batch_jobs(path):
+        pass
     assert str(tmp_path) in str(error.value)
 
 
