@@ -25,9 +25,9 @@ def rows() -> list[tuple[str, str]]:
     cells = [
         [cell.strip() for cell in line.strip("|").split(" | ")]
         for line in (DOCS / "formulas.md").read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ") and "---" not in line and not line.startswith(("| equation", "| source"))
+        if line.startswith("| ") and "---" not in line and not line.startswith("| formula")
     ]
-    return [(equation, functions) for equation, _, functions in cells]
+    return [(f"{formula} {equation}", functions) for formula, equation, _, functions in cells]
 
 
 @pytest.mark.parametrize(("equation", "functions"), rows())
@@ -50,7 +50,7 @@ def numbers(text: str) -> set[int]:
 @pytest.mark.parametrize(("part", "last"), [(1, 18), (2, 19), (3, 72)], ids=["sdEM", "mixtures", "mirror descent"])
 def test_every_equation_has_a_row_or_is_named_above_the_table(part, last):
     section = (DOCS / "formulas.md").read_text(encoding="utf-8").split("\n## ")[part]
-    rows = "\n".join(line.split(" | ")[0] for line in section.splitlines() if line.startswith("| "))
+    rows = "\n".join(line.split(" | ")[1] for line in section.splitlines() if line.startswith("| "))
     prose = " ".join(line for line in section.splitlines() if not line.startswith("|"))
     assert not set(range(1, last + 1)) - numbers(rows) - numbers(prose) and not numbers(rows) & numbers(prose)
 
