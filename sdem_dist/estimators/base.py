@@ -50,12 +50,12 @@ class EngineEstimator(Estimator):
         Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
     n_iter_ : int -- Number of epochs.
     damaged_shards_ : list of str -- Damage in each shard that `fit` skipped, see `skip_damaged`.
-    learner_, state_ : NamedTuple or dataclass -- Trained settings, and the trained state: expectation parameters mu.
+    learner_, state_ : NamedTuple or dataclass -- All settings of training, and its result: expectation parameters mu.
     vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
     vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
     label_separator_ : str or None -- Separator between labels in the sources of the corpus.
     weighting_ : Weighting or None -- Weighting of counts, if any.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Used for weighting.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Documents per word, for weighting.
     """
 
     patience: int | None = None

@@ -59,7 +59,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
         or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
-    offset : float in [0, inf) with components=exponential -- Fraction of each column's mean to add to it, for zeros.
+    offset : float in [0, inf) with components=exponential -- Add this fraction of its mean to each column.
     """
 
     components: str = "gaussian"
@@ -218,9 +218,9 @@ class MultiplicativeMixtureClassifier(Components):
     sparse matrices without missing or negative values. The model does not define p(x).
 
     n_epochs -- Number of updates; each is a pass over the documents.
-    shared -- All classes use all `n_components` components, each with its own weights.
+    shared -- All classes share the `n_components` components, and each class has its own weights.
     scaling -- "rows": each row is divided by its sum, then all rows are scaled to a mean product of 2, so eta is small.
-    expand -- Expand a table quadratically.
+    expand -- Also use squares and products of the columns of a table (equation 9).
     schedule -- "alternate": W and theta in turn, as in the paper. "joint": both, exponents 1 / 11 and 10 / (11 eta).
     accelerate -- Increase exponents by a fifth per pass; if the likelihood decreases, use the plain update.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
@@ -289,18 +289,18 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
     `predict_proba` and "ncll" use the score that is trained, so they may rank classes differently.
 
-    loss -- As in `MultinomialNB`; "nll" adds expected counts.
+    loss -- As in `MultinomialNB`. "nll" sums expected counts, without steps.
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
     inference -- Topics of a document. "map": the most probable (fast). "gibbs": sampled (equation 18).
-    occurrences -- For "gibbs": occurrences of a word share a topic, exactly or by equation 18 as printed; or each has
-        its own topic, which needs integer counts.
+    occurrences -- For "gibbs". "shared": all occurrences of a word in a document have one topic. "paper": they also do,
+        by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
     burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
-    init_noise -- Noise of the start, ``exp(init_noise * normal)``, so that topics can diverge.
+    init_noise -- Initial topics differ by random factors ``exp(init_noise * normal)``.
     step : float | None with steps=margin -- c, for "margin". None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 

@@ -206,10 +206,10 @@ class MultinomialNB(LaneNB):
         ``-ln p(y, d)``, exactly scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
         held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
-        or more classes have about the same size (the largest at most 1.25 times the median). Or an object:
-        `Hinge`, `CostSensitiveHinge`, `Blend`; with ``merge="sum"``, any frozen dataclass like `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents,
-        or 6.
+        or more classes have about the same size (the largest at most 1.25 times the median). Also:
+        `Hinge`, `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any dataclass like `sdem_dist.losses.Loss`.
+    n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents;
+        6 if there are too few.
     unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
         1. With other losses, EM fits naive Bayes to all documents, and training (6 epochs by default) starts at its
         log-odds times this weight. With "auto", the two best classes of the median document then differ by a fifth of
@@ -279,7 +279,7 @@ class MultiLabelNB(LaneNB):
     (sdEM) as in `MultinomialNB`. With one label per document, the most probable label is predicted ("one-vs-rest").
 
     loss -- Loss for each label: the hinge loss (Masegosa 2014, equation 17), ``-ln p(label or not | d)``, or another
-        loss of `MultinomialNB`. `CostSensitiveHinge` has the costs ``((0, wrong label), (missed label, 0))``.
+        loss of `MultinomialNB`. For `CostSensitiveHinge`, costs are ``((0, wrong label), (missed label, 0))``.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
         Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 

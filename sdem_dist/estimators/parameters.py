@@ -112,8 +112,8 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 SHARED = entries(f"""
 evaluate_every : int in [0, inf) -- Epochs between evaluations; the last is always evaluated. 0: evaluate only on `validation`.
-n_jobs -- Number of threads, without a client; None: all cores. The result does not depend on it.
-verbose : bool | int in [0, inf) -- Show progress on standard error; integers as in scikit-learn.
+n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
+verbose : bool | int in [0, inf) -- Show progress on standard error. Integers mean the same as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
 random_state : int, RandomState instance or None -- Seed for all random choices, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
@@ -123,7 +123,7 @@ vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. No
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
 unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
-n_lanes -- Lanes per round. None: depends on the number of documents, never on the cluster.
+n_lanes -- Lanes per round. None: determined by the number of documents, never by the cluster.
 rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first epoch. None: 4, or 1 with one lane.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
     with the statistics of all its documents at the same theta.

@@ -276,7 +276,7 @@ class CategoricalNB(FeatureNB):
     With ``loss="nll"``, it equals scikit-learn's ``CategoricalNB``.
 
     alpha -- Pseudo-count of each category.
-    min_categories : int or array-like of shape (n_features,) -- Minimum number per column. None: as in the data.
+    min_categories : int or array-like of shape (n_features,) -- Minimum number of categories. None: no minimum.
     """
 
     alpha: float = 1.0

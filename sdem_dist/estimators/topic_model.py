@@ -147,7 +147,7 @@ class LatentDirichletAllocation(TopicModel):
     fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
     alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned if there are fewer than 15,000
-        documents, otherwise 1.001, since learning alpha takes twice as long and would not improve the model.
+        documents, otherwise 1.001, since learning alpha then doubles the time and does not improve the model.
     n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
     topic_word_prior : float in [0, inf) -- Pseudo-count of each word in an average topic, added after training.
     batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.

@@ -70,7 +70,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     """Explain predicted numbers: the training mean plus contributions of words or known features.
 
     Contributions add up to the prediction minus the mean. The contribution of a feature is its deviation from its mean,
-    times its coefficient in a regression on the known features of the row. Words contribute through topics.
+    times its coefficient in a regression on the known features of the row. Words contribute through the topics.
 
     X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
     target : int, default=0 -- Index of the target to explain, from 0.

@@ -93,7 +93,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         an unbiased score of the search.
     refit -- Train the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
-    n_jobs -- Concurrent fits, without a client; None: one per core. The result does not depend on it.
+    n_jobs -- Concurrent fits if no client is used; None: one per core. The result does not depend on it.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
         search resumes, and before the final model is trained.
     metric_ : str or callable -- The metric used.
