@@ -88,7 +88,7 @@ class BaseCorpus(ABC):
         return self if (weights == 1).all() else self._with(weight_divisor=self.weight_divisor * mean)
 
     def labelled(self) -> Self:
-        """Return the labelled documents, of a subset only those inside; positions are counted anew from 0."""
+        """Return the labelled documents (of a subset, only those inside); their positions start at 0."""
         labels, mask = self.labels(), self.mask
         inside = np.zeros(0, bool) if labels is None else (labels >= 0) & (True if mask is None else mask)
         rows = np.flatnonzero(inside)
@@ -190,7 +190,7 @@ class BaseCorpus(ABC):
 
     @property
     def class_weights(self) -> tuple[float, ...]:
-        """Weight of the documents of each class."""
+        """Total weight of the documents in each class."""
         labels = None if (weights := self.weights) is None else self.labels()  # not needed without weights
         if weights is None or labels is None:
             return tuple(map(float, self.header.class_counts))

@@ -35,8 +35,8 @@ class Clustering(ClusterMixin, EngineEstimator):
     """Base of clustering without labels: `fit` ignores `y`.
 
     init_documents -- Number of random documents on which k-means computes the start.
-    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents in memory; pass a corpus to
-        `predict`. Not saved in files.
+    labels_ : ndarray of shape (n_samples,) -- Clusters of training documents in memory, not saved in files. For a
+        corpus, use `predict`.
     """
 
     init_documents: int = 20_000
@@ -65,7 +65,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     n_init -- Number of starts with k-means (on tf-idf for counts), each with `n_init_epochs`; the start with the best
         objective continues.
     n_init_epochs -- Epochs of each start.
-    n_epochs -- Epochs from the best start.
+    n_epochs -- Epochs after the best start.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
     lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
 
@@ -198,7 +198,7 @@ class KMeans(Clustering, Transforming):
 
     n_clusters -- Number of clusters.
     metric -- "cosine": rows and centres have length 1.
-    weighting -- Weighting of counts, as in `MultinomialNB`; except for "counts", documents are then scaled to length 1.
+    weighting -- Weighting of counts, as in `MultinomialNB`. Except with "counts", documents are scaled to length 1.
         "auto": tf-idf for integers, no weighting for other numbers.
     n_init -- Number of starts on `init_documents`; the best start continues with all documents.
     inertia_ : float -- Weighted sum of squared distances of the training documents to their nearest centres.

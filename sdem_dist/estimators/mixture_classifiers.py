@@ -36,7 +36,7 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
     validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out in a first
-        training run, for the temperature and the curves in reports. 0, or under 20 documents: not calibrated.
+        training run, for the temperature and the curves in reports. With under 20 documents, there is no temperature.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -214,14 +214,14 @@ NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or
 class MultiplicativeMixtureClassifier(Components):
     """A classifier with a mixture of components for each class, whose posterior p(y | x) is trained directly.
 
-    Multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They need tables or
+    Multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They require tables or
     sparse matrices without missing or negative values. The model does not define p(x).
 
     n_epochs -- Number of updates; each is a pass over the documents.
     shared -- All classes share the `n_components` components, and each class has its own weights.
-    scaling -- "rows": each row is divided by its sum, then all rows are scaled to a mean product of 2, so eta is small.
+    scaling -- "rows": divide each row by its sum, then scale all rows to a mean product of 2, so that eta is small.
     expand -- Also use squares and products of the columns of a table (equation 9).
-    schedule -- "alternate": W and theta in turn, as in the paper. "joint": both, exponents 1 / 11 and 10 / (11 eta).
+    schedule -- "alternate": update W and theta in turn, as in the paper. "joint": update both in each pass.
     accelerate -- Increase exponents by a fifth per pass; if the likelihood decreases, use the plain update.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.

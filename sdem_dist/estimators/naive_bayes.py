@@ -33,8 +33,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class WordNB(EngineClassifier):
     """Base of naive Bayes of words: weights of counts, and step sizes.
 
-    step : float | None with steps=margin -- How far the first step changes the margin of an average document; twice as
-        far with the hinge loss. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
+    step : float | None with steps=margin -- Change of the margin of an average document by the first step, or half
+        of it with the hinge loss. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
     """
 
     loss: str | Loss = "hinge"
@@ -98,8 +98,8 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of the model trained without these documents; with folds or
-        unlabelled documents, only in the last entry. If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``held_out_log_loss`` (at the best temperature) of the model trained without these documents (only
+        in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
         ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 
@@ -203,7 +203,7 @@ class MultinomialNB(LaneNB):
     The model is a joint distribution p(y, d) of classes and documents. `loss` determines how it is trained.
 
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
-        ``-ln p(y, d)``, exactly scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
+        ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
         held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
         or more classes have about the same size (the largest at most 1.25 times the median). Also:
@@ -273,7 +273,7 @@ class MultinomialNB(LaneNB):
 
 
 class MultiLabelNB(LaneNB):
-    """Multinomial naive Bayes for several labels, or none, per document: each label against the rest.
+    """Multinomial naive Bayes for documents with several labels or none: each label against the rest.
 
     For each label there are two classes, documents with and without the label, trained by stochastic discriminative EM
     (sdEM) as in `MultinomialNB`. With one label per document, the most probable label is predicted ("one-vs-rest").
@@ -306,16 +306,16 @@ class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes for thousands of classes, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
-    are stored. Everything is exact except training with "hinge": if many classes contain the words of a document, the
-    strongest rival is chosen among the classes that share its rarer words.
+    are stored. Everything is exact, except training with "hinge" if many classes contain the words of a document. The
+    strongest rival is then chosen among the classes that share rarer words with the document.
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, in one pass over the counts.
     n_epochs -- Number of passes over the documents; "nll" needs one.
     step -- Half of the change that the first step makes to the margin of an average document. None: 0.2, or 3 for
         counts that are not normalized.
     calibrate -- With the hinge loss and 200 documents or more, hold out a tenth (at most 500) to choose the temperature
-        of probabilities. Only the final pass is evaluated; it includes these documents. If fewer than 20 of them
-        belong to trained classes, a default temperature is used, with a warning.
+        of probabilities. Only the final pass, on all documents, is evaluated. If fewer than 20 of the held-out
+        documents belong to trained classes, a default temperature is used, with a warning.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import ManyClassNB

@@ -117,7 +117,7 @@ verbose : bool | int in [0, inf) -- Show progress on standard error. Integers me
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
 random_state : int, RandomState instance or None -- Seed for all random choices, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
-fit_prior -- Learn the class prior; False uses a uniform one.
+fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
 vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
@@ -147,8 +147,8 @@ min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
     of epochs and the temperature. Training then starts again with all documents, unless less than 2 % were held out. If
-    fewer than 200 would be held out, `MultinomialNB` trains on all for 6 epochs, and chooses the temperature on three
-    folds. 0: no documents are held out.
+    fewer than 200 would be held out, `MultinomialNB` trains on all documents for 6 epochs, and chooses the temperature
+    on three folds. 0: no documents are held out.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
 n_blocks -- Parts of the vocabulary that are merged separately, which slightly changes the result. None: one per 256 MiB.
 components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed", "multinomial"] --
@@ -158,10 +158,10 @@ kinds : mapping | None with components=mixed -- Families of columns, as in `Mixe
 em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": by the posterior, exact EM. "hard": to
     the most probable, classification EM. "stochastic": drawn from the posterior. "generalised": partial M-steps.
     "online": mini-batches, stepwise EM. "variational": parameters also have posterior distributions.
-output_rate : p.Positive -- Learning rate of U, mu_u in Algorithm 2; it falls linearly to 0.
+output_rate : p.Positive -- Learning rate of U, mu_u in Algorithm 2; it decreases linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
-    {COOLING} per epoch until it is 1. Posteriors are raised to the power of its inverse. 1: no annealing.
+    {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: none.
 """)
 """Meaning and type of parameters that several estimators share: these declare only a default."""
 

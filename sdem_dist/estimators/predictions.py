@@ -127,8 +127,8 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a possibly empty set of classes for each document, bool of shape (n_samples, n_classes).
 
-        If new documents are exchangeable with those of `calibrate_sets`, the sets contain the true class for at
-        least a share `coverage` of each class. Classes with few documents are combined, see `conformal_thresholds`.
+        If new documents are exchangeable with those of `calibrate_sets`, the sets contain the true class of at
+        least the fraction `coverage` of each class. Classes with few documents share thresholds.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -158,14 +158,14 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         """Explain predictions: log-odds of the predicted class against another class, as a sum over words.
 
         X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features) -- Words of texts are highlighted.
-        against : class label, or list with one per document, default=None -- The other class; None: the second best.
+        against : class label, or one per document, default=None -- The other class. None: the second most probable.
         Returns : Explanations -- A list of `Explanation`, see `sdem_dist.reports.explanation`.
         Raises ValueError, ModelError -- `against` is not a class, or the scores are not a sum over words.
         """
         return explanations(self, X, against)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document, most probable first; there may be none or several."""
+        """Return the labels of each document, most probable first: none, one or several."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()
         best = np.arange(len(names)) == rows.argmax(axis=1)[:, None]
@@ -255,13 +255,13 @@ def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.n
 
 
 def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
-    """Return the largest score with which each class is in a set, shape (n_classes,), float64.
+    """Return the largest score for which a class is in a prediction set, shape (n_classes,), float64.
 
     The score of a document under a class is one minus the probability of the class; the threshold is a quantile of the
     scores of held-out documents in that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et
-    al. 2019). If new documents of a class are exchangeable with these, their sets contain it with probability at least
-    `coverage`, for any model. This needs c / (1 - c) documents per class, nine for 0.9. Classes with fewer, or fewer
-    than `FEW_OF_CLASS`, share a threshold; if even these are too few, it is infinite, and they are in every set.
+    al. 2019). If new documents of a class are exchangeable with these, their sets contain the class with probability at
+    least `coverage` (c), for any model. This requires c / (1 - c) documents per class, nine for 0.9. Classes with fewer
+    documents, or fewer than `FEW_OF_CLASS`, share a threshold. If these are too few, all sets contain the classes.
 
     Raises ValueError: `coverage` is not between 0 and 1.
     """

@@ -339,14 +339,14 @@ class MixedNB(FeatureNB):
 class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
-    In memory, the target is `y`; in a dense corpus, it is the last column. It must not be missing. Missing features are
-    also marginalized in training.
+    In memory, the target is `y`; in a dense corpus, it is the last column. Targets must not be missing. Missing
+    features are also marginalized in training.
 
     loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
         runs EM, and "ncll" then minimizes the conditional loss.
     alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
         "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled separately or
-        together. It needs one more pass, or 10 if features are missing.
+        jointly. This requires one more pass, or 10 if features are missing.
     n_epochs -- Number of passes if features are missing: for EM and, with "ncll", for the steps after it.
     history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 

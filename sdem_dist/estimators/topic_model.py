@@ -33,20 +33,20 @@ class TopicModel(Transforming):
     """Base of the topic models by mirror descent.
 
     n_components -- K, the number of topics.
-    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions; sparser, but not
-        convex, below 1. One number, or one per topic. "learned": common topics get larger pseudo-counts (alpha - 1),
+    alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions: one number, or
+        one per topic. Below 1, inference is not convex. "learned": common topics get larger pseudo-counts (alpha - 1),
         with mean 0.1; see `alpha_`.
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
     inference_step -- Size T of these steps, times the number of words and pseudo-counts in a document.
     inference -- Fixed steps, without or with momentum (Tseng 2008); or line search, whose bound uses the divergence
         (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
-    topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it falls to 0. None: 0.05, or 0.15 without labels, and
-        less for 25,000 documents or more.
-    steps -- "scaled": gradient norms weight each word by its squared probability, and rates fall to 0. "paper":
+    topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05, or 0.15 without labels,
+        and less for 25,000 documents or more.
+    steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":
         Algorithm 2 as printed, without these changes.
     average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
-    merge -- "mean": lanes of Algorithm 2, averaged. "sum": a round is one batch.
+    merge -- "mean": lanes run Algorithm 2 and are averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
     topic_shares_ : ndarray of shape (n_components,) -- Expected share of the words in the training documents.
@@ -139,8 +139,8 @@ class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
     The most probable topic proportions given the words of a document are inferred by `n_layers` steps of mirror
-    descent, and topics follow the gradient of ``-ln p(words | theta)`` at these (Chen et al. 2015, section E). Labels
-    and targets are ignored. ``merge="mean"`` reduces the likelihood, since the topics of the lanes drift apart.
+    descent. Steps of the topics use the gradient of ``-ln p(words | theta)`` at this point (Chen et al. 2015,
+    section E). Labels and targets are ignored. ``merge="mean"`` reduces the likelihood: topics of lanes drift apart.
 
     Compare models by "word_nll", ``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator, as in
     `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
@@ -210,7 +210,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
     """Topics that predict classes: BP-sLDA with softmax outputs.
 
     The topics of a document are inferred from its words by `n_layers` steps of mirror descent, and predict its class:
-    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Phi and U are learned by back-propagation through all steps.
+    ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Back-propagation through these steps trains topics and U.
 
     ordered -- Classes are ordinal levels, in the order of `classes_`: use one score, with thresholds between neighbours
         (cumulative logit), instead of the softmax. Strings are sorted alphabetically, so use numbers.

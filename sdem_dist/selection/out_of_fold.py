@@ -173,12 +173,12 @@ class Suspects(NamedTuple):
     probably missing. A document may then appear several times.
     """
 
-    documents: np.ndarray  #: Ids of a corpus (by default, positions in the source), or rows of a matrix.
+    documents: np.ndarray  #: IDs of a corpus (by default, positions in the source), or rows of a matrix.
     labels: np.ndarray
     label_proba: np.ndarray  #: Probability of the label, from models that were not trained on the document.
     doubt: np.ndarray  #: ``1 - p(label)``, as in confident learning; ``p(label)`` if the document lacks the label.
     n_documents: int  #: Number of documents checked.
-    positions: np.ndarray  #: Position of each in the corpus, for ``corpus.text(position)``, or row of a matrix.
+    positions: np.ndarray  #: Positions in the corpus, for ``corpus.text(position)``, or rows of a matrix.
     others: np.ndarray | None = None  #: The most probable other class; None with several labels per document.
     other_proba: np.ndarray | None = None  #: Probability of that class.
     present: np.ndarray | None = None  #: With several labels per document: whether the document has the label.

@@ -67,11 +67,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
     Documents are read and counted once. For each fold, each setting is trained on the other folds, including the choice
-    of epochs and temperature, and scored on the fold. The final training on held-out documents is skipped. Document
+    of epochs and temperature, and scored on the fold. These fits omit the final training on all documents. Document
     frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
 
-    Folds are stratified by class (with several labels, by label set, if sets recur). All models know all classes, even
-    classes that occur in one fold only.
+    Folds are stratified by class. With several labels per document, they are stratified by label set, if sets recur.
+    All models have all classes, even classes that occur in only one fold.
 
     estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
@@ -81,7 +81,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
         mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest centre; for other
         clusters and topics "perplexity". None: the first of these. A callable gets labels, as positions in
-        ``classes_``, and probabilities; with several labels, both have shape (n_documents, n_labels). Higher is better.
+        ``classes_``, and probabilities; with several labels, both have shape (n_documents, n_labels). Larger is better.
     n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
     sampler -- How to sample settings. Optuna proposes eight at a time, based on previous scores: ``pip install
@@ -89,8 +89,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
     halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
         ties are not dropped.
-    nested -- Repeat the search without each fold in turn, and score the winner on that fold: `cv` times the work, for
-        an unbiased score of the search.
+    nested -- Repeat the search without each fold, and score each winner on the omitted fold. This takes `cv` times as
+        long, and results in an unbiased score of the search.
     refit -- Train the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
     n_jobs -- Concurrent fits if no client is used; None: one per core. The result does not depend on it.
@@ -105,11 +105,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_estimator_ : estimator -- Trained on all documents, with `refit`.
     cv_results_ : dict of str to array -- A row per setting, for pandas.DataFrame. Folds on which a setting was not
         scored are NaN.
-    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: the unbiased score of a
-        search without each fold, on that fold, and the mean of these scores.
-    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities from the best settings, for each document
-        from a model that was not trained on it, in the order of `X` (or as stored, for a corpus); NaN outside a subset.
-        With several labels, the probability of each label.
+    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: for each fold, the unbiased
+        score of a search without this fold; and the mean of these scores.
+    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities of the best setting, from models
+        that were not trained on the document. The order is that of `X` or of the corpus. NaN: outside a subset. With
+        several labels, the probability of each label.
     oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document, or -1.
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
