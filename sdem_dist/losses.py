@@ -151,7 +151,7 @@ class Blend:
             raise TypeError(f"other must be a loss, such as Hinge(), got {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return ``share`` of the NLL and the rest of the other loss."""
+        """Return the weighted sum of the two losses."""
         return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

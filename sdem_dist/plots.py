@@ -1,4 +1,4 @@
-"""Plots of training and predictions: functions draw on matplotlib axes, or new ones, and return them."""
+"""Plots of training and predictions. Functions draw on the matplotlib axes passed, or new axes, and return them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def learning_curve(
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Plot the confusion matrix, as shares of each class; with many classes, only those with the most errors.
+    """Plot the confusion matrix, as fractions of each class; with many classes, only the classes with the most errors.
 
     `report`: the result of ``clf.report(X, y)``.
     """
@@ -145,7 +145,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Plot the reliability diagram: accuracy by predicted probability; the area of a dot is the number of documents."""
+    """Plot the reliability diagram: accuracy by predicted probability; the areas of dots show numbers of documents."""
     axes, bins = _axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")

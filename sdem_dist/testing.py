@@ -1,4 +1,4 @@
-"""Checks of the laws of exponential families, losses and learners, also for your own classes."""
+"""Checks of the laws of exponential families, losses and learners, including your own classes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +119,7 @@ def check_learner(
     state : NamedTuple, optional
         Initial state; None: ``learner.init()``.
     additive : bool, default=False
-        Whether the combined statistics of parts must equal those of all documents; means of lanes do not.
+        Whether the combined statistics of parts must equal those of all documents, unlike means over lanes.
     weighted : bool, default=True
         Whether documents with weight zero must have no effect.
     apart : bool, default=True

@@ -34,7 +34,7 @@ QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """The settings above, for workers that are started elsewhere."""
 CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
-"""All of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
+"""All settings by dotted names, for a scheduler in this process and the workers that Dask starts with it."""
 CONNECT_SECONDS = 1.0  # timeout of a plain connection, which tests why a scheduler does not answer
 STARTS = 3  # attempts to start local workers: a system short of memory may kill one while it starts
 _GUARD = "each new process runs the script again: put its code under if __name__ == '__main__':"

@@ -110,7 +110,7 @@ class StoredDocument:
 class Corpus(BaseCorpus):
     """A corpus on disk, or several combined. It stores only paths until data are read, and is pickled as paths.
 
-    `paths`: directories, or URLs; absolute as an attribute.
+    `paths`: directories or URLs; the attribute contains absolute paths.
     """
 
     _state = ("paths", "path", "shards", *BaseCorpus._state)

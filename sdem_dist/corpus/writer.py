@@ -100,7 +100,7 @@ def write_corpus(
     weighted : bool, optional
         Whether entries are weights (float32) instead of counts. Default: True if any entry is not an integer.
     dense : bool, default False
-        Store a table of real numbers, NaN for missing values, for models of dense features.
+        Store a table of real numbers, with NaN for missing values.
     unlabelled : label, optional
         Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
     shuffle : bool, default True
@@ -108,14 +108,14 @@ def write_corpus(
     random_state : int, default 0
         Seed of the random order.
     shard_documents : int, optional
-        Maximum number of documents per shard. Default: 2048 to 32768, fewer if they are long.
+        Maximum number of documents per shard. Default: 2048 to 32768, or fewer for long documents.
     overwrite : bool, default False
         Replace the corpus at `path`.
     n_jobs : int, optional
         Number of threads. Default: one per core.
     client : distributed.Client, optional
-        Dask client whose workers compute and write the partitions of a dask array, DataFrame or bag of batches. They
-        need access to the folder of `path`. `y` and other columns may be partitioned like `X`.
+        Dask client whose workers compute and write the partitions of a dask array, DataFrame or bag of batches. The
+        workers need access to the folder of `path`. `y` and other columns may be partitioned like `X`.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class ShardsLeftOut(Event, frozen=True):
 class Compiled(Event, frozen=True):
     """All processes have compiled the kernels of a learner, or loaded them from the cache."""
 
-    stage: str  #: The first stage of the fit that needs them.
+    stage: str  #: The first stage of the fit that needs the kernels.
     seconds: float
 
 
@@ -121,8 +121,8 @@ class StageEnded(Event, frozen=True):
     n_epochs: int
     reason: str  #: ``"epochs"``, ``"patience"``, or ``"callback"`` if a callback stopped it.
     best_epoch: int  #: Epoch (from 1) of the result: the last, or the best with patience.
-    why: str = ""  #: Message on why it ended early; empty if it did not.
-    then: str = ""  #: The consequence, also a message.
+    why: str = ""  #: Message that explains why the stage ended early; otherwise empty.
+    then: str = ""  #: Message about the consequence.
 
 
 class Scored(Event, frozen=True):
@@ -137,7 +137,7 @@ class Scored(Event, frozen=True):
 class RunEnded(Event, frozen=True):
     """A fit has ended."""
 
-    n_stages: int  #: With those that an earlier run finished.
+    n_stages: int  #: Including stages that an earlier run completed.
 
 
 Callback = Callable[[Event], object]

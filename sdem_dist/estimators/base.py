@@ -50,12 +50,12 @@ class EngineEstimator(Estimator):
         Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
     n_iter_ : int -- Number of epochs.
     damaged_shards_ : list of str -- Damage in each shard that `fit` skipped, see `skip_damaged`.
-    learner_, state_ : NamedTuple or dataclass -- All settings of training, and its result: expectation parameters mu.
+    learner_, state_ : NamedTuple or dataclass -- Settings of training; its result, expectation parameters mu.
     vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
     vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
     label_separator_ : str or None -- Separator between labels in the sources of the corpus.
     weighting_ : Weighting or None -- Weighting of counts, if any.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Documents per word, for weighting.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Number of documents with each word.
     """
 
     patience: int | None = None
@@ -98,16 +98,16 @@ class EngineEstimator(Estimator):
         """Train on documents in memory or on a corpus.
 
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus -- Counts or
-            weights; texts as a list, an array, or a pandas, polars or Arrow column; for table models, a table, with
+            weights, texts (a list, an array, or a pandas, polars or Arrow column) or, for table models, a table with
             NaN for missing values. A corpus contains its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels, or targets for
             regression; None for a corpus. Unsupervised mixtures and topic models ignore `y`.
         sample_weight : array-like of shape (n_samples,), default=None -- Weights of documents in memory. With
             ``loss="nll"``, a weight is a number of documents; with other losses, classifiers divide it by the mean.
         client : distributed.Client, default=None -- Train on this Dask cluster. `X` is then a corpus that its workers
-            can read, or a dask array of counts, which is written to a temporary corpus during the fit, in
-            ``sdem-dist.scratch`` of the Dask configuration (a folder or a URL), or else in ``temporary-directory``. A
-            Dask column of texts is computed on the cluster, and this process trains on the result.
+            can read, or a dask array of counts. An array is written to a temporary corpus in the folder or URL
+            ``sdem-dist.scratch`` of the Dask configuration, or in ``temporary-directory``. A Dask column of texts is
+            computed on the cluster, and this process trains on the result.
         validation : Corpus or tuple (X, y), default=None -- Documents to evaluate after epochs, also for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
         checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. None: every epoch.

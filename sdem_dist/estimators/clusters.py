@@ -125,11 +125,11 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
 
     @property
     def converged_(self) -> bool | None:
-        """Whether the last two evaluations (None if fewer) differ by less than 0.001 nats per document and epoch."""
+        """Whether the last two evaluations differ by less than 0.001 nats per document and epoch; None without two."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
-    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Share of each cluster, (n_components,).")
+    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Shares of the clusters, (n_components,).")
     component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:

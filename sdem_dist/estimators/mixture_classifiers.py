@@ -294,8 +294,8 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
     inference -- Topics of a document. "map": the most probable (fast). "gibbs": sampled (equation 18).
-    occurrences -- For "gibbs". "shared": all occurrences of a word in a document have one topic. "paper": they also do,
-        by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
+    occurrences -- For "gibbs". "shared": all occurrences of a word in a document have one topic. "paper": the same, by
+        equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
     burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the

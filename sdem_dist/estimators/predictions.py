@@ -74,7 +74,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it.", "float")
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of the scores.", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -317,7 +317,7 @@ class PoissonNB(FeatureNB):
 
 
 class MixedNB(FeatureNB):
-    """Naive Bayes with a distribution for each column; accepts tables of pandas, polars and Arrow.
+    """Naive Bayes with a distribution for each column; accepts pandas, polars and Arrow tables.
 
     categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
         in `sample`. In prediction, unknown categories are treated as missing values.

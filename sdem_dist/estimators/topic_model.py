@@ -151,7 +151,7 @@ class LatentDirichletAllocation(TopicModel):
     n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
     topic_word_prior : float in [0, inf) -- Pseudo-count of each word in an average topic, added after training.
     batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.
-    n_particles -- Particles of the left-to-right estimate of ln p(words). More particles make it less noisy.
+    n_particles -- Particles of the left-to-right estimate of ln p(words). More particles reduce its noise.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
@@ -253,7 +253,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
     @property
     def level_thresholds_(self) -> np.ndarray:
-        """With `ordered`: thresholds of gamma times the score between levels, shape (n_classes - 1,)."""
+        """With `ordered`: thresholds between levels, for gamma times the score, shape (n_classes - 1,)."""
         if not isinstance(self.learner_.head, heads.Levels):
             raise AttributeError("level_thresholds_ needs ordered=True")
         return heads.level_thresholds(self._parameters.output)

@@ -22,7 +22,7 @@ class TopicPart(NamedTuple):
 
     topic: str
     share: float
-    """Share of the document."""
+    """Proportion of the document."""
     part: float | None
     """Contribution to the log-odds or the number, if it is a sum over topics; otherwise None."""
 

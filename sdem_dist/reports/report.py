@@ -228,7 +228,7 @@ class TopicReport(Report):
         Mean proportion of each topic over documents.
     labels, classes : ndarray, as in `ClusterReport`
     prevalence : ndarray of shape (n_classes, n_topics), or None
-        The same for the documents of each class; NaN for a class without documents.
+        Mean proportions in the documents of each class; NaN for a class without documents.
     """
 
     kind, kinds = "topic", "topics"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the most indicative words of each class of a naive Bayes, of each cluster, or of each topic (its number).
+    """Return the most indicative words of each class of a naive Bayes model, each cluster, or each topic (by number).
 
     The weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: the average contribution of a word,
     over the words of a document in the class, to the evidence against other classes, in nats per word. For `KMeans`, it

@@ -154,7 +154,7 @@ def cross_validate(
 ) -> CrossValidated:
     """Return cross-validated scores of an estimator.
 
-    estimator : estimator of this package -- Unfitted. For each fold, it is trained on the others.
+    estimator : estimator of this package -- Unfitted. For each fold, a copy is trained on the other folds.
     metric : str or callable, default=None -- Metric in addition to log-loss and accuracy (and micro-F1 for several
         labels), see `CorpusSearchCV`. None: no other metric; the default metric if `estimator` is not a classifier.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.

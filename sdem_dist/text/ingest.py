@@ -45,7 +45,7 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` and `client`.
 
-    Memory holds a few blocks of documents and the distinct words. Counts are stored in a hidden folder beside
+    Memory holds a few blocks of documents and the distinct words. Counts are stored in a hidden folder next to
     `path`, which is removed at the end, or by the next ingest after an interruption.
 
     Parameters
@@ -59,7 +59,7 @@ def ingest(
     reading : Reading, optional
         Reader options.
     held_out : float
-        Fraction of documents to write to `held_out_path`, in source order; they do not affect the vocabulary.
+        Fraction of documents to write to `held_out_path`, in source order. They do not affect the vocabulary.
     held_out_path : str or Path, optional
         Default: `path` followed by ``-held-out``.
     vocabulary_from : str or Path, optional

@@ -51,7 +51,7 @@ FORMAT = 11  # version of the temporary files beside a corpus
 
 @dataclass
 class IngestReport:
-    """What an ingest did.
+    """The result of an ingest.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class VectorizerSettings:
         "words": scikit-learn's ``(?u)\b\w\w+\b``. Or a regular expression. ``\w+`` and ``\S+`` run in compiled code,
         others in the library regex, whose ``\w`` includes combining marks, with a time limit per text.
     lowercase, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``. None: (1, 1) and 1; with "words+characters" (1, 2), for words, and 2.
+        As in ``CountVectorizer``. None: `ngram_range` (1, 1), `min_df` 1; with "words+characters", (1, 2) and 2.
     stop_words : "english", tuple of str, or None
         Words to remove, before stemming.
     stem : str, or None
@@ -142,7 +142,7 @@ class VectorizerSettings:
 
     @property
     def chooses_terms(self) -> bool:
-        """Whether terms may be dropped from the vocabulary because of their documents or occurrences."""
+        """Whether terms may be dropped from the vocabulary because of their numbers of documents or occurrences."""
         least = self.min_df > 1 if isinstance(self.min_df, int) else self.min_df > 0
         return least or isinstance(self.max_df, int) or self.max_df < 1 or self.max_features is not None
 
