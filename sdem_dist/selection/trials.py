@@ -196,22 +196,27 @@ def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
 
 def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """Return the best setting: the default unless another `is_better`; ValueError if none could be trained."""
+    """Return the best setting: the default unless another has no `weakness`; ValueError if none could be trained."""
     default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first error: {default.error or 'its score is not finite'}")
-    return next((trial for trial in in_order if trial is default or is_better(trial, default, metric)), default)
+    return next((trial for trial in in_order if trial is default or not weakness(trial, default, metric)), default)
 
 
-def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
-    """Return whether a setting beats the default by over a standard error and, with log-loss, is no less accurate."""
+def weakness(trial: Trial, default: Trial, metric: Metric) -> str:
+    """Return why a setting does not replace the default; empty if it does.
+
+    It must be better by over a standard error and, with log-loss, no less accurate.
+    """
     if default.score(metric) == -np.inf:
-        return trial.score(metric) > -np.inf
+        return "" if trial.score(metric) > -np.inf else "It has no score"
     gain, error = gain_of(trial, default, metric)
     if not gain > np.nan_to_num(error):
-        return False
+        return "It is better than the default by at most a standard error"
     # A few documents, such as those of rare classes, can dominate a log-loss.
-    return metric != "log-loss" or trial.predictions is None or gain_of(trial, default, "accuracy")[0] >= 0.0
+    if metric == "log-loss" and trial.predictions is not None and gain_of(trial, default, "accuracy")[0] < 0.0:
+        return "It is less accurate than the default"
+    return ""
 
 
 def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]:
@@ -304,12 +309,9 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     # The best setting, compared to the default.
     tried = "" if len(trials) > 1 else " (no other setting was tried)"
     lines += [*best_by_value(search), "", *_wrapped("Best: ", described(best.params) + tried)]
-    if in_order[0] is not best and not is_better(in_order[0], default, metric):
-        lines += _wrapped(
-            "  Not chosen: ",
-            f"{described(in_order[0].params)}. It is not clearly better than the default (within a "
-            "standard error, or less accurate). To use it anyway, train with these parameters.",
-        )
+    if in_order[0] is not best and (reason := weakness(in_order[0], default, metric)):
+        advice = f"{described(in_order[0].params)}. {reason}. To use it anyway, train with these parameters."
+        lines += _wrapped("  Not chosen: ", advice)
     for compared in dict.fromkeys([metric, "log-loss", "accuracy"]) if best is not default else ():
         name = name_of(compared)
         if name not in default.scores or name not in best.scores:
