@@ -47,9 +47,8 @@ docs = Path(__file__).parent
 html_search_scorer = str(docs / "_static" / "scorer.js")
 generated = docs / "reference" / "generated"
 generated.mkdir(exist_ok=True)
-for page in re.findall(
-    r"generated/sdem([\w-]*)\.txt", (docs / "reference" / "commands.md").read_text(encoding="utf-8")
-):
+included = (docs / "reference" / "commands.md").read_text(encoding="utf-8")
+for page in re.findall(r"generated/sdem([\w-]*)\.txt", included):
     arguments = page.split("-")[1:] if page.startswith("-help-") else [*page.split("-")[1:], "--help"]
     printed = CliRunner().invoke(main, arguments, prog_name="sdem", terminal_width=100).output
     (generated / f"sdem{page}.txt").write_text(printed, encoding="utf-8")
@@ -71,4 +70,5 @@ def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) ->
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", lambda *about: True if "Alias for field" in str(about[3].__doc__) else None)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))

@@ -164,7 +164,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         """
         return explanations(self, X, against)
 
-    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+    def labels_of(self, X: object) -> list[tuple[object, ...]]:
         """Return the labels of each document, most probable first: none, one or several."""
         rows, names = np.asarray(self.predict_proba(X)), self.classes_.tolist()
         orders = np.argsort(-rows, axis=1, kind="stable").tolist()

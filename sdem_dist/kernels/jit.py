@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, update_wrapper
 from multiprocessing import parent_process
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
@@ -188,6 +188,7 @@ class Part:
 
     def __init__(self, plain: Callable[..., Any], compiled: Any) -> None:
         self.py_func, self.compiled = plain, compiled
+        update_wrapper(self, plain)  # name and docstring
 
     def __call__(self, *args: Any) -> Any:
         return self.py_func(*args)

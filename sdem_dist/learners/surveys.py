@@ -102,6 +102,7 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
         return ColumnSummary(n, mean, squares, low, high, unlabelled)
 
     def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
+        """Merge numbers of rows, means, sums of squared deviations, minima and maxima (Chan et al. 1983)."""
         total = parts[0]
         for part in parts[1:]:
             low, high = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
