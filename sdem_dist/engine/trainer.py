@@ -216,9 +216,9 @@ class StageRun:
             targets = self._executor.run_on_all_workers(rounds.compile_kernels, self._inputs, plan.n_blocks)
             if not trainer.compiled and {*targets} - {compile_target()}:
                 warnings.warn(
-                    "a worker compiles its kernels for a different processor, or its NumPy uses AVX-512: "
-                    "the model may differ in its last bits from models trained elsewhere. `sdem doctor` lists the workers; "
-                    "set NUMBA_CPU_NAME=generic and NPY_DISABLE_CPU_FEATURES everywhere to make workers equal, but slower",
+                    "a worker compiles its kernels for a different processor, or its NumPy uses AVX-512, so the last bits of "
+                    "the model may differ from those of models trained elsewhere. `sdem doctor` lists the workers. To make "
+                    "them equal, but slower, set NUMBA_CPU_NAME=generic and NPY_DISABLE_CPU_FEATURES on all of them",
                     stacklevel=2,
                 )
             trainer.compiled.add(kernels)

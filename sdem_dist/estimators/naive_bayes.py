@@ -55,7 +55,7 @@ class WordNB(EngineClassifier):
 
     def _weighed(self, source: Source) -> Source:
         if self.loss != "nll" and not np.ndim(self.alpha) and self.alpha == 0:
-            raise ValueError("alpha must be positive with a discriminative loss; without a prior, mu can leave S")
+            raise ValueError("alpha must be positive with a discriminative loss: without a prior, counts can become 0")
         form, norm, orders = self.weighting, self.norm, self.ngram_range
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"

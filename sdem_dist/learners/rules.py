@@ -292,8 +292,7 @@ class Multiplicative:
         if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
             raise TrainingError(
                 f"the conditional log-likelihood fell from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
-                f"pass {number}, because of rounding errors or invalid values: check that features are finite and nonnegative, "
-                f"and that no row has a sum above eta = {self.eta:.17g}"
+                f"pass {number}. Features must be finite and nonnegative, and no row may have a sum above eta = {self.eta:.17g}"
             )
         if fall > 0 and not state.plain:
             path = np.append(state.path, state.log_likelihood / sums.weight)
