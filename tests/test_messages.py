@@ -300,7 +300,7 @@ CASES = [
     (call(sd.LDAClassifier().fit, [[text] for text in TEXTS], LABELS), "ValueError: X contains raw text ('good film'): "
      "LDAClassifier needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"),
     (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs "
-     "numbers: only MixedNB accepts categories, in a pandas, polars or Arrow table"),
+     "an array of numbers; categories need MixedNB and a pandas, polars or Arrow table"),
     *((used(method, kind(np.diag([1.0, 1.0, value])), *y),
        f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)
@@ -339,7 +339,7 @@ CASES = [
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, [0, 1, 2, np.nan]),
-     "ValueError: Input y contains NaN, in row 3 (from 0): drop these documents"),
+     "ValueError: Input y contains NaN, in row 3 (from 0): drop these rows"),
     (lambda: sd.MultinomialMixture(1, n_init=1).fit(ONES).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     *((lambda name=name: getattr(sd, name), f"AttributeError: module 'sdem_dist' has no attribute {name!r}")

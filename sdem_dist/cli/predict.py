@@ -155,7 +155,7 @@ def on_a_line(value: object) -> str:
 
 
 _THRESHOLD = """Predict "unsure" if all classes have a probability below P; with several labels per document, replace the
-thresholds of all labels by P."""
+thresholds of all labels by P (of single labels: thresholds_ in Python)."""
 _COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (

@@ -99,8 +99,8 @@ def configured(
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
-            where = f"the folder of `sdem cluster certificates`, relative to {path.parent}"
-            raise ClusterError(f"{path}: certificates: {tls} does not exist: set it to {where}")
+            create = f"create it with sdem cluster certificates {tls.parent}"
+            raise ClusterError(f"{path}: certificates: {tls} does not exist: {create}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
     # A job is not replaced while its nanny restarts the worker.

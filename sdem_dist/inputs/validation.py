@@ -46,6 +46,7 @@ def text_column(X: Any) -> object:
     """Return a column of texts as a list, array, pandas or Arrow column; return anything else unchanged."""
     if isinstance(X, str | list | tuple | np.ndarray | Corpus | Documents) or sp.issparse(X):
         return X
+    X = X.collect() if type(X).__name__ == "LazyFrame" else X  # of polars
     n_axes, streams, columns = getattr(X, "ndim", 0), hasattr(X, "__arrow_c_stream__"), list[tuple[Any, Any]]()
     if is_dask(X):
         if n_axes == 2 and hasattr(X, "divisions") and len(X.columns) == 1:
@@ -143,8 +144,7 @@ def validated(
         if "Input y contains" in str(error):
             rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
-            problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0)"
-            raise ValueError(f"{problem}: drop these documents") from None
+            raise ValueError(f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0): drop these rows") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # or ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
@@ -152,7 +152,7 @@ def validated(
         texts = [v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str)][:1]
         if not (texts or (is_sparse and not takes_counts and hasattr(estimator, "components"))):
             raise
-        advice = "needs numbers: only MixedNB accepts categories, in a pandas, polars or Arrow table"
+        advice = "needs an array of numbers; categories need MixedNB and a pandas, polars or Arrow table"
         if takes_counts:
             advice = "needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         elif hasattr(estimator, "components"):

@@ -32,7 +32,7 @@ class WordPart(NamedTuple):
 
     word: str
     weight: float
-    """Count of the word in the document, or its weighted count; for a column, its value."""
+    """Count of the word in the document, or its weighted count; for a column, its value, or 1 for a category."""
     part: float
     """Contribution to the log-odds, or to the prediction in units of the target."""
     log_p: float = float("nan")

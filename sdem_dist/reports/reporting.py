@@ -63,8 +63,7 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
         if predicts == "number":  # a dense corpus has its targets as the last column
             column = documents.values[:, -1] if isinstance(documents, DenseDocuments) else documents.targets
         columns.append(column)
-    truth = np.concatenate(columns)
-    positions = _positions(corpus, len(truth))
+    positions = _positions(corpus, len(truth := np.concatenate(columns)))
     truth, n = truth[positions], len(positions)
     if predicts == "number":
         predictions = np.asarray(estimator.predict(X), np.float64)
@@ -98,9 +97,8 @@ def agreement(estimator: Any, X: object, y: object = None, client: Client | None
 
 
 def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
-    proportions = np.asarray(estimator.transform(X))
-    n_documents = len(proportions)
-    return TopicReport(estimator.topics(), proportions, _labels_of(X, y, n_documents), _positions(X, n_documents))
+    n = len(proportions := np.asarray(estimator.transform(X)))
+    return TopicReport(estimator.topics(), proportions, _labels_of(X, y, n), _positions(X, n))
 
 
 def _labels_of(X: object, y: object, n_documents: int) -> Labels:

@@ -87,6 +87,7 @@ FORMS = {
     "polars column": pl.Series,
     "polars categories": lambda texts: pl.Series(texts, dtype=pl.Categorical),
     "polars frame": lambda texts: pl.DataFrame({"text": texts}),
+    "lazy polars frame": lambda texts: pl.LazyFrame({"text": texts}),
     "Arrow array": pa.array,
     "Arrow slice": lambda texts: pa.array(["skipped", *texts])[1:],
     "Arrow chunks": lambda texts: pa.chunked_array([texts[:50], texts[50:]]),
