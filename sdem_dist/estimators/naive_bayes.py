@@ -206,8 +206,8 @@ class MultinomialNB(LaneNB):
         ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
         held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
-        or more classes have about the same size (the largest at most 1.25 times the median). Also:
-        `Hinge`, `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any dataclass like `sdem_dist.losses.Loss`.
+        or more classes have about the same size (the largest at most 1.25 times the median). Also: `Hinge`,
+        `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any frozen dataclass like `sdem_dist.losses.Loss`.
     n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents;
         6 if there are too few.
     unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
