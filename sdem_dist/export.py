@@ -69,7 +69,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         if boundary := settings.boundary(model.vocabulary_):
             kinds = [slice(0, boundary), slice(boundary, n_features)]
     elif weighting.boundary and weighting.norm > 0:
-        raise ModelError("words and character n-grams are weighted separately: export to scikit-learn, from text")
+        raise ModelError("words and character n-grams are weighted separately: export to scikit-learn, with text input")
     of_kinds = list[list[tuple[str, Any]]]()
     for kind, columns in enumerate(kinds):
         of_kind, n_columns = list[tuple[str, Any]](), columns.stop - columns.start

@@ -52,7 +52,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     if name == "dict":
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
     if not isinstance(name, str):
-        raise ValueError(f"it has no class name, but {name!r}")
+        raise ValueError(f"its class name must be a string, got {name!r}")
     if (cls := own.get(name) or _KNOWN.get(name)) is None:
         raise NameError(f"it uses the class {name}: in Python, import it and call load_model(path, own=[{name}])")
     declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # custom classes may lack type hints

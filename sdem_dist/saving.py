@@ -123,7 +123,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
         if path.is_dir():
             raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file written by sdem train or save")
         if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
-            raise ModelError(f"{path} contains documents, not a model: pass the model first; to inspect it, ingest it")
+            raise ModelError(f"{path} contains documents: pass the model first; to inspect documents, ingest them")
         arrays, metadata = read_archive(path, KIND)
         estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:

@@ -25,7 +25,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     statistics, missing = family.statistics(x), np.full((1, family.width), np.nan)
     _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
     _holds(statistics.shape == (n_points, 5, len(centre)), f"statistics have shape {statistics.shape}")
-    _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops others")
+    _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops other axes")
     _holds(not family.unfit(x).any(), "unfit rejects samples")
     _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # averages of points of S, which is convex
@@ -179,10 +179,10 @@ def check_learner(
         after = wide.update(state, wide.combine(parts))
         for block in range(n_blocks):
             start = wide.block_of_state(wide.init(), block, n_blocks)
-            _close(wide.initial_block(block, n_blocks), start, "initial_block differs from that block of init")
+            _close(wide.initial_block(block, n_blocks), start, "initial_block differs from the same block of init")
             sums = wide.combine([wide.block_of_statistics(part, block, n_blocks) for part in parts])
             moved, expected = wide.update(blocks[block], sums), wide.block_of_state(after, block, n_blocks)
-            _close(moved, expected, "a round of one block differs from that block of the next state")
+            _close(moved, expected, "a round of one block differs from the same block of the next state")
 
 
 def _leaves(value: Any) -> list[np.ndarray]:

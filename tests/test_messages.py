@@ -58,7 +58,7 @@ BYTE = "has the byte 0xe9, invalid in this encoding: pass --encoding, such as la
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
-    ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (from 0) with --label NUMBER --text NUMBER"),
+    ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (first: 0) with --label NUMBER --text NUMBER"),
     ("s.tsv", " \ty", "NoLabelError", f"the label is empty{LEARN}"),
     ("s.tsv", "b\tcaf\udce9", "IngestError", f"the line {BYTE}"),
     ("s.csv", "b,caf\udce9", "IngestError", f"the text {BYTE}"),
@@ -139,8 +139,8 @@ CASES = [
     *((read(name, FORMS[name].format(line)), f"{kind}: {name}, {place(name)}: {problem.removesuffix(LEARN)}"
        f"{SKIP.replace('line', place(name)[:-2])[:-1]}{LEARN * problem.endswith(LEARN)})") for name, line, kind, problem in BAD),
     (read("s.dat", "a\tx\n"),
-     "IngestError: s.dat: unknown suffix (.txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
-     "also under .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
+     "IngestError: s.dat: unknown suffix (known: .txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
+     "also with .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
     *((read("s.csv", f"{name},text\n"), f"NoLabelError: s.csv, line 1: there is no column 'label'; the columns are {name!r}, "
        f"'text'. Choose with --label and --text{bad}") for name, bad in (("x", ""), ("caf\udce9", f". The header {BYTE}"))),
     (read("s.csv", 'label,text\na,x\nb,"y\nc,z\n'), "IngestError: s.csv, record 3: unclosed quote at the end of the file"),
@@ -227,7 +227,7 @@ CASES = [
      "ValueError: expected a list of texts, got a single text"),
     # Corpora.
     *((call(MemoryCorpus, sp.csr_matrix(matrix), None, ()),
-       f"CorpusError: the matrix: document 0 (from 0) contains the value {shown}: {RANGE}")
+       f"CorpusError: the matrix: document 0 (counting from 0) contains the value {shown}: {RANGE}")
       for matrix, shown in ((-ONES, "-1.0"), (ONES * np.nan, "nan"), (ONES * 1e300, "1e+300"))),
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
        f"CorpusError: the matrix has sample_weight {bad} for document 0, but weights must be between 0 and 3.4e+38")
@@ -257,7 +257,7 @@ CASES = [
     (call(write_corpus, "d", pd.DataFrame({"text": [f"review {i}" for i in range(30)], "town": ["x", "y"] * 15}), dense=True),
      "UserWarning: column 'text' has 30 different strings in 30 rows, each a separate category: use sdem ingest for raw "
      "text; drop columns that only identify rows"),
-    (damaged, "UserWarning: half: 1 of 2 shards are damaged; training skips their 20 documents of 40: half: shard 1: "
+    (damaged, "UserWarning: half: 1 of 2 shards are damaged; training skips 20 of 40 documents: half: shard 1: "
      "array 'indices': the array, or one of its files, is missing"),
     *((call(sd.open_corpus, name), f"CorpusError: {name}{what}; a corpus is a folder written by sdem ingest or write_corpus{how}")
       for name, what, how in (("nowhere", ": no such corpus", ""), ("folder", " is a folder, but not a corpus", ""),
@@ -302,7 +302,7 @@ CASES = [
     (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs "
      "an array of numbers; categories need MixedNB and a pandas, polars or Arrow table"),
     *((used(method, kind(np.diag([1.0, 1.0, value])), *y),
-       f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (from 0) contains {value}; {RANGE}")
+       f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (counting from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)
       for method, *y in (("fit", "aab"), ("partial_fit", "aab"), ("predict",), ("evaluate", "aab"))),
     *((call(kind(2, vectorizer=BOTH).fit, TEXTS), f"CorpusError: these documents: {kind.__name__} does not support character "
@@ -318,9 +318,9 @@ CASES = [
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),
     (call(sd.MultinomialNB().fit, [*TEXTS, "one"], [*LABELS, "odd"], sample_weight=[1.0] * 40 + [0.0]),
-     "UserWarning: 1 class without weighted documents (odd): their probabilities and words are meaningless"),
+     "UserWarning: no document of positive weight in 1 class (odd): their probabilities and words are meaningless"),
     (call(sd.MultinomialNB(loss="nll").fit, TEXTS, ["p", ""] * 20),
-     "UserWarning: 20 documents with the class '': if they have no label, set unlabelled=''"),
+     "UserWarning: the class '' has 20 documents: if they have no label, set unlabelled=''"),
     *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels in 40 documents, such as "
        "'goal 0': did you swap X and y?")
       for estimator, X in ((sd.MultinomialNB(), LABELS), (sd.GaussianNB(), np.arange(80.0).reshape(40, 2)))),
@@ -329,7 +329,7 @@ CASES = [
      "UserWarning: two labels look alike, but are different classes: 'Café' ('Caf\\xe9') and 'Café' ('Cafe\\u0301') differ "
      "only by spaces or Unicode normalization; write them in the same form"),
     *((call(kind(loss="nll").fit, np.eye(4), [0, 1, 0, 1], sample_weight=[0.01] * 4), "UserWarning: the sample_weight of 4 "
-       "documents adds up to 0.04. Weights count documents, so priors outweigh the data: divide weights by their mean")
+       "documents adds up to 0.04. Weights count as documents, so priors outweigh the data: divide weights by their mean")
       for kind in (sd.MultinomialNB, sd.GaussianNB)),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).calibrate_sets(TEXTS, LABELS),
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "
@@ -339,7 +339,7 @@ CASES = [
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, [0, 1, 2, np.nan]),
-     "ValueError: Input y contains NaN, in row 3 (from 0): drop these rows"),
+     "ValueError: Input y contains NaN, in row 3 (counting from 0): drop these rows"),
     (lambda: sd.MultinomialMixture(1, n_init=1).fit(ONES).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     *((lambda name=name: getattr(sd, name), f"AttributeError: module 'sdem_dist' has no attribute {name!r}")

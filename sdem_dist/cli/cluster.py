@@ -77,7 +77,7 @@ def cluster() -> None:
 @click.argument("folder", type=LocalPath())
 @option("--days", click.IntRange(1), "Validity of the certificates in days.", default=365)
 def certificates(folder: Path, days: int) -> None:
-    """Create certificates and keys in FOLDER. They encrypt the connections of a cluster and reject everyone else.
+    """Create certificates and keys in FOLDER. Clusters that use them encrypt and authenticate all connections.
 
     All machines of the cluster need access to FOLDER. Do not let other users read it: anyone with a key can run code
     as you on the cluster.

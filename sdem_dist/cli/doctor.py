@@ -163,7 +163,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
 @click.command()
 @option("--scheduler", "ADDRESS", "Check the Dask cluster at this scheduler address.")
 @option("--cluster", "FILE.yaml", "Submit and check the batch jobs that this file configures.")
-@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora, which workers must read.", Path())
+@option("--folder", LocalPath(file_okay=False, exists=True), "Check that workers can read this folder.", Path())
 @option("--corpus", "CORPUS", "Check that workers have enough memory to train on CORPUS.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Check this machine, or a cluster, and print one line per finding.

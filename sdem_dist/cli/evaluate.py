@@ -31,7 +31,7 @@ from sdem_dist.storage.encoding import to_json
 @source_options
 @cluster_options
 def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
-    """Evaluate MODEL on CORPUS, which may be a source: accuracy, log-loss, macro-F1, Brier score, calibration error.
+    """Report accuracy, log-loss, macro-F1, Brier score and calibration error of MODEL on CORPUS (or a source).
 
     Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
     the calibration error (ECE) is the mean difference between accuracy and confidence over 15 bins. For models with
@@ -111,8 +111,8 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     """Write an HTML report of MODEL on CORPUS, which may be a source.
 
     The page shows the model, learning curves, metrics by class, the confusion matrix, calibration and indicative words,
-    and examples of errors if texts are available; for topic models, words, shares by class and example documents. It
-    works offline.
+    and examples of errors if texts are available. For topic models, it shows the words, shares by class and example
+    documents of each topic. It works offline.
     """
     from sdem_dist.reports.page import report_page, write_page
 
@@ -130,7 +130,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 @console.overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
-    """Calibrate prediction sets (sdem predict --coverage) with labelled documents: rewrites MODEL, or writes -o FILE.
+    """Calibrate prediction sets (sdem predict --coverage) with labelled documents, and update MODEL or write FILE.
 
     CORPUS, which may be a source, must not have been used for training or for choosing the number of epochs
     (--validation). Use documents held out by sdem ingest --held-out, not those that training holds out.
@@ -169,7 +169,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
 
     Shows the log-odds of the predicted class against another class as a sum over words (weighted count times ln p(word
     | class) / p(word | other class)) and the class prior. Topic models list topics first; regressors show deviations
-    from the training mean. Words for the prediction are blue, words against it orange; without colours they are in
+    from the training mean. Words for the prediction are blue, words against it orange. Without colours, both are in
     brackets.
     """
     from sdem_dist.reports.page import write_page

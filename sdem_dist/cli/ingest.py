@@ -152,7 +152,7 @@ def documents_of(
                 report = ingest(list(paths), target, overwrite=True, progress=progress, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
-                click.echo(f"{counted(report.n_empty, 'document')} without a known word", err=True)
+                click.echo(f"{counted(report.n_empty, 'document')} without known words", err=True)
             console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
         except SdemError as error:
@@ -175,7 +175,7 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     if reading.weight is not None:
         raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
-        corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, with the training corpus)"
+        corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING)"
         raise click.UsageError(f"{path} contains numbers: {corpus}, and pass that corpus")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
@@ -224,7 +224,7 @@ Examples:
 @option("--targets", None, "Labels are numeric targets, such as ratings.")
 @option("--held-out", float, "Fraction of the documents to write to CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents per shard.")
-@option("--seed random_state", int, "Random seed for the order and the held-out documents.", default=0)
+@option("--seed random_state", int, "Random seed for shuffling and for the choice of held-out documents.", default=0)
 @option("--jobs n_jobs", 1, "Number of threads.  [default: all cores]")
 @option("--keep-text", None, "Also store the texts, compressed.")
 @option("--quiet", None, "Do not show progress.")
@@ -266,7 +266,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.held_out_path is not None:
         console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
-        click.echo("Warning: no document has a known word: check the text column and --vocabulary-from", err=True)
+        click.echo("Warning: no document contains a known word: check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without words")
     if report.first_column is not None:

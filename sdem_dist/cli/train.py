@@ -133,9 +133,9 @@ Examples:
 """
 
 _LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
-blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
-_COSTS = """Minimize the hinge loss with misclassification costs from a table, with a row for each true class and a
-column for each predicted class, both named."""
+blend:.1 is .1 nll + .9 ncll, blend:.1:hinge is .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
+_COSTS = """Minimize the hinge loss with misclassification costs from a table: rows are true classes, columns are
+predicted classes, and the first row and column contain the names of the classes."""
 _EPOCHS = "Number of epochs.  [naive Bayes: chosen on held-out documents, or 6 with fewer than about 2,000 documents]"
 _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not laplace, log or a number")
 

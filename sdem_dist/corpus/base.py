@@ -377,7 +377,7 @@ class MemoryCorpus(BaseCorpus):
         return f"memory {self._number}"
 
     def _place(self, document: int) -> str:
-        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
+        return f"row {document if self.order is None else int(self.order[document])} (counting from 0)"
 
     def _array(self, name: str) -> np.ndarray | None:
         return getattr(self._documents, name, None)

@@ -261,7 +261,7 @@ def collect_by_tasks(
     kinds = {i: Kind(*summaries[i]["kind"]) for i in nonempty}
     kind = next(iter(kinds.values()), Kind(0))
     for i in nonempty:
-        check_same_kind(kinds[i], kind, f"part {i} of X (from 0)")
+        check_same_kind(kinds[i], kind, f"part {i} of X (counting from 0)")
     encoder, weighted = LabelEncoder(options["classes"]), options["weighted"]
     names = [name for i in nonempty for name in summaries[i]["classes"]]
     if kind.labels:
@@ -299,7 +299,7 @@ def store_part(
                 source = iter([(values, None if y is None else np.asarray(y), *others, hashes)])
             documents = collect(source, partial_folder / "unused", 1 << 62, seed=None, **options)
         except CorpusError as error:
-            raise CorpusError(f"part {number} of X (from 0; documents are counted within it): {error}") from error
+            raise CorpusError(f"part {number} of X (counting from 0, also its documents): {error}") from error
         return documents.write_rows(partial_folder)
 
     return once(folder, stored)

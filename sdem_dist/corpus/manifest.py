@@ -288,7 +288,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
     elif not folder.is_dir():
         raise CorpusError(
             f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; for test documents, "
-            "with --vocabulary-from and the training corpus)"
+            "add --vocabulary-from TRAINING)"
         )
     elif not (folder / "zarr.json").exists():
         raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
@@ -314,7 +314,7 @@ def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_arra
     check_numbers(csr, what)
     if (invalid := first_invalid(csr.data, csr.indptr)) is not None:
         raise CorpusError(
-            f"{what}: document {first + invalid[0]} (from 0) contains the value {invalid[1]}: {VALUE_RULE}"
+            f"{what}: document {first + invalid[0]} (counting from 0) contains the value {invalid[1]}: {VALUE_RULE}"
         )
     return csr
 
@@ -324,7 +324,9 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
     table = np.asarray(X)
     check_numbers(table, what)
     if (infinite := np.isinf(table).any(axis=1)).any():
-        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) contains an infinite value")
+        raise CorpusError(
+            f"{what}: document {first + int(infinite.argmax())} (counting from 0) contains an infinite value"
+        )
     return table
 
 
@@ -345,9 +347,9 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
         indptr, n_entries = X.indptr, min(len(X.indices), len(X.data))
         if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
-            refuse(f"indptr must have {n + 1} integers, the first 0")
+            refuse(f"indptr must have {n + 1} integers and start with 0")
         if (falls := indptr[1:] < indptr[:-1]).any():
-            refuse(f"indptr decreases at {int(falls.argmax())} (from 0)")
+            refuse(f"indptr decreases at {int(falls.argmax())} (counting from 0)")
         if indptr[-1] > n_entries:
             refuse(f"indptr ends with {indptr[-1]}, but there are only {n_entries} entries")
         places = [(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")]
@@ -411,8 +413,10 @@ def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarr
             try:
                 float(np.nan if value is None else value)  # NumPy converts None to NaN
             except (TypeError, ValueError):
-                of = f"document {place[0] if place else 0} (from 0)" + (f", column {place[1]}" if place[1:] else "")
-                raise CorpusError(f"{where} has {name} that are not numbers, first {brief(value)} at {of}") from None
+                of = f"document {place[0] if place else 0} (counting from 0)" + (
+                    f", column {place[1]}" if place[1:] else ""
+                )
+                raise CorpusError(f"{where} has {name} that are not numbers, such as {brief(value)} at {of}") from None
         raise CorpusError(f"{where} has {name} that are not numbers") from None
 
 
@@ -437,5 +441,5 @@ def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndar
         raise CorpusError(f"{where} has {n_documents} documents, but the targets have shape {np.shape(targets)}")
     if not np.isfinite(table).all():
         row = int((~np.isfinite(table)).any(axis=1).argmax())
-        raise CorpusError(f"{where} has targets that are not finite, first at document {row}")
+        raise CorpusError(f"{where} has targets that are not finite; the first is at document {row}")
     return np.ascontiguousarray(table)

@@ -368,8 +368,8 @@ def undamaged_part(
         event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
-        what = f"{event.n_shards} of {n} shards are damaged; training skips their {event.n_documents:,} documents"
-        warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,}: {'; '.join(problems)}", stacklevel=3)
+        what = f"{event.n_shards} of {n} shards are damaged; training skips {event.n_documents:,}"
+        warnings.warn(f"{corpus.path}: {what} of {header.n_documents:,} documents: {'; '.join(problems)}", stacklevel=3)
     return undamaged, problems
 
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.counted import counted
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
@@ -66,7 +65,7 @@ class Progress(NamedTuple):
     epoch: int = 0  # epochs finished
     round: int = 0  # rounds of the next epoch finished
     history: Sequence[dict[str, float]] = ()
-    best_epoch: int = -1  # epoch (from 0) of the lowest validation loss so far, or -1
+    best_epoch: int = -1  # epoch (counting from 0) of the lowest validation loss so far, or -1
     seconds: float = 0.0  # wall time of the unfinished epoch's rounds so far
 
 
@@ -143,7 +142,7 @@ class Checkpoints:
         best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         progress = Progress(**saved)
         if progress.epoch > n_epochs:
-            done = f"has run {counted(progress.epoch, 'epoch')}, more than the requested {n_epochs}: increase n_epochs"
+            done = f"is at epoch {progress.epoch}, beyond the requested {n_epochs}: increase n_epochs"
             raise ModelError(f"the newest checkpoint in {self.folder} {done}, or choose another checkpoint folder")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
@@ -212,7 +211,7 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
     a, b = dict(leaves(run)), dict(leaves(before))
     differing = [name for name in sorted({*a, *b}) if (name in a, a.get(name)) != (name in b, b.get(name))]
     values = [[brief(tree[name]) if name in tree else "not set" for tree in (a, b)] for name in differing[:3]]
-    texts = [f"{name}: {now}, before {then}" for name, (now, then) in zip(differing, values, strict=False)]
+    texts = [f"{name}: {now}, was {then}" for name, (now, then) in zip(differing, values, strict=False)]
     where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
     what, hint = "other settings or another corpus", "restore these, or choose another checkpoint folder"
     raise OtherRunError(f"{path} was written by a run with {what}{where}: {hint}")

@@ -112,7 +112,7 @@ class DaskExecutor(Executor):
             first, last = lanes[0], lanes[-1]
             place = f"lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}"
             documents = f"documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)}"
-            key += f" ({place}, from 0; {documents})"
+            key += f" ({place}, counting from 0; {documents})"
         # Tasks without affinity (they merge or report) are short and other tasks wait for them: they run first. All
         # others run in order of submission, also updates of blocks, which end a round. Dask's default would treat tasks
         # submitted within 100 ms as equal, and statistics would wait for the neighbours they are merged with.
@@ -181,8 +181,8 @@ class DaskExecutor(Executor):
         elif self._last_look - self._last_running >= self.wait_for_workers:
             what = f"has had no workers for {self.wait_for_workers:g} s; start workers, or contact its administrator"
             if present:
-                paused = f"had all {len(present)} workers paused for {self.wait_for_workers:g} s"
-                what = f"has {paused}, because they are low on memory; increase their memory"
+                paused = f"has had only paused workers ({len(present)}) for {self.wait_for_workers:g} s"
+                what = f"{paused}, because they are low on memory; increase their memory"
             hint = "(To change this limit, set DASK_SDEM_DIST__WAIT_FOR_WORKERS.)"
             raise ClusterError(f"the scheduler at {self.address} {what}. {hint}")
 

@@ -201,7 +201,7 @@ def naming_bad_document(inputs: TaskInput, state: Any, lanes: Sequence[Lane]) ->
         what = corpus.place(lane.start)
         if lane.stop - lane.start > 1:
             what = f"documents from {what} to {corpus.place(lane.stop - 1)}"
-        where = f"in lane {lane.lane} of round {lane.round} of epoch {lane.epoch}, counted from 0"
+        where = f"in lane {lane.lane} of round {lane.round} of epoch {lane.epoch}, counting from 0"
         raise DocumentError(f"{what} cannot be trained on: {type(error).__name__}: {error} ({where})") from error
 
 

@@ -50,7 +50,7 @@ class EngineEstimator(Estimator):
         Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
     n_iter_ : int -- Number of epochs.
     damaged_shards_ : list of str -- Damage in each shard that `fit` skipped, see `skip_damaged`.
-    learner_, state_ : NamedTuple or dataclass -- Settings of training; its result, expectation parameters mu.
+    learner_, state_ : NamedTuple or dataclass -- Training settings; trained state (expectation parameters mu).
     vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
     vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
     label_separator_ : str or None -- Separator between labels in the sources of the corpus.

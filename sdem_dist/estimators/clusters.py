@@ -34,7 +34,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class Clustering(ClusterMixin, EngineEstimator):
     """Base of clustering without labels: `fit` ignores `y`.
 
-    init_documents -- Number of random documents on which k-means computes the start.
+    init_documents -- Number of random documents that k-means uses for initialization.
     labels_ : ndarray of shape (n_samples,) -- Clusters of training documents in memory, not saved in files. For a
         corpus, use `predict`.
     """
@@ -62,10 +62,10 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     alpha -- Weight of the prior: number of observations with the mean (and variance) of the column, or with the count 1
         for "poisson"; or pseudo-counts of values.
     n_components -- Number of clusters.
-    n_init -- Number of starts with k-means (on tf-idf for counts), each with `n_init_epochs`; the start with the best
-        objective continues.
-    n_init_epochs -- Epochs of each start.
-    n_epochs -- Epochs after the best start.
+    n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. The one with the
+        best objective continues.
+    n_init_epochs -- Epochs of each initialization.
+    n_epochs -- Epochs after the best initialization.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
     lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
 
@@ -129,7 +129,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
-    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Shares of the clusters, (n_components,).")
+    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Cluster shares, shape (n_components,).")
     component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
@@ -148,7 +148,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
             n_parameters = self.n_components - 1 + self._parameters.theta.size
         return float(n_parameters * np.log(source.n_documents) - 2.0 * source.n_documents * self.score(source))
 
-    means_ = p.fitted("_means", "Mean of each cluster and column, (n_components, n_features); NaN if categorical.")
+    means_ = p.fitted("_means", "Means of columns, shape (n_components, n_features); NaN if categorical.")
     component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
 
 
@@ -173,7 +173,7 @@ class GaussianMixture(ClusterMixture):
     covariance_type: str = "diag"
 
     covariances_ = p.fitted(
-        GaussianNB.var_.fget, "Variances, (n_components, n_features), or covariances, with n_features rows in each."
+        GaussianNB.var_.fget, "Variances, shape (n_components, n_features), or covariance matrices of the components."
     )
 
 
@@ -197,10 +197,10 @@ class KMeans(Clustering, Transforming):
     """k-means clustering of documents or table rows, with k-means++ starts; spherical k-means with ``metric="cosine"``.
 
     n_clusters -- Number of clusters.
-    metric -- "cosine": rows and centres have length 1.
+    metric -- "cosine": rows and centres are scaled to length 1.
     weighting -- Weighting of counts, as in `MultinomialNB`. Except with "counts", documents are scaled to length 1.
         "auto": tf-idf for integers, no weighting for other numbers.
-    n_init -- Number of starts on `init_documents`; the best start continues with all documents.
+    n_init -- Number of initializations on `init_documents`; the best one continues with all documents.
     inertia_ : float -- Weighted sum of squared distances of the training documents to their nearest centres.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.

@@ -268,7 +268,7 @@ class MultiplicativeMixtureClassifier(Components):
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
     theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")
     eta_ = p.fitted("learner_.rule.eta", "Largest sum of a row of transformed features.", "float")
-    log_likelihood_path_ = p.fitted("state_.path", "Highest conditional log-likelihood per document after each pass.")
+    log_likelihood_path_ = p.fitted("state_.path", "Best conditional log-likelihood per document up to each pass.")
 
     def _class_scores(self, X: object) -> np.ndarray:
         model: mixture.PosteriorMixture = self.learner_.model
@@ -340,7 +340,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
             raise ValueError(f"burn_in must be less than n_sweeps={self.n_sweeps}, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError("occurrences needs inference='gibbs', or n_particles above 0: set it to 'shared'")
+            raise ValueError("occurrences needs inference='gibbs' or n_particles above 0; otherwise, use 'shared'")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)

@@ -98,8 +98,8 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of the model trained without these documents (only
-        in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``held_out_log_loss`` (at the best temperature) of a model trained without the held-out documents
+        (only in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
         ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 
@@ -295,7 +295,7 @@ class MultiLabelNB(LaneNB):
     spec = replace(MultinomialNB.spec, shown=("micro_f1", "label_log_loss"), unlabelled=False, label_sets=True)
     _several = True
 
-    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Temperature of each label, (n_labels,).")
+    temperatures_ = p.fitted("learner_.head.decisions.temperatures", "Temperature of each label, shape (n_labels,).")
     feature_log_prob_ = p.fitted(
         lambda model: (np.log(model.state_.words[:, 1::2]) - np.log(model.state_.totals[1::2])).T,
         "Logarithm of p(word | label), shape (n_labels, n_features).",

@@ -111,7 +111,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Epochs between evaluations; the last is always evaluated. 0: evaluate only on `validation`.
+evaluate_every : int in [0, inf) -- Epochs between evaluations; the last epoch is always evaluated. 0: only on `validation`.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error. Integers mean the same as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -119,7 +119,7 @@ random_state : int, RandomState instance or None -- Seed for all random choices,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
-vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words and signs, in lower case.
+vectorizer -- Tokenization settings, see `sdem_dist.text.VectorizerSettings`. None: words, numbers and symbols, in lower case.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
 unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
@@ -161,7 +161,7 @@ em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": b
 output_rate : p.Positive -- Learning rate of U, mu_u in Algorithm 2; it decreases linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
-    {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: none.
+    {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: no annealing.
 """)
 """Meaning and type of parameters that several estimators share: these declare only a default."""
 

@@ -100,7 +100,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             if not all(executor.run_on_all_workers(os.path.isdir, folder)):
                 raise ClusterError(
                     f"not all workers can access {folder} on this machine: set sdem-dist.scratch in Dask's configuration "
-                    "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
+                    "(DASK_SDEM_DIST__SCRATCH) to a folder that they share, or to a URL such as s3://bucket/scratch"
                 )
         columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
         options = {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state), "client": client}
@@ -170,7 +170,7 @@ def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.
         documents = corpus.read(start, stop)
         return function(documents if rows is None else documents[rows])
     except ValueError as error:
-        raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
+        raise CorpusError(f"documents {start} to {stop} (counting from 0) of {corpus!r}: {error}") from error
 
 
 def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:

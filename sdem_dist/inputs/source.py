@@ -87,9 +87,8 @@ def source_of(
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
-                problem = f"{counted(len(empty), 'class', 'classes')} without weighted documents ({some(empty)})"
-                advice = "their probabilities and words are meaningless"
-                warnings.warn(f"{problem}: {advice}", stacklevel=3)
+                problem = f"no document of positive weight in {counted(len(empty), 'class', 'classes')} ({some(empty)})"
+                warnings.warn(f"{problem}: their probabilities and words are meaningless", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingestion already warned about its labels
         if fresh and estimator.spec.target == "labels" and classes is None:
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
@@ -153,7 +152,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
-            needs = "for training; mixtures and topic models need no labels, SupervisedLDARegressor needs targets"
+            needs = "for training; mixtures and topic models do not, and SupervisedLDARegressor needs targets"
         return f"no labels, but {name} needs them {needs}"
     if several and not spec.label_sets:
         return f"several labels per document, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
@@ -261,7 +260,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif has_prior and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
-        advice = "Weights count documents, so priors outweigh the data: divide weights by their mean"
+        advice = "Weights count as documents, so priors outweigh the data: divide weights by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)
     return weights, None if len(rows) == n else rows
 
@@ -285,7 +284,7 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
         warnings.warn(f"{odd}: did you swap X and y?", stacklevel=5)
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
         n = counted(int((labels == "").sum()), "document")
-        warnings.warn(f"{n} with the class '': if they have no label, set unlabelled=''", stacklevel=5)
+        warnings.warn(f"the class '' has {n}: if they have no label, set unlabelled=''", stacklevel=5)
     model_classes = distinct if use == "train" else estimator.classes_
     if classes is not None:
         model_classes = np.unique(np.asarray(classes))

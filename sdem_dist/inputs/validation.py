@@ -144,10 +144,11 @@ def validated(
         if "Input y contains" in str(error):
             rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
-            raise ValueError(f"{str(error).rstrip('.')}, in row {next(odd, '?')} (from 0): drop these rows") from None
+            problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (counting from 0)"
+            raise ValueError(f"{problem}: drop these rows") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # or ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
-            problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (from 0)"
+            problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (counting from 0)"
             raise ValueError(f"{problem}: {name} needs counts: replace NaN by 0, or drop the document") from None
         texts = [v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str)][:1]
         if not (texts or (is_sparse and not takes_counts and hasattr(estimator, "components"))):
@@ -169,7 +170,7 @@ def validated(
     rows = sp.csr_matrix(X)
     if (invalid := first_invalid(rows.data, rows.indptr)) is not None:
         what = f"{'Negative' if invalid[1] < 0 else 'Too large'} values in data passed to {name} (input X)"
-        raise ValueError(f"{what}: row {invalid[0]} (from 0) contains {invalid[1]}; {VALUE_RULE}")
+        raise ValueError(f"{what}: row {invalid[0]} (counting from 0) contains {invalid[1]}; {VALUE_RULE}")
     return canonical(rows), y
 
 
@@ -192,7 +193,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
             if may_be_unlabelled:
                 value = repr("" if texts.any() else -1)
                 advice = f"Pass unlabelled={value} to train on it anyway, or drop it"
-            raise ValueError(f"Row {missing[0]} (from 0) of y has a missing label ({values[missing[0]]}). {advice}")
+            raise ValueError(f"Row {missing[0]} (counting from 0) of y has no label ({values[missing[0]]}). {advice}")
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
     if not texts.any():  # pandas columns may hold numbers as objects
         are_alike = {type(label) for label in values} in ({int}, {bool})
@@ -200,7 +201,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     for i in np.flatnonzero(~texts):
         if unlabelled is None or values[i] != unlabelled:
             advice = ", or pass the value for missing labels as unlabelled" * may_be_unlabelled
-            problem = f"y mixes strings with other types, first {values[i]!r} at position {i} (from 0)"
+            problem = f"y mixes strings with other types, such as {values[i]!r} at position {i} (counting from 0)"
             raise ValueError(f"{problem}: use one type{advice}")
     return values
 

@@ -215,7 +215,7 @@ class MirrorSteps:
     topic_rate: float = 0.05  # mu_0, the relative change of common words' probabilities per step, see `step_topics`
     output_rate: float = 3.0  # mu_u; both rates fall linearly to 0
     n_epochs: int = 4  # epochs after which both rates are 0
-    average_from: int = 1  # first epoch (from 0) of the running mean
+    average_from: int = 1  # first epoch (counting from 0) of the running mean
     local: bool = True  # True: lanes run Algorithm 2, and their parameters are averaged; False: a round is one batch
     batch_size: int = 100  # documents per batch inside a lane
     literal: bool = False  # Algorithm 2 as published: rates do not fall, and use the mean square over all words

@@ -20,8 +20,8 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
     unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
     if len(unfit):
         column = int(unfit[0])
-        name = "the target" if column == target else f"column {column} (from 0)"
-        why = f"squares of more than {LARGEST:.0e} cannot be summed"
+        name = "the target" if column == target else f"column {column} (counting from 0)"
+        why = f"squares of values above {LARGEST:.0e} cannot be summed"
         hint = "divide it by a constant, or mark such values as missing (NaN)"
         raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, but {why}: {hint}")
 
@@ -33,7 +33,7 @@ def categorical_blocks(
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
         raise ValueError(
-            f"column {int(columns[high.argmax()])} (from 0) contains the category {high.max():.10g}, but at most "
+            f"column {int(columns[high.argmax()])} (counting from 0) contains the category {high.max():.10g}, but at most "
             f"{MOST_CATEGORIES:,} are supported: renumber them 0, 1, 2, ... (for example with scikit-learn's OrdinalEncoder)"
         )
     n_values = high.astype(int) + 1
@@ -95,5 +95,5 @@ def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
 def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
     if unfit.any():
         row, column = np.argwhere(unfit)[0]
-        cell = f"row {row}, column {column} (from 0) contains {X[row, column]}"
+        cell = f"row {row}, column {column} (counting from 0) contains {X[row, column]}"
         raise ValueError(f"{what} in data passed to {who} (input X): {cell}; {rule}")

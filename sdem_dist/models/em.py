@@ -198,7 +198,7 @@ class Centres(Model):
             values = np.asarray(documents.values, np.float64)
             if np.isnan(values).any():
                 row = int(np.isnan(values).any(axis=1).argmax())
-                raise ValueError(f"row {row} (from 0) has a missing value (NaN): impute it")
+                raise ValueError(f"row {row} (counting from 0) has a missing value (NaN): impute it")
             table = sp.csr_matrix(values - np.asarray(self.location) if self.location else values)
             documents = Documents(table.data, table.indices, table.indptr, self.n_features, weights=documents.weights)
         data = documents.data.astype(np.float64)

@@ -112,10 +112,10 @@ def learning_curve(
             empty = np.any([np.array(part.class_counts) == 0 for part in training], axis=0)
             empty &= np.array(fits.source.class_counts) > 0
             if empty.any():
-                missing.append(f"with {sizes[-1]:,} documents {some(fits.source.classes[empty])}")
+                missing.append(f"{some(fits.source.classes[empty])} with {sizes[-1]:,} documents")
             scores.append(list(threads.map(scores_of, range(n_folds))))
     if missing:
-        warnings.warn(f"some folds have no training documents for a class: {'; '.join(missing)}", stacklevel=2)
+        warnings.warn(f"some folds have no training documents of these classes: {'; '.join(missing)}", stacklevel=2)
     return LearningCurve(np.array(sizes, np.int64), *np.moveaxis(np.array(scores), 2, 0))
 
 

@@ -79,9 +79,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
     metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
         labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
-        mean over labels); for numbers "R2"; for k-means "distance", the mean square to the nearest centre; for other
-        clusters and topics "perplexity". None: the first of these. A callable gets labels, as positions in
-        ``classes_``, and probabilities; with several labels, both have shape (n_documents, n_labels). Larger is better.
+        mean over labels); for numbers "R2"; for k-means "distance", the mean squared distance to the nearest centre;
+        for other clustering and topic models "perplexity". None: the first of these. A callable gets labels, as
+        positions in ``classes_``, and probabilities, both of shape (n_documents, n_labels) with several labels. Larger
+        is better.
     n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
     sampler -- How to sample settings. Optuna proposes eight at a time, based on previous scores: ``pip install
@@ -99,7 +100,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     metric_ : str or callable -- The metric used.
     best_params_ : dict -- Parameters of the best setting that differ from `estimator`.
     best_score_ : float -- Mean over folds; higher is better, so log-loss and perplexity are negative. The best of many
-        scores is optimistic. The default wins unless another setting is better by more than a standard error of the
+        scores is optimistic. The default wins unless another setting is better by more than one standard error of the
         difference and, with log-loss, not less accurate.
     best_index_ : int --
     best_estimator_ : estimator -- Trained on all documents, with `refit`.

@@ -212,7 +212,7 @@ def weakness(trial: Trial, default: Trial, metric: Metric) -> str:
         return "" if trial.score(metric) > -np.inf else "It has no score"
     gain, error = gain_of(trial, default, metric)
     if not gain > np.nan_to_num(error):
-        return "It is better than the default by at most a standard error"
+        return "It is better than the default by at most one standard error"
     # A few documents, such as those of rare classes, can dominate a log-loss.
     if metric == "log-loss" and trial.predictions is not None and gain_of(trial, default, "accuracy")[0] < 0.0:
         return "It is less accurate than the default"
@@ -333,7 +333,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
-        lines.append(f"  Nested score, each fold scored by a search without it: {name_of(metric)} {mean:.4f}")
+        lines.append(f"  Nested score (each fold scored by a search without it): {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since it was selected "

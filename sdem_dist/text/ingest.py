@@ -55,7 +55,7 @@ def ingest(
     path : str or Path
         The corpus to write.
     settings : VectorizerSettings, optional
-        Tokenization, for text sources. Default: words and signs.
+        Tokenization, for text sources. Default: words, numbers and symbols.
     reading : Reading, optional
         Reader options.
     held_out : float

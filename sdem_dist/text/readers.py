@@ -94,8 +94,8 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         roles = {role: int(column) for role, column in reading.roles.items()}
         texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
-        rule = f"without a header, columns are numbers from 0, got {str(error).partition(': ')[2]}"
-        raise IngestError(f"{path}: {rule}; a file with a header is CSV, or read with --header") from None
+        rule = f"without a header, specify columns by number, from 0, instead of {str(error).partition(': ')[2]}"
+        raise IngestError(f"{path}: {rule}; if the file has a header, use --header") from None
     if of_lines and roles:
         advice = "selects a column, so also select the text column (--text NUMBER)"
         raise IngestError(f"{path}: --{next(iter(roles))} {advice}")
@@ -133,9 +133,9 @@ def _problem_of(
         if labelled and n == 1:
             return NoLabelError("no TAB between label and text")
         choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads entire lines)"
-        return f"expected {n_columns} columns, got {n}; choose columns (from 0) with {choose}"
+        return f"expected {n_columns} columns, got {n}; choose columns (first: 0) with {choose}"
     absent = [column for column in needed if not -n <= column < n]
-    return f"no column {max(absent)} (from 0): the line has {counted(n, 'column')}" if absent else None
+    return f"no column {max(absent)} (counting from 0): the line has {counted(n, 'column')}" if absent else None
 
 
 def _warn_of_header(path: Path, label: str, text: str) -> None:
@@ -173,8 +173,8 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
                 fields = dict.fromkeys(name for record in records for name in record)
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
-                    problem = f"a record has the field {min(odd)!r}, but the first {len(records):,} do not"
-                    raise IngestError(f"{problem}: add it to one of these, with the value null")
+                    problem = f"a record has the field {min(odd)!r}, but the first {len(records):,} records do not"
+                    raise IngestError(f"{problem}: add the field to one of those, with the value null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 

@@ -36,7 +36,7 @@ _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"
 _FIRST_BYTES = {
     **{m: f"it starts with a {e.upper()} byte order mark: use --encoding {e}" for m, e in _MARKS.items()},
     **{b: f"it looks like a {s} file: rename it to end in {s}" for b, s in _PACKED.items()},
-    b"PK\x03\x04": "it looks like a ZIP archive, such as .xlsx and .docx files: save it as CSV, or unpack it",
+    b"PK\x03\x04": "it looks like a ZIP archive, such as an .xlsx or .docx file: save it as CSV, or unpack it",
 }
 Part = tuple[int, int]  # half-open range of bytes, at line ends, or of row groups
 LINES = "lines"  # format: each line is a document without a label
@@ -168,8 +168,8 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
     elif source.is_file() and is_archive(source, "sdem-model"):
         problem = " is a model; expected a corpus or a source"
     elif form is None:
-        known = f"{', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}"
-        problem = f": unknown suffix ({known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
+        known = f"{', '.join(SUFFIXES)}, also with {', '.join(COMPRESSIONS)}"
+        problem = f": unknown suffix (known: {known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
     elif predicted and form == "svmlight":
         advice = f"ingest it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and pass that corpus"
         problem = f" is {form}, which contains numbers: {advice}"

@@ -79,7 +79,7 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
         folder = path if label is None else path / label
         if label is not None:
             if not folder.is_dir():
-                problem = "the file is not in a class folder, whose name is the label"
+                problem = "the file is not in a subfolder that is named after a class"
                 if (suffix := plain_suffix(Path(label))) in SUFFIXES and suffix != ".txt":
                     problem += f". To read files that contain many documents, pass the files: {path / ('*' + suffix)}"
                 gate.reject(folder, 1, NoLabelError(problem), "file")

@@ -151,7 +151,7 @@ def parts_of_strings(texts: TextColumn, n_characters: int = JOINED_CHARACTERS) -
     except TypeError:
         row, text = next((row, text) for row, text in enumerate(values) if not isinstance(text, str))
         advice = f"{'decode it, or ' * isinstance(text, bytes)}drop it, or replace it with ''"
-        raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: {advice}") from None
+        raise ValueError(f"text {row} (counting from 0) is {text!r:.60}, not a text: {advice}") from None
 
 
 def is_text(kind: pyarrow.DataType) -> bool:

@@ -71,7 +71,7 @@ def test_held_out_and_test_sets(folder):
     assert open_corpus("c").n_documents + open_corpus("c-held-out").n_documents == 60
     (folder / "foreign.tsv").write_text("acq\tla banque\nearn\tles gains\n")
     said = run("ingest foreign.tsv f --vocabulary-from c")
-    assert said.exit_code == 0 and "Warning: no document has a known word" in said.stderr
+    assert said.exit_code == 0 and "Warning: no document contains a known word" in said.stderr
 
 
 def test_bad_lines_are_left_out_and_counted(folder):

@@ -90,7 +90,7 @@ FIRST = "it looks like a"
 PACKED = {
     ".gz": (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", f"{FIRST} .gz file: rename it to end in .gz"),
     ".parquet": (b"PAR1\x15\x04\x15\n\x15\x0eL\x15", f"{FIRST} .parquet file: rename it to end in .parquet"),
-    "ZIP": (b"PK\x03\x04" + bytes(range(90)), f"{FIRST} ZIP archive, such as .xlsx and .docx files: save it as"),
+    "ZIP": (b"PK\x03\x04" + bytes(range(90)), f"{FIRST} ZIP archive, such as an .xlsx or .docx file: save it as"),
 }
 
 

@@ -92,8 +92,8 @@ INGEST = [
     (1, "ingest parts c", "files that contain many documents, pass the files: parts/*.tsv"),
 ]  # fmt: skip
 PREDICT = [
-    (1, "predict posts.tsv posts.model", "contains documents, not a model: pass the model first"),
-    (1, "predict posts.model posts.tsv --text text", "columns are numbers from 0, got 'text'"),
+    (1, "predict posts.tsv posts.model", "contains documents: pass the model first"),
+    (1, "predict posts.model posts.tsv --text text", "specify columns by number, from 0, instead of 'text'"),
     (2, "predict posts.model https://example.org/texts.txt", "a URL must start with s3://"),
     (1, "predict posts.model t.json", "t.json is "),
     (1, "predict posts.model t.npz --text-column 1", "write_corpus"),
@@ -142,7 +142,7 @@ LOOK = [
     (1, "explain posts.model x --against spotr", "Did you mean 'sport'"),
     (1, "inspect absent", "no such corpus"),
     (1, "inspect empty", "is a folder, but no"),
-    (1, "inspect posts.tsv", "contains documents, not a model"),
+    (1, "inspect posts.tsv", "contains documents: pass"),
     (2, "report posts.model test.zarr -o s3://bucket/page.html", "is a URL"),
     (2, "demo --folder s3://bucket/demo", "is a URL"),
     (1, "log absent", "absent: No such file"),

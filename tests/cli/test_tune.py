@@ -73,17 +73,17 @@ def test_a_search_is_kept(folder):
     Path("run", "setting-2-fold-0.sdem").unlink()
     assert "resuming after 2 fits in run; best log-loss" in run(f"{command} --resume").stderr
     run(f"{command} --resume --metric log-loss")  # what the metric was anyway
-    assert "(n_trials: 2, before 17)" in run(f"{command} --resume --trials 2", 1).stderr
+    assert "(n_trials: 2, was 17)" in run(f"{command} --resume --trials 2", 1).stderr
     source = "tune posts.tsv kept.model --space step=0.5 --checkpoint kept"
     run(f"{source} --overwrite")
     again = run(f"{source} --resume --trials 3", 1)  # said before the source is counted
-    assert "n_trials: 3, before 17" in again.stderr and len(again.stderr.splitlines()) < 4
+    assert "n_trials: 3, was 17" in again.stderr and len(again.stderr.splitlines()) < 4
     other = run(f"{command} --resume --folds 4 --set alpha=2", 1)
-    assert "(folds: 4, before 5; parameters.alpha: 2, before 'laplace')" in other.stderr
+    assert "(folds: 4, was 5; parameters.alpha: 2, was 'laplace')" in other.stderr
 
 
 @pytest.mark.parametrize(("settings", "other", "message"), [
-    ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
+    ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', was ''"),
     ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "needs dense documents"),
     ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
 ])  # fmt: skip

@@ -68,11 +68,11 @@ def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
 
 
 @pytest.mark.parametrize(("change", "named"), [
-    ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', before 'hinge'"),
-    ({"n_lanes": 4}, "plan.n_lanes: 4, before 5"),
-    ({"random_state": 2}, "learner.seed: 2, before 1; plan.seed: 2, before 1"),
-    ({"step": 0.1}, "learner.rule.steps.class_start: .*, before .*; learner.rule.steps.start: .*, before .*"),
-    ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], before None"),
+    ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', was 'hinge'"),
+    ({"n_lanes": 4}, "plan.n_lanes: 4, was 5"),
+    ({"random_state": 2}, "learner.seed: 2, was 1; plan.seed: 2, was 1"),
+    ({"step": 0.1}, "learner.rule.steps.class_start: .*, was .*; learner.rule.steps.start: .*, was .*"),
+    ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], was None"),
     ({"alpha": 2.0, "loss": "ncll", "n_lanes": 4}, r"learner.*alpha.*; \.\.\."),
 ])  # fmt: skip
 def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
@@ -83,7 +83,7 @@ def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
 
 def test_other_documents_are_refused(corpus, held_out, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path / "disk")
-    with pytest.raises(ModelError, match=r"another corpus \(corpus: '.*', before '"):
+    with pytest.raises(ModelError, match=r"another corpus \(corpus: '.*', was '"):
         fit("mean", held_out, checkpoint=tmp_path / "disk", resume=True)
     model("mean").fit(X, Y, checkpoint=tmp_path / "memory")
     model("mean").fit(X.copy(), Y.copy(), checkpoint=tmp_path / "memory", resume=True)

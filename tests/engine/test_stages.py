@@ -175,7 +175,7 @@ def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
     assert same(longer, fit(n_epochs=5))
     shorter = {"n_epochs": 5, "change": lambda stage: replace(stage, plan=plan(min(stage.plan.n_epochs, 3)))}
     for how in ({}, shorter):
-        np.testing.assert_raises_regex(ModelError, "has run 5 epochs", fit, tmp_path, resume=True, **how)
+        np.testing.assert_raises_regex(ModelError, "is at epoch 5", fit, tmp_path, resume=True, **how)
 
 
 def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
@@ -194,7 +194,7 @@ def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
 def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
     np.testing.assert_raises(Stop, fit, tmp_path, [killing((ev.RoundEnded, at, 2))])
     kept = sorted(tmp_path.iterdir())
-    with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay: 0.25, before 0.5"):
+    with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay: 0.25, was 0.5"):
         fit(tmp_path, resume=True, decay=0.25)
     np.testing.assert_raises_regex(ModelError, "earlier run", fit, tmp_path)
     assert sorted(tmp_path.iterdir()) == kept

@@ -306,5 +306,5 @@ def test_missing_values_are_named():
     learner, _ = learner_of("table")
     table = TABLE.copy()
     table[5, 2] = np.nan
-    with pytest.raises(ValueError, match=r"row 5 \(from 0\) has a missing value"):
+    with pytest.raises(ValueError, match=r"row 5 \(counting from 0\) has a missing value"):
         learner.prepare(DenseDocuments(table))

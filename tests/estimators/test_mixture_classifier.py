@@ -152,7 +152,7 @@ def test_corpora_with_values_that_have_no_place_are_not_evaluated(fitted, values
 
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
 def test_a_class_without_weight_is_warned_of_and_rare(settings):
-    with pytest.warns(UserWarning, match=r"1 class without weighted documents \(b\)"):
+    with pytest.warns(UserWarning, match=r"no document of positive weight in 1 class \(b\)"):
         model = mixture(**settings).fit(X, Y, sample_weight=(Y != "b").astype(float))
     of_b = model.predict_proba(X)[:, model.classes_.tolist().index("b")]
     assert np.isfinite(of_b).all() and of_b.mean() < 0.2

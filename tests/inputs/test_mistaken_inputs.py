@@ -43,14 +43,14 @@ def of_texts():
     (set(TEXTS), MARKS, "got a set"),
     (([1.0] for _ in TEXTS), MARKS, "got a generator"),
     ([text.encode() for text in TEXTS], MARKS, "X contains bytes, not texts"),
-    ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
+    ([None, *TEXTS[1:]], MARKS, "text 0 (counting from 0) is None"),
     (TEXTS, (mark for mark in MARKS), "got a generator"),
     (TEXTS, [["p"], ["n", "p"]] * 20, SEVERAL),
     (TEXTS, [["p"], ["n"]] * 20, SEVERAL),
     (TEXTS, np.eye(2, dtype=int)[[0, 1] * 20], SEVERAL),
     (TEXTS, pa.array([["p"], ["n", "p"]] * 20), SEVERAL),
-    (sp.csr_matrix(NAN), MARKS, "Input X contains NaN, in row 1 (from 0)"),
-    (NAN, MARKS, "Input X contains NaN, in row 1 (from 0)"),
+    (sp.csr_matrix(NAN), MARKS, "Input X contains NaN, in row 1 (counting from 0)"),
+    (NAN, MARKS, "Input X contains NaN, in row 1 (counting from 0)"),
     (np.full((40, 3), np.nan), MARKS, "contains NaN"),
     ([[1, 2, 3], [4, 5]] * 20, MARKS, "inhomogeneous"),
     (np.ones(40), MARKS, "2D array"),
@@ -90,9 +90,9 @@ CALLS = [
     *((lambda m, e=e: e.fit(SPARSE, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
     *((lambda m, e=e: e.fit(SPARSE * 1.0, Y), 'sparse matrix: .* components="multinomial" accepts') for e in MIXTURES),
     *((lambda m, e=e, k=k: e.fit(X, k(["1", "2.5", "five", "six"])),
-       r"y has targets that are not numbers, first 'five' at document 2 \(from 0\)$")
+       r"y has targets that are not numbers, such as 'five' at document 2 \(counting from 0\)$")
       for e in REGRESSORS for k in (list, np.array, pd.Series)),
-    *((lambda m, e=e: e.fit(X, "five"), "^y has targets that are not numbers, first 'five'") for e in REGRESSORS),
+    *((lambda m, e=e: e.fit(X, "five"), "^y has targets that are not numbers, such as 'five'") for e in REGRESSORS),
     (lambda m: sd.MultinomialNB().fit(np.eye(4), np.array(DATES)), "label"),
     (lambda m: sd.MultinomialNB().fit(np.eye(4), np.array(DATES, "datetime64[D]")), "label"),
     (lambda m: sd.MultinomialNB().fit(X, DATES), r"datetime.date\(2020, 1, 1\) cannot be a class label"),
@@ -101,7 +101,7 @@ CALLS = [
     (lambda m: m.report(X, [0, 1, 0, 1]), "not in classes: 0, 1; these are numbers, but the classes are"),
     (lambda m: sd.MultinomialNB().fit(["\t", " \x07"], [0, 1]), "no text contains a word"),
     (lambda m: sd.MultinomialNB(vectorizer="words").fit(FOUR, Y), "vectorizer must be a sdem_dist.text.VectorizerSettings"),
-    (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(from 0\) is None"),
+    (lambda m: sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1]), r"text 2 \(counting from 0\) is None"),
     (lambda m: sd.MultinomialNB().fit(db.from_sequence(FOUR), Y), "got a Bag.*list"),
     (lambda m: sd.MultinomialNB(n_epochs=1).fit(FOUR, Y).predict(db.from_sequence(FOUR)), "got a Bag.*list"),
 ]  # fmt: skip
@@ -198,7 +198,7 @@ def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
 
 X4 = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
 NAN_LABEL = float("nan")
-GONE, NONE = r"^Row 2 \(from 0\) of y has a missing label \(None\)\. .*", ["a", "b", None, "b"]
+GONE, NONE = r"^Row 2 \(counting from 0\) of y has no label \(None\)\. .*", ["a", "b", None, "b"]
 REFUSED = [
     (sd.MultinomialNB(), NONE, GONE + "Pass unlabelled='' to train on it anyway"),
     (sd.MultinomialNB(), [0, 1, None, 1], GONE + "unlabelled=-1"),
@@ -206,12 +206,12 @@ REFUSED = [
     (sd.MultinomialNB(unlabelled="", loss="nll"), [0, 0, None, 1], GONE + "Pass unlabelled=-1"),
     (sd.MultinomialNB(unlabelled=NAN_LABEL, loss="nll"), NONE, GONE + "Pass unlabelled=''"),
     (sd.LDAClassifier(), NONE, GONE + "Drop it: "),
-    *((sd.MultinomialNB(), y, r"^Row 1 \(from 0\) of y has a missing label \((nan|<NA>)\)\. Pass unlabelled=")
+    *((sd.MultinomialNB(), y, r"^Row 1 \(counting from 0\) of y has no label \((nan|<NA>)\)\. Pass unlabelled=")
       for missing in (NAN_LABEL, pd.NA) for y in (["a", missing, "b", "b"], [1, missing, 2, 2])),
     *((sd.MultinomialNB(unlabelled=name), [missing] * 4, f"^no document has a label: y contains only {name!r}")
       for missing, name in ((-1, -1), ("", ""), (None, ""), (NAN_LABEL, -1))),
-    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes strings .*, first -1 .* or pass the value for missing labels"),
-    (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes strings with other types, first 3 at position 3"),
+    (sd.MultinomialNB(), ["a", "b", -1, "b"], "y mixes strings .*, such as -1 .* or pass the value for missing labels"),
+    (sd.MultinomialNB(loss="nll", unlabelled=-1), ["a", "b", -1, 3], "y mixes strings with other types, such as 3 at position 3"),
     (sd.LDAClassifier(), ["a", "b", 1, "b"], "y mixes strings with other types.*use one type$"),
 ]  # fmt: skip
 
@@ -250,7 +250,7 @@ def test_nor_are_documents_scored_by_labels_that_are_none():
     model = sd.MultinomialNB(n_epochs=1).fit(X4, ["a", "b", "a", "b"])
     for method in (model.score, model.evaluate, model.partial_fit):
         np.testing.assert_raises_regex(
-            ValueError, r"Row 1 \(from 0\) of y has a missing label \(None\)", method, X4, ["a", None, "a", "b"]
+            ValueError, r"Row 1 \(counting from 0\) of y has no label \(None\)", method, X4, ["a", None, "a", "b"]
         )
     known = sd.MultinomialNB(loss="nll", unlabelled=-1).fit(X4, ["a", "b", "a", "b"])
     assert known.classes_.tolist() == ["a", "b"], "a number may stand for no label among texts"

@@ -158,8 +158,8 @@ def test_a_checkpoint_is_of_one_search(corpus, documents, tmp_path):
     go(resume=False, metric="log-loss")
     go()  # what the metric was anyway
     np.testing.assert_raises_regex(sd.ModelError, "earlier search", go, resume=False)
-    np.testing.assert_raises_regex(sd.ModelError, "folds: 3, before 2", go, cv=3)
-    with pytest.raises(sd.ModelError, match="estimator: 'LDAClassifier', before 'MultinomialNB'"):
+    np.testing.assert_raises_regex(sd.ModelError, "folds: 3, was 2", go, cv=3)
+    with pytest.raises(sd.ModelError, match="estimator: 'LDAClassifier', was 'MultinomialNB'"):
         go(estimator=sd.LDAClassifier(n_components=2))
     np.testing.assert_raises_regex(sd.ModelError, "documents", go, documents=documents[:2])
 
@@ -236,7 +236,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
     how = {"estimator": sd.MultinomialNB(loss="nll"), "space": {"alpha": [0.01, 20.0]}, "metric": "accuracy"}
     for given in (documents[:2], (corpus,)):
         found = searched(*given, nested=True, **how)
-        assert found.nested_score_ == found.nested_scores_.mean() and "Nested score, each fold" in found.summary()
+        assert found.nested_score_ == found.nested_scores_.mean() and "Nested score (each fold" in found.summary()
     folds = corpus.folds(3)
     for fold in range(3):
         expected = searched(folds.train(fold), **how).best_estimator_.evaluate(folds.test(fold))["accuracy"]

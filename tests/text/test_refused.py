@@ -91,7 +91,7 @@ def test_a_header_of_a_file_that_has_none(tmp_path, first, recwarn):
 def test_a_text_that_is_none_is_named(texts):
     model = MultinomialNB(n_epochs=1).fit(["good fine", "bad sad"] * 5, ["a", "b"] * 5)
     for use in (lambda texts: count_texts(texts, VectorizerSettings()), model.vectorize, model.predict):
-        np.testing.assert_raises_regex(ValueError, r"text \d \(from 0\) is .*, not a text", use, texts)
+        np.testing.assert_raises_regex(ValueError, r"text \d \(counting from 0\) is .*, not a text", use, texts)
 
 
 DAYS = np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")
