@@ -261,8 +261,8 @@ CASES = [
      "array 'indices': the array, or one of its files, is missing"),
     *((call(sd.open_corpus, name), f"CorpusError: {name}{what}; a corpus is a folder written by sdem ingest or write_corpus{how}")
       for name, what, how in (("nowhere", ": no such corpus", ""), ("folder", " is a folder, but not a corpus", ""),
-        ("x.svm", " is a file, perhaps a model or a source", ": ingest a source first (sdem ingest; for test documents, with "
-         "--vocabulary-from and the training corpus)"))),
+        ("x.svm", " is a file, perhaps a model or a source", ": ingest a source first (sdem ingest; for test documents, add "
+         "--vocabulary-from TRAINING)"))),
     *((lambda e=e, name=name: e.fit(sd.open_corpus(name)), f"CorpusError: {name}: {problem}") for e, name, problem in (
         (sd.MultinomialNB(), "table", "dense documents, but MultinomialNB needs sparse documents: in Python, write these with "
          "write_corpus(path, X, y), without dense=True"),
@@ -329,7 +329,7 @@ CASES = [
      "UserWarning: two labels look alike, but are different classes: 'Café' ('Caf\\xe9') and 'Café' ('Cafe\\u0301') differ "
      "only by spaces or Unicode normalization; write them in the same form"),
     *((call(kind(loss="nll").fit, np.eye(4), [0, 1, 0, 1], sample_weight=[0.01] * 4), "UserWarning: the sample_weight of 4 "
-       "documents adds up to 0.04. Weights count as documents, so priors outweigh the data: divide weights by their mean")
+       "documents adds up to 0.04. A weight of 1 counts as a document, so priors outweigh the data: divide weights by their mean")
       for kind in (sd.MultinomialNB, sd.GaussianNB)),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).calibrate_sets(TEXTS, LABELS),
      "UserWarning: the model was trained on these documents: sets for new documents would cover less than requested; use "

@@ -66,8 +66,8 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
         )
     if any(column is not None for column in columns):
         raise CorpusError(
-            f"X is a {kind}, not a matrix, and batches (X, y) contain their own labels, ids, targets, weights and groups: "
-            "pass a sparse matrix, an ndarray, a dask array or a DataFrame, or only the batches"
+            f"X is a {kind}: labels, ids, targets, weights and groups can only be passed with a sparse matrix, an ndarray, "
+            "a dask array or a DataFrame, since batches (X, y) contain their own"
         )
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):

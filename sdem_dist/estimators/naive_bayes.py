@@ -98,8 +98,8 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of a model trained without the held-out documents
-        (only in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
+        ``held_out_log_loss`` (at the best temperature) of a model trained without the held-out documents (only
+        in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
         ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
     """
 

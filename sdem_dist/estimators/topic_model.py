@@ -45,7 +45,7 @@ class TopicModel(Transforming):
         and less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":
         Algorithm 2 as printed, without these changes.
-    average_from : int in [0, inf) -- First epoch (counting from 0) of the running mean over batches, which is the final model.
+    average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
     merge -- "mean": lanes run Algorithm 2 and are averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.

@@ -260,7 +260,7 @@ def _weights(estimator: Estimator, sample_weight: Any, n: int, use: Use) -> tupl
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     elif has_prior and (total := weights.sum()) < len(rows) / 10:
         problem = f"the sample_weight of {counted(len(rows), 'document')} adds up to {total:.3g}."
-        advice = "Weights count as documents, so priors outweigh the data: divide weights by their mean"
+        advice = "A weight of 1 counts as a document, so priors outweigh the data: divide weights by their mean"
         warnings.warn(f"{problem} {advice}", stacklevel=5)
     return weights, None if len(rows) == n else rows
 

@@ -90,7 +90,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
     halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
         ties are not dropped.
-    nested -- Repeat the search without each fold, and score each winner on the omitted fold. This takes `cv` times as
+    nested -- For each fold, repeat the search on the other folds, and score the winner on it. This takes `cv` times as
         long, and results in an unbiased score of the search.
     refit -- Train the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.

@@ -85,7 +85,7 @@ def test_a_search_is_kept(folder):
 @pytest.mark.parametrize(("settings", "other", "message"), [
     ("EMMixtureClassifier --space n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', was ''"),
     ("EMMixtureClassifier --space n_components=1,2", "components=gaussian", "needs dense documents"),
-    ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
+    ("MultinomialNB --space step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', was ''"),
 ])  # fmt: skip
 def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, settings, other, message):
     command = ["tune", "half.tsv", "m", "--folds", "2", "--unlabelled", "", "--checkpoint", "run", "--estimator"]
