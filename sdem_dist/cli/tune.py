@@ -55,9 +55,7 @@ estimator's own; may be repeated]"""
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")
-@option(
-    "--nested", None, "Repeat the search for each fold, on the other folds, for an unbiased score (K times the work)."
-)
+@option("--nested", None, "For each fold, search on the other folds, for an unbiased score (K times the work).")
 @option("--estimator", "NAME", "Estimator to tune.", default="MultinomialNB")
 @set_option
 @option("--curve", LocalPath(), "Plot the learning curve of the best setting.", metavar="FILE.png")
