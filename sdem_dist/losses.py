@@ -57,7 +57,7 @@ class Ncll:
 
 @record
 class Hinge:
-    """``max(0, margin - ln p(y, d) / p(rival, d))`` (equation 17); margin 0 is the perceptron's loss.
+    """``max(0, margin - ln(p(y, d) / p(rival, d)))`` (equation 17); margin 0 is the perceptron's loss.
 
     Attributes
     ----------

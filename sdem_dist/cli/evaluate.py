@@ -84,14 +84,14 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     if options["as_json"]:
         click.echo(json.dumps(to_json((report.to_dict() if full else {}) | metrics, lambda v: None), allow_nan=False))
     else:
-        hidden = console.without_label(documents) if estimator.spec.target == "labels" else 0
-        if hidden:
+        if hidden := console.without_label(documents) * (estimator.spec.target == "labels"):
             click.echo(f"skipped {counted(hidden, 'document')} without a label", err=True)
         unshown, header = console.unshown_metrics(estimator), documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
-        note = "per weighted word" if weighted else "per word"
+        complete = "all labels correct" if estimator.several_labels else ""
+        notes = {"perplexity": f"per {'weighted ' * weighted}word", "accuracy": complete}
         figures = by_metric_name({name: value for name, value in metrics.items() if name not in unshown})
-        rows = [(name, f"{value:.4f}", note if name == "perplexity" else "") for name, value in figures.items()]
+        rows = [(name, f"{value:.4f}", notes.get(name, "")) for name, value in figures.items()]
         title = f"{counted(documents.n_documents - hidden, 'document')} from {corpus}"
         click.echo(console.table(title, rows, numbers=(1,)), nl=False)
         if full:

@@ -262,7 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
-    counted_from = " (numbered from 0)" if by_place else ""
+    counted_from = " (positions in the source, from 0)" if by_place else ""
     lines = [list(columns), *zip(*columns.values(), strict=True)]
     click.echo(console.table(f"{corpus}: {title}{counted_from}", lines), nl=False)
     if texts is None:
