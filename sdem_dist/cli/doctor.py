@@ -100,7 +100,7 @@ def checks_of(
             ("files", not facts["sees_file"], f"{written} cannot be read by {name}: corpora need a shared filesystem"),
             ("memory", limit < advised, f"{name} can use {memory}"),
             ("threads", facts["nthreads"] > facts["cores"], f"{name} runs {facts['nthreads']} threads on {cores}"),
-            ("threads", settings, f"{name}: {settings}: set to 1 to keep libraries from competing for cores"),
+            ("threads", settings, f"{name}: {settings}: set each to 1, to keep libraries from competing for cores"),
         ]
     plain = [address for address in addresses if not address.startswith(("tls://", "inproc://"))]
     for address in [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))][:1]:

@@ -67,7 +67,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     n_init_epochs -- Epochs of each initialization.
     n_epochs -- Epochs after the best initialization.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
-    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best start.
+    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best initialization.
 
     >>> from sdem_dist import ClusterMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
@@ -90,7 +90,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     _monitor, _saved = "nll", {"lower_bound": ""}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run EM briefly from several starts, and continue from the best start."""
+        """Run EM briefly from several initializations, and continue from the best one."""
         words, (form, plan, long) = self._layout == "sparse", plans.em_of(self, source)
         learner: Any = plans.mixture(self, trainer, source, plan, (int(self.n_components),), form)
         # Starts are compared after exact EM: one draw or one batch is too noisy.
