@@ -67,7 +67,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     n_init_epochs -- Epochs of each initialization.
     n_epochs -- Epochs after the best initialization.
     batch_size : int | None with em=online -- Documents per step. None: 1,024.
-    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the best initialization.
+    lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the initialization.
 
     >>> from sdem_dist import ClusterMixture
     >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50

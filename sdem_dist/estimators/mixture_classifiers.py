@@ -301,7 +301,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
     init_noise -- Initial topics differ by random factors ``exp(init_noise * normal)``.
-    step : float | None with steps=margin -- c, the size of the first step, for "margin". None: 3 with the hinge loss, 16 with the others.
+    step : float | None with steps=margin -- First step size (c). None: 3 with the hinge loss, 16 with the others.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 
     >>> from sdem_dist import LDAClassifier

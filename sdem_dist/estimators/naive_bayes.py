@@ -212,7 +212,7 @@ class MultinomialNB(LaneNB):
         6 if there are too few.
     unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
         1. With other losses, EM fits naive Bayes to all documents, and training (6 epochs by default) starts at its
-        log-odds times this weight. With "auto", the two best classes of the median document then differ by a fifth of
+        log-odds times this weight. With "auto", the top two classes of the median document then differ by a fifth of
         the margin; the weight is 0 if held-out documents are clearly better without unlabelled documents.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 

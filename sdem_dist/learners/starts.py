@@ -94,7 +94,7 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
 def weight_of_margin(
     generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
 ) -> float:
-    """Return the weight, at most 1, that gives the median document a `margin` between its two best classes.
+    """Return the weight, at most 1, that gives the median document a `margin` between its top two classes.
 
     The weight is rounded to two digits. The median counts documents by weight. `component_class`: class of each column.
     """

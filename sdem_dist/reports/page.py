@@ -79,7 +79,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
             for word, value in words.items():
                 marks.append(highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word"))
             rows.append((label, Html(" ".join(marks))))
-        unlisted = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
+        unlisted = f"Not listed for {type(estimator).__name__}. To show the words of a document, use explain."
         note = "Stronger colours mean more evidence for the class, on average." if rows else unlisted
         if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
             table = Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""

@@ -279,8 +279,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"estimator must be an instance: write {self.estimator.__name__}()")
         if not isinstance(self.estimator, EngineEstimator):
             raise TypeError(
-                f"estimator must be from sdem_dist, got {type(self.estimator).__name__}: for others, use GridSearchCV of "
-                "scikit-learn"
+                f"estimator must be from sdem_dist, got {type(self.estimator).__name__}: for others, use "
+                "scikit-learn's GridSearchCV"
             )
         if callable(self.metric):
             if (name := trials.name_of(self.metric)).endswith(("_loss", "_error")):
