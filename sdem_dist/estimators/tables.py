@@ -347,7 +347,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
     alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
         "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled separately or
         jointly. This requires one more pass, or 10 if features are missing.
-    n_epochs -- Number of passes if features are missing: for EM and, with "ncll", for the steps after it.
+    n_epochs -- Number of passes of EM, and of the steps after EM ("ncll"), if features are missing.
     history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
 
     >>> import numpy as np
