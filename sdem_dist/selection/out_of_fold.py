@@ -112,7 +112,7 @@ def learning_curve(
             empty = np.any([np.array(part.class_counts) == 0 for part in training], axis=0)
             empty &= np.array(fits.source.class_counts) > 0
             if empty.any():
-                missing.append(f"{some(fits.source.classes[empty])} with {sizes[-1]:,} documents")
+                missing.append(f"{some(fits.source.classes[empty])} (at {sizes[-1]:,} documents)")
             scores.append(list(threads.map(scores_of, range(n_folds))))
     if missing:
         warnings.warn(f"some folds have no training documents of these classes: {'; '.join(missing)}", stacklevel=2)

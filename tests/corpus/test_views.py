@@ -269,7 +269,7 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
         ("evaluate m s.jsonl --weight w", 2, "--weight applies to ingest"),
         ("train c s.jsonl m5", 2, "is a source, but other inputs are corpora"),
         ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
-        ("ingest bad.tsv x --group who", 1, "without a header, columns are numbers"),
+        ("ingest bad.tsv x --group who", 1, "without a header, specify columns by number"),
         ("ingest bad.tsv x --group 7", 1, "no column 7 (counting from 0): the line has 2 columns"),
     ):
         message = refused(command, code=code)

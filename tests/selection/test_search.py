@@ -269,7 +269,7 @@ def test_what_k_means_has_is_said():
     ({"seconds": 0}, "seconds"),
     ({"halving": "brackets"}, "halving"),
     ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "need folds"),
-    ({"estimator": LinearSVC()}, "got LinearSVC: for others, use GridSearchCV"),
+    ({"estimator": LinearSVC()}, "got LinearSVC: for others, use scikit-learn's GridSearchCV"),
     ({"estimator": sd.MultinomialNB}, "must be an instance"),
 ])  # fmt: skip
 def test_mistakes(corpus, settings, message):

@@ -82,7 +82,7 @@ def test_a_curve_of_documents_in_memory_is_about_that_of_their_corpus(corpus, do
 def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):
     X, y = documents[0], np.where(np.arange(400) < 8, "rare", documents[1])
     corpus = sd.write_corpus(tmp_path / "rare.zarr", X, y)
-    with pytest.warns(UserWarning, match=r"no training documents for a class: with \d+ documents rare$") as warned:
+    with pytest.warns(UserWarning, match=r"no training documents of these classes: rare .at \d+ documents.$") as warned:
         sd.learning_curve(sd.MultinomialNB(n_jobs=1), corpus, shares=(0.05, 1.0), cv=4, n_folds=2)
     assert len(warned) == 1
 
