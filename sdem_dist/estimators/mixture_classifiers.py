@@ -36,7 +36,7 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
     validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out in a first
-        training run, for the temperature and the curves in reports. With under 20 of them, the temperature is 1.
+        training run, for the temperature and the curves in reports. With fewer than 20, the temperature is 1.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -59,7 +59,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
         or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
-    offset : float in [0, inf) with components=exponential -- Add this fraction of its mean to each column.
+    offset : float in [0, inf) with components=exponential -- Add this fraction of the column mean to each column.
     """
 
     components: str = "gaussian"
