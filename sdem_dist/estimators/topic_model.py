@@ -248,7 +248,7 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
     coef_ = p.fitted(
         lambda model: model._parameters.output[: 1 if isinstance(model.learner_.head, heads.Levels) else None],
-        "U, shape (n_classes, n_components); with `ordered`, of the score, shape (1, n_components).",
+        "U, shape (n_classes, n_components), or (1, n_components) with `ordered`.",
     )
 
     @property
