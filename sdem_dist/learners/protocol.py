@@ -17,9 +17,7 @@ Prepared = TypeVar("Prepared")
 class Lane:
     """The documents that one task of a round processes, and its place in the run."""
 
-    epoch: (
-        int  # with `round`, `lane` (counting from 0) and the learner's seed, the key of all random numbers of the lane
-    )
+    epoch: int  # with `round`, `lane` (from 0) and the learner's seed, the key of all random numbers of the lane
     round: int
     lane: int
     start: int
