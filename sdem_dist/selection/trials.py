@@ -204,10 +204,7 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
 
 
 def weakness(trial: Trial, default: Trial, metric: Metric) -> str:
-    """Return why a setting does not replace the default; empty if it does.
-
-    It must be better by over a standard error and, with log-loss, no less accurate.
-    """
+    """Return why a setting does not replace the default; empty if it does."""
     if default.score(metric) == -np.inf:
         return "" if trial.score(metric) > -np.inf else "It has no score"
     gain, error = gain_of(trial, default, metric)
