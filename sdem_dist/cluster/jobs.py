@@ -111,7 +111,7 @@ def configured(
         arguments = ["--dashboard-address", f"{LOOPBACK}:0", *map(str, config["worker-extra-args"])]
         scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
         named = {argument.partition("=")[0] for argument in arguments}
-        if config["interface"] is None and not named & {"--host", "--interface"}:
+        if local := config["interface"] is None and not named & {"--host", "--interface"}:
             arguments += ["--host", LOOPBACK]
             if not {"host", "interface"} & set(scheduler):
                 scheduler["host"] = LOOPBACK
@@ -122,9 +122,9 @@ def configured(
         if dask.config.get("distributed.comm.tls.ca-file"):
             options |= {"security": Security(), "protocol": "tls://"}
             prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
-        if LOOPBACK in str(scheduler.get("host")):
+        if local:
             say(f"{path}: no interface: workers on other machines cannot connect (set interface under jobqueue)")
-        elif "security" not in options:
+        if "security" not in options and LOOPBACK not in str(scheduler.get("host")):
             say(f"{path}: no certificates: anyone who can connect can run code as you (see sdem cluster certificates)")
         yield settings, getattr(dask_jobqueue, f"{system.upper()}Cluster"), options | {"job_script_prologue": prologue}
 
@@ -153,7 +153,7 @@ def batch_jobs(
             if nic := options["scheduler_options"].get("interface", dask.config.get(f"jobqueue.{system}.interface")):
                 get_ip_interface(nic)
         except ValueError as error:
-            raise ClusterError(f"{path}: {error}: set interface under jobqueue") from error
+            raise ClusterError(f"{path}: {error}: correct interface or scheduler-options under jobqueue") from error
 
         class Job(cluster_class.job_cls):  # type: ignore[misc, name-defined]
             """A job that stores why it was rejected, and reports that it is closed, even if it never ran."""

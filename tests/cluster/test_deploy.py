@@ -53,15 +53,16 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("text", "lifetime", "present", "absent"), [
     (SLURM, None, ["#SBATCH --cpus-per-task=2"], ["--lifetime"]),
     (slurm("interface: lo"), None, ["--interface lo", "--dashboard-address 127.0.0.1:0"], ["--host"]),
+    (slurm("scheduler-options: {interface: lo}"), None, ["--host 127.0.0.1"], []),
     ("sdem-dist: {lifetime: 2h}\n" + SLURM, None, ["--lifetime 7200s"], []),
     ("sdem-dist: {lifetime: 2h}\n" + SLURM, "90s", ["--lifetime 90s"], ["7200s"]),
     (slurm('job-script-prologue: ["module load a\\nmodule load b"]'), None, ["module load a\nmodule load b"], []),
-], ids=["defaults", "interface", "lifetime", "lifetime of the command line", "lines of the shell"])  # fmt: skip
+], ids=["defaults", "interface", "scheduler", "lifetime", "lifetime of the command line", "lines of the shell"])  # fmt: skip
 def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     path = written(tmp_path, text)
-    script = job_script(path, lifetime, (warnings := list[str]()).append)
+    script, said = job_script(path, lifetime, (warnings := list[str]()).append), str(warnings)
     assert all(part in script for part in present) and not any(part in script for part in absent)
-    assert ("certificates" if "--interface" in script else "interface") in " ".join(warnings)
+    assert ("no interface" in said, "no certificates" in said) == ("--host" in script, "interface: lo" in text)
     with configured(path, None, print) as (settings, *_):
         assert (settings.jobs, settings.wait_for_workers) == (1, 600.0)
     with pytest.raises(ClusterError, match="yaml.*'foo' is not a duration"):
@@ -83,7 +84,7 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* use a single line"),
     (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* use a single line"),
     (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
-    (slurm("interface: absent"), "'absent' is not .*: set interface under jobqueue"),
+    (slurm("interface: absent"), "'absent' is not .*: correct interface or scheduler-options"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):
     path = tmp_path / "cluster.yaml" if text is None else written(tmp_path, text)
@@ -100,11 +101,8 @@ def test_jobqueue_leaves_the_interrupt_signal_alone(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize(
-    "options",
-    ["--dry-run", "--lifetime 1h", "--cluster a.yaml --workers 2", "--cluster a.yaml --scheduler tcp://127.0.0.1:1",
-     "--cluster tcp://127.0.0.1:1 --dry-run"],
-)  # fmt: skip
+@pytest.mark.parametrize("options", ["--dry-run", "--lifetime 1h", "--cluster a.yaml --workers 2",
+    "--cluster a.yaml --scheduler tcp://127.0.0.1:1", "--cluster tcp://127.0.0.1:1 --dry-run"])  # fmt: skip
 def test_options_that_do_not_go_together(options):
     assert "--cluster" in refused(f"train no.zarr no.model {options}", code=2)
 
