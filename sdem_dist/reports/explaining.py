@@ -104,12 +104,13 @@ def _in_words(
     if texts is not None and estimator.vectorizer_ is not None and estimator.vectorizer_["kind"] != "matrix":
         settings = VectorizerSettings.from_json(estimator.vectorizer_)
         single = settings.analyzer == "word" and settings.ngram_range[0] == 1
-    in_vocabulary, categories = frozenset(vocabulary or ()), getattr(estimator, "categories_", dict[int, np.ndarray]())
+    in_vocabulary, kind = frozenset(vocabulary or ()), "column" if estimator._layout == "dense" else "word"
+    labels = {(i, k): f"={v}" for i, of_i in getattr(estimator, "categories_", {}).items() for k, v in enumerate(of_i)}
     hashed = None if settings is None or vocabulary is not None else _hashing(settings)
     for i, (parts, total) in enumerate(zip(all_parts, totals.tolist(), strict=True)):
-        sizes, coded = parts.parts.tolist(), np.isin(parts.columns, [*categories])
-        values_of = zip(parts.columns.tolist(), parts.weights.tolist(), coded.tolist(), strict=True)
-        words = [f"{names[w]}={categories[w][int(v)]}" if is_code else str(names[w]) for w, v, is_code in values_of]
+        sizes, cells = parts.parts.tolist(), [*zip(parts.columns.tolist(), parts.weights.tolist(), strict=True)]
+        words = [f"{names[cell[0]]}{labels.get(cell, '')}" for cell in cells]  # an array may contain 0.5 for a boolean
+        weights = np.where([cell in labels for cell in cells], 1.0, parts.weights)
         left = total - parts.prior - float(parts.parts.sum())
         # Models with exact sums have no offset: the remainder is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
@@ -130,16 +131,15 @@ def _in_words(
                 of_one_word = ((term, at[0]) for term, at in spelled if len(at) == 1 and not term.startswith(MARK))
                 unknown = (at for term, at in of_one_word if term not in in_vocabulary and term not in of_words)
                 fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in unknown))
-        cells = np.broadcast_arrays(np.where(coded, 1.0, parts.weights), parts.parts, parts.log_p, parts.log_p_against)
-        rows = zip(words, *(np.asarray(column, np.float64).tolist() for column in cells), strict=True)
+        columns = np.broadcast_arrays(weights, parts.parts, parts.log_p, parts.log_p_against)
+        rows = zip(words, *(np.asarray(column, np.float64).tolist() for column in columns), strict=True)
         # the parts of n-grams of characters are added to the words that contain them
         own = [WordPart(*row) for row in rows if not (row[0].startswith(MARK) and row[0] in found)]
         own = [word._replace(part=word.part + of_words.pop(word.word, 0.0)) for word in own]
         own += [WordPart(word, 0.0, part) for word, part in of_words.items()]
         order = np.argsort([-abs(word.part) for word in own], kind="stable").tolist()
         fields["words"] = tuple(own[k] for k in order)
-        fields["kind"] = "column" if estimator._layout == "dense" else "word"
-        yield fields | {"offset_name": parts.offset_name, "topics": parts.topics}
+        yield fields | {"offset_name": parts.offset_name, "topics": parts.topics, "kind": kind}
 
 
 def _hashing(settings: VectorizerSettings) -> Callable[..., tuple[list[str], dict[str, float]]]:

@@ -61,6 +61,8 @@ def test_tables_of_polars_and_arrow_are_those_of_pandas(form):
 
 
 def test_other_rows_are_numbered_alike(corpus, tmp_path):
+    of_numbers = sd.MixedNB(kinds={"member": "gaussian"}).fit(FRAME[["member"]], Y).explain(np.array([[0.5], [3.0]]))
+    assert [one.words[0][:2] for one in of_numbers] == [("member", 0.5), ("member", 3.0)]
     model = sd.MixedNB(kinds=KINDS, n_epochs=5).fit(corpus)
     frame, y = table(60, seed=1)
     frame.loc[:5, "colour"] = "violet"  # not known: missing
@@ -101,7 +103,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
         (pd.DataFrame({"b": [1, "x"]}), [0, 1], True, "'b' contains values of type int, str"),
         (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], True, "two columns are named 'a'"),
         ([[1, 2, 3], [4, 5, 6]], [0, 1], False, r"a list of rows: pass numpy.asarray\(X\)"),
-        ((row for row in np.ones((2, 2))), [0, 1], False, "X is a generator, not a matrix"),
+        ((row for row in np.ones((2, 2))), [0, 1], False, "X is a generator: labels, ids"),
     ):
         np.testing.assert_raises_regex(sd.CorpusError, said, sd.write_corpus, tmp_path / "a", X, y, dense=dense)
     assert not (tmp_path / "a").exists()
