@@ -245,8 +245,8 @@ class EngineEstimator(Estimator):
         Raises ModelError -- The model was not trained on text.
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
-            problem = "this model was trained on numbers, so it cannot read text or table files"
-            raise ModelError(f"{problem}: pass a corpus (write_corpus) or, in Python, an array or table")
+            problem = "this model was trained on numbers, so it cannot read text or table files: pass a corpus"
+            raise ModelError(f"{problem} (write_corpus), if the command takes one, or, in Python, an array or table")
         from sdem_dist.text.transform import TextTransformer  # imports kernels of text
 
         # Held-out texts are counted before there are parameters.
