@@ -240,7 +240,7 @@ class EngineEstimator(Estimator):
     to_sklearn = export.to_sklearn
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Convert texts (a sequence of str) to the input matrix of the model, shape (n_samples, n_features).
+        """Convert texts (a sequence or a column) to the input matrix of the model, shape (n_samples, n_features).
 
         Raises ModelError -- The model was not trained on text.
         """
@@ -254,7 +254,7 @@ class EngineEstimator(Estimator):
         settings, words = VectorizerSettings.from_json(self.vectorizer_), self.vocabulary_
         make = partial(TextTransformer, settings, words, owner=lazy.owner)  # slow for large vocabularies
         transformer = lazy.cached("words", make, self.vectorizer_, words)
-        return cast("sp.csr_matrix", transformer.counts(texts_of_strings(texts)))
+        return cast("sp.csr_matrix", transformer.counts(texts_of_strings(cast("Any", text_column(texts)))))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "state_" in self.__dict__
