@@ -99,10 +99,10 @@ def test_documents_of_little_weight_do_not_pass_a_setting_over():
 
 
 def test_by_log_loss_a_setting_that_is_less_accurate_does_not_win():
-    default, other = settings(np.full(N, 3.0))
-    assert ts.gain_of(other, default, "accuracy")[0] < 0
-    better = ts.Trial(1, {}, [ts.FoldScores({**other.folds[0].scores, "log-loss": 0.0}, other.predictions, 0.0)])
-    assert ts.best_of([default, better], "log-loss") is default
+    probabilities = np.full(N, 0.6), np.where(np.arange(N) % 5, 0.9, 0.4)
+    default, other = (trial(number, p, np.ones(N)) for number, p in enumerate(probabilities))
+    assert ts.weakness(other, default, "log-loss") == "It is less accurate than the default"
+    assert ts.best_of([default, other], "log-loss") is default
 
 
 def test_the_default_wins_but_for_a_clear_gain():
@@ -113,7 +113,7 @@ def test_the_default_wins_but_for_a_clear_gain():
         gain, error = ts.gain_of(other, one, "log-loss")
         assert abs(gain) < 2 * error and (ts.best_of([one, other], "log-loss") is one) == (not gain > error)
     by_fold = [scored(0, {}, 0.5, 0.5, 0.5), scored(1, {}, 0.1, 0.6, 0.6), scored(2, {}, 0.49, 0.48, 0.47)]
-    assert ts.best_of(by_fold, "log-loss") is by_fold[2], "the first's gain is one fold's"
+    assert ts.best_of(by_fold, "log-loss") is by_fold[2] and "one standard" in ts.weakness(*by_fold[1::-1], "log-loss")
 
 
 def scored(number, params, *losses, dropped=None, metric="log-loss"):
