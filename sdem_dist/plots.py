@@ -136,7 +136,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
     axes.set_yticks(np.arange(n), names, fontsize=size)
-    some = "" if n == len(report.classes) else f" of the {n} of {len(report.classes):,} classes with the most errors"
+    some = "" if n == len(report.classes) else f" of the {n} classes with the most errors (of {len(report.classes):,})"
     axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
     for i, j in np.argwhere(counts > 0) if n <= MAX_NUMBERED else ():
         color = "black" if shares[i, j] > 0.5 else "white"

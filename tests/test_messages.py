@@ -71,7 +71,7 @@ BAD = [
     *(("s.jsonl", f'{{"label": {value}, "text": "y"}}', "IngestError",
        f"the label is {shown}, neither a string nor a finite number") for value, shown in (("Infinity", "inf"), ("NaN", "nan"))),
     ("s.jsonl", '{"label": [], "text": "y"}', "IngestError",
-     "the label is a list, []: use --label-separator , for lists of labels"),
+     "the label is a list, []: use --label-separator ',' for lists of labels"),
     ("s.jsonl", '{"label": "x\\u0000", "text": "y"}', "IngestError",
      "the label 'x\\x00' ends with a NUL, which NumPy drops: remove it"),
     *(("s.svm", line, "IngestError", "not svmlight: could not convert string to float: b'x'") for line in ("1 2:x", "x 1:1")),

@@ -34,8 +34,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     """Report accuracy, log-loss, macro-F1, Brier score and calibration error of MODEL on CORPUS (or a source).
 
     Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
-    the calibration error (ECE) is the mean difference between accuracy and confidence over 15 bins. For models with
-    --loss nll, the command also prints NLL, -ln p(document, class), and perplexity; --json always includes these.
+    the calibration error (ECE) is the mean absolute difference between accuracy and confidence over 15 bins. For
+    models with --loss nll, the command also prints NLL, -ln p(document, class), and perplexity, as --json always does.
 
     Several labels: accuracy (all labels correct), micro- and macro-F1, precision at k, log-loss per label. Regression:
     R2 and mean squared error. Mixtures: -ln p(document) and perplexity. LatentDirichletAllocation: NLL per word by the

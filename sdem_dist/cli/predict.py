@@ -172,7 +172,7 @@ stream_options = with_options(
     reading_options(_READING),
     option("--top", 1, "Show the K most probable classes or topics.", metavar="K"),
     option("--threshold", _SHARE, _THRESHOLD, metavar="P"),
-    option("--jobs", 1, "Number of threads.  [default: all cores; one for -]"),
+    option("--jobs", 1, "Number of threads.  [default: all cores; one for standard input]"),
     option("--quiet", None, "Suppress messages."),
     option("--verbose", None, "Report the share of words that are not in the vocabulary."),
     cluster_options,
@@ -189,7 +189,7 @@ def predict(**options: Any) -> None:
     A SOURCE is a file with one document per line (also .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
-    Labels in a SOURCE are ignored: if the first line is label TAB text, the text after the TAB of each line is used.
+    Labels in a SOURCE are ignored: if line 1 is label TAB text, only the text after the TAB is used in each line.
     --format lines reads entire lines. Files are read in blocks, so they may be larger than memory.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all

@@ -51,7 +51,7 @@ estimator's own; may be repeated]"""
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus or source instead of folds.")
 @option("--trials n_trials", 1, "Maximum number of settings.", default=17)
-@option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds and at least one score.", metavar="S")
+@option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds, once there is a score.", metavar="S")
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")

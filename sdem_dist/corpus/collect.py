@@ -299,7 +299,7 @@ def store_part(
                 source = iter([(values, None if y is None else np.asarray(y), *others, hashes)])
             documents = collect(source, partial_folder / "unused", 1 << 62, seed=None, **options)
         except CorpusError as error:
-            raise CorpusError(f"part {number} of X (counting from 0, also its documents): {error}") from error
+            raise CorpusError(f"part {number} of X (parts and documents are counted from 0): {error}") from error
         return documents.write_rows(partial_folder)
 
     return once(folder, stored)

@@ -26,7 +26,7 @@ class Folds(Generic[CorpusT]):
 
     Documents of a class are assigned to folds in turn, in the order of a hash of their position.
 
-    `share`: share of the documents outside a fold to train on, chosen by another hash of their position.
+    `share`: share of the documents of the other folds to train on, chosen by another hash of their position.
     `groups`: group of each document, in stored order; folds keep groups together. None: the groups of the corpus.
     """
 

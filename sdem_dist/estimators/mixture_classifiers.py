@@ -340,7 +340,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
             raise ValueError(f"burn_in must be less than n_sweeps={self.n_sweeps}, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError("occurrences needs inference='gibbs' or n_particles above 0; otherwise, use 'shared'")
+            raise ValueError(f"occurrences={self.occurrences!r} needs inference='gibbs' or n_particles above 0")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)

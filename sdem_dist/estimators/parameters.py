@@ -232,7 +232,7 @@ collection : {array-like, sparse matrix, dask array or DataFrame} of shape (n_sa
 y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None -- Labels or targets; None for a corpus,
     which contains its own, and for clustering and topic models.
 sample_weight : array-like of shape (n_samples,), default=None --
-client : distributed.Client, default=None -- Dask client whose workers read and score a corpus; the result is gathered.
+client : distributed.Client, default=None -- Dask client whose workers process a corpus. The result is in memory.
     """)
 """Arguments of the methods of many estimators; for predictions, X may be a "collection"."""
 

@@ -169,7 +169,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     if spec.unlabelled:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
-        takes = "supports only with several labels per document (--label-separator , or lists of labels)"
+        takes = "supports only with several labels per document (--label-separator ',' or lists of labels)"
     return f"{n_hidden:,} documents without a label, which {name} {takes}"
 
 

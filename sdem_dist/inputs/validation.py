@@ -157,7 +157,7 @@ def validated(
         if takes_counts:
             advice = "needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         elif hasattr(estimator, "components"):
-            takes = 'needs numeric tables; "mixed" accepts categories, components="multinomial" accepts texts and sparse matrices'
+            takes = 'needs numeric tables; components="multinomial" accepts texts and sparse matrices, "mixed" accepts categories'
             advice = f"with {estimator.components} components {takes}"
         problem = f"X contains raw text ({brief(str(texts[0]))})" if texts else "X is a sparse matrix"
         raise ValueError(f"{problem}: {name} {advice}") from None

@@ -224,4 +224,4 @@ def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, n
     fits = isinstance(array, types.Array) and array.ndim == ndim and array.layout == "C"
     if not fits or not (isinstance(array.dtype, kinds) if isinstance(kinds, tuple) else array.dtype == kinds):
         wanted = kinds if isinstance(kinds, types.Type) else " or ".join(kind.__name__.lower() for kind in kinds)
-        raise TypingError(f"{name} must be a C-contiguous array of {ndim} dimensions of {wanted}, not {array}")
+        raise TypingError(f"{name} must be a C-contiguous {ndim}-dimensional array of {wanted}, not {array}")

@@ -182,7 +182,7 @@ class WordCounts(Model):
         with np.errstate(over="ignore"):
             totals = state.totals + state.gamma * self.n_features
         if not (np.isfinite(totals) & (totals > 0)).all():
-            raise ValueError("array 'totals' contains columns without a word of positive probability")
+            raise ValueError("array 'totals' contains columns in which no word has a positive probability")
         if not np.allclose(state.words.sum(axis=0), state.totals, rtol=1e-3, atol=1e-6):  # rounding errors accumulate
             raise ValueError("array 'totals' does not match the sums of 'words'")
         if state.gamma == 0 and not state.words.any(axis=1).all():

@@ -63,7 +63,7 @@ class ByClassReport(ErrorReport):
             others = f"; {counted(n_others, 'other')} ({documents}) are in to_frame(), and in evaluate --report --json"
         if n_absent := len(occurs) - n_occurring:
             n = counted(n_occurring, self.kind, self.kinds)
-            note = f"Macro-F1 is the mean of {n}, excluding {n_absent:,} without documents or predictions."
+            note = f"Macro-F1 is the mean over {n}, excluding {n_absent:,} without documents or predictions."
         return [self.table(rows, f"By {self.kind}{some}, lowest F1 first{others}", note)]
 
 

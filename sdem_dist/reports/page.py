@@ -88,7 +88,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
     if estimator.spec.topics is not None:
         topics = report if isinstance(report, TopicReport) else of_topics(estimator, corpus)
         sections["Topics"] = _topics(topics, corpus)
-    measured = f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}"
+    measured = f"{type(estimator).__name__}, evaluated on {counted(report.n_documents, 'document')} of {documents}"
     if was_trained_on(estimator, corpus):
         measured += ", its training documents: results on new documents will be worse"
     anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}

@@ -53,7 +53,7 @@ class FoldFits:
     n_jobs: int | None = None
     metrics: Sequence[Metric] = ()  # of `fold_scores`; the first one decides
     deadline: float = np.inf  # of a search, in seconds of `time.perf_counter`
-    retrain: bool = True  # retrain with the documents that a fit held out, as `fit` does; takes half of the time
+    retrain: bool = True  # retrain with the documents that a fit held out, as `fit` does; takes half the time
     source: Source = None  # type: ignore[assignment]  # set in `__post_init__`
     folds: Folds[Any] | None = None  # of `source`; None: settings are scored on `held_out`
     held_out: Source | None = None

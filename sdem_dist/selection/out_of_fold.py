@@ -81,7 +81,7 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Fractions of the documents outside the fold to train on. Small training
+    shares : sequence of float -- Fractions of the other folds to train on. Small training
         sets may lack rare classes.
     cv, n_folds : int -- Number of folds, and how many of them to use; None: all.
     random_state -- As in `CorpusSearchCV`.

@@ -43,7 +43,7 @@ def ingest(
     progress: Progress | None = None,
     client: Client | None = None,
 ) -> IngestReport:
-    r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` and `client`.
+    r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` or `client`.
 
     Memory holds a few blocks of documents and the distinct words. Counts are stored in a hidden folder next to
     `path`, which is removed at the end, or by the next ingest after an interruption.

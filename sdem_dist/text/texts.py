@@ -326,7 +326,7 @@ class RowValidator:
                 what = f"the label is {'missing' if label is None else 'empty'}"
                 raise NoLabelError(what, hint=WITHOUT_LABEL if self.separator is None else "")
             if isinstance(label, list):
-                raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator , for lists of labels")
+                raise IngestError(f"the label is a list, {label!r:.60}: use --label-separator ',' for lists of labels")
             if name is None:
                 raise IngestError(f"the label is {label!r}, neither a string nor a finite number")
             if name.endswith("\0"):

@@ -78,7 +78,7 @@ def test_classes_without_documents_are_counted():
     classes, log_p = np.array(["a", "b", "<c>"]), np.log([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]])
     report = ClassificationReport(classes, np.array([0, 1]), log_p)
     for form in (report.details(), report._repr_html_()):
-        assert "Macro-F1 is the mean of 2 classes, excluding 1 without documents or predictions." in form
+        assert "Macro-F1 is the mean over 2 classes, excluding 1 without documents or predictions." in form
     assert report.macro_f1 == 1.0
     assert "never predicted" not in ClassificationReport(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
 
@@ -126,7 +126,7 @@ def test_of_very_many_classes_those_with_errors_are_shown_and_the_others_counted
     axes = sd.plots.confusion(report, Figure().subplots())
     shares, names = axes.images[0].get_array(), [t.get_text() for t in axes.get_yticklabels()]
     assert shares.shape == (MAX_ROWS, MAX_ROWS) and shares[names.index("c17"), names.index("c18")] == 0.5
-    assert "60 of 2,000 classes with the most errors" in axes.get_title()
+    assert "60 classes with the most errors (of 2,000)" in axes.get_title()
     assert "others" not in report_of(MAX_ROWS, {3: 5}).details()
 
 
