@@ -94,7 +94,7 @@ class LazyGroup(click.Group):
                     chosen = re.search(r"--estimator[ =](\w+)", " ".join([*typed, "--estimator MultinomialNB"]))
                     if chosen and name in estimator_of(chosen[1], {"settings": ()}).get_params(deep=False):
                         error.possibilities = [*(error.possibilities or ()), f"--set {name}=VALUE"]  # type: ignore[misc]
-                elif isinstance(error, click.NoSuchOption) and error.option_name in ("--label", "--unlabelled"):
+                elif isinstance(error, click.NoSuchOption) and re.match("--(no-)?label|--unl", error.option_name):
                     raise click.UsageError(f"{error.option_name}: this command reads no labels", error.ctx) from None
                 elif isinstance(error, click.MissingParameter) and getattr(error.param, "nargs", 1) == -1:
                     error.param = [p for p in params if isinstance(p, click.Argument)][-1]

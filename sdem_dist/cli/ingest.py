@@ -176,7 +176,7 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
         raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
         corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING)"
-        raise click.UsageError(f"{path} contains numbers: {corpus}, and pass that corpus")
+        raise click.UsageError(f"{path} contains numbers. For a model of numbers, {corpus}, and pass that corpus")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:

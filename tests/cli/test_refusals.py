@@ -126,7 +126,7 @@ PREDICT = [
 ]  # fmt: skip
 LOOK = [
     (2, "evaluate posts.model numbers.svm", "contains numbers"),
-    (2, "predict posts.model posts.tsv --label x", "--label: this command reads no labels"),
+    (2, "predict posts.model posts.tsv --no-labels", "--no-labels: this command reads no labels"),
     (2, "explain posts.model posts.tsv", "posts.tsv is a file: use sdem explain posts.model < posts.tsv"),
     (1, "predict numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
     (2, "evaluate numbers.model numbers.svm", "ingest it (sdem ingest numbers.svm NAME.zarr"),
