@@ -8,7 +8,7 @@ of_thread = threading.local()  # `stop` is an event for worker threads, since in
 
 
 class SdemError(Exception):
-    """Base of the package's errors: problem, location and remedy.
+    """Base class of the package's errors, which state the problem, its location and a remedy.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class IngestError(SdemError, ValueError):
 
 
 class ModelError(SdemError, ValueError):
-    """A model or checkpoint file is missing, truncated, altered, or does not match."""
+    """A model or checkpoint file is missing or damaged, or the model cannot do what was requested."""
 
 
 class OtherRunError(ModelError):

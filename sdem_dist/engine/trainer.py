@@ -217,8 +217,8 @@ class StageRun:
             if not trainer.compiled and {*targets} - {compile_target()}:
                 warnings.warn(
                     "a worker compiles its kernels for a different processor, or its NumPy uses AVX-512, so the last bits of "
-                    "the model may differ from those of models trained elsewhere. `sdem doctor` lists the workers. To make "
-                    "them equal, but slower, set NUMBA_CPU_NAME=generic and NPY_DISABLE_CPU_FEATURES on all of them",
+                    "the model may differ from those of models trained elsewhere. `sdem doctor` lists the workers. For "
+                    "equal but slower results, set NUMBA_CPU_NAME=generic and NPY_DISABLE_CPU_FEATURES on all workers",
                     stacklevel=2,
                 )
             trainer.compiled.add(kernels)

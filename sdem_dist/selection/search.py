@@ -38,7 +38,7 @@ RESUMED, FIT, FOLD, NESTED, LAST = (
     "fit",
     "fold",
     "nested search",
-    "training the best setting on all documents",
+    "training with the best setting on all documents",
 )
 _log = logging.getLogger(__name__)
 
@@ -66,9 +66,9 @@ class TimeOver(Exception):
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
-    Documents are read and counted once. For each fold, each setting is trained on the other folds, including the choice
-    of epochs and temperature, and scored on the fold. These fits omit the final training on all documents. Document
-    frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
+    Documents are read and counted once. For each fold and setting, a model is trained on the other folds, including the
+    choice of epochs and temperature, and scored on the fold. These fits omit the final training on all documents.
+    Document frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
 
     Folds are stratified by class. With several labels per document, they are stratified by label set, if sets recur.
     All models have all classes, even classes that occur in only one fold.
@@ -92,7 +92,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         ties are not dropped.
     nested -- For each fold, repeat the search on the other folds, and score the winner on it. This takes `cv` times as
         long, and results in an unbiased score of the search.
-    refit -- Train the best setting on all documents.
+    refit -- Train with the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
     n_jobs -- Concurrent fits if no client is used; None: one per core. The result does not depend on it.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
@@ -146,7 +146,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         checkpoint: str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Try settings and train the best one.
+        """Try settings, then train with the best one.
 
         groups : array-like of shape (n_documents,), default=None -- Documents of a group, such as an author, stay in
             one fold. In the order of `X` (or as stored, for a corpus). None: the groups of the corpus, from
@@ -155,7 +155,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
         Raises TypeError -- The estimator is not from this package.
-        Raises ValueError -- The estimator does not support the metric or space, or no setting can be trained.
+        Raises ValueError -- The estimator does not support the metric or space, or all settings fail.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, an unreachable cluster, or a checkpoint of
             another search.
         """

@@ -132,7 +132,7 @@ def test_those_that_went_on_come_first_and_of_equals_the_default():
     trials = [scored(0, {}, 0.5, 0.5), scored(1, {}, 0.1, dropped=1), scored(2, {}, 0.4, 0.6), scored(3, {}, 0.3, 0.4)]
     trials.append(ts.Trial(4, {}, error="no"))
     assert [t.number for t in ts.ranked(trials, "log-loss")] == [3, 0, 2, 1, 4]
-    with pytest.raises(ValueError, match="no setting could be trained; the first error: no"):
+    with pytest.raises(ValueError, match="all settings failed; the first error: no"):
         ts.best_of([ts.Trial(0, {}, error="no")], "log-loss")
 
 
