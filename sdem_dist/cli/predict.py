@@ -193,8 +193,8 @@ def predict(**options: Any) -> None:
     --format lines reads entire lines. Files are read in blocks, so they may be larger than memory.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
-    labels above their thresholds are printed, separated by |. Regressors predict numbers, and mixtures predict the
-    numbers of clusters. IDs come first with --id, and always for a corpus, whose documents are shuffled.
+    labels above their thresholds are printed, separated by |. Regressors predict numbers, and mixtures predict
+    cluster numbers. IDs come first with --id, and always for a corpus, whose documents are shuffled.
 
     -o FILE writes a table with the columns of the source first. It appears when it is complete. Columns of .csv and
     .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends

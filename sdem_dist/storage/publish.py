@@ -276,7 +276,7 @@ def publish_contents(url: str) -> Iterator[Path]:
                         buckets.delete(root)
             raise
     except ChangedError:
-        raise CorpusError(f"{url}: another process is writing there; this process removed its output") from None
+        raise CorpusError(f"{url}: another process started writing there; this process removed its output") from None
     except OSError as cause:
         if not is_url(str(cause.filename)):
             raise
