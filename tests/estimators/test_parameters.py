@@ -69,7 +69,7 @@ TOGETHER = [
     ("MultinomialMixture", {"batch_size": 10}, "batch_size needs em='online'"),
     ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must be less than"),
     ("LDAClassifier", {"burn_in": 2}, "burn_in needs"),
-    ("LDAClassifier", {"occurrences": "each"}, "'shared'"),
+    ("LDAClassifier", {"occurrences": "each"}, "needs inference='gibbs'"),
     ("LDAClassifier", {"batch_size": 3}, "batch_size needs merge='sum'"),
     ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "rounds_per_epoch needs merge='mean'"),
     ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives all documents a weight of 0"),
