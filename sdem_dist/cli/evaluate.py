@@ -35,23 +35,23 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 
     Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
     the calibration error (ECE) is the mean absolute difference between accuracy and confidence over 15 bins. For
-    models with --loss nll, the command also prints NLL, -ln p(document, class), and perplexity, as --json always does.
+    models trained with --loss nll, and always with --json, it adds NLL (-ln p(document, class)) and perplexity.
 
-    Several labels: accuracy (all labels correct), micro- and macro-F1, precision at k, log-loss per label. Regression:
-    R2 and mean squared error. Mixtures: -ln p(document) and perplexity. LatentDirichletAllocation: NLL per word by the
-    left-to-right estimate, and perplexity; the plug-in value, from topics inferred from the same words, is too low.
+    For several labels, it reports accuracy (all labels correct), micro- and macro-F1, precision at k, and log-loss per
+    label; for regression, R2 and mean squared error; for mixtures, -ln p(document) and perplexity; and for topic
+    models without labels, NLL per word (left-to-right estimate) and perplexity. Plug-in NLL would be too low.
 
     --errors writes wrong predictions, most confident first, with the decisive words; for regression, it writes all
     documents, largest error first. With several labels, it writes documents with a wrong or missing label, and words
     for and against the label with the largest error. Labels are separated by |, or are a JSON list if a label contains
     |. Spreadsheets interpret cells that begin with = + - or @ as formulas.
 
-    --report adds precision, recall and F1 by class, frequent confusions, and for two classes the areas under the ROC
+    --report adds precision, recall and F1 by class, frequent confusions, and, for two classes, areas under the ROC
     and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
     process. With --workers, they omit the texts of sources.
 
-    Workers write the counts of a source to a hidden folder next to MODEL and need access to it. A corpus must have the
-    vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
+    Workers need access to a hidden folder next to MODEL, where they write the counts of a source. A corpus must have
+    the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
@@ -165,7 +165,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
 @option("--text --text-column", "COLUMN", "Text column of standard input.  [default: text]")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
-    """Explain the prediction of MODEL for each TEXT, or for lines of standard input (no TEXT, or -).
+    """Explain the prediction of MODEL for each TEXT (none or -: each line of standard input).
 
     Shows the log-odds of the predicted class against another class as a sum over words (weighted count times ln p(word
     | class) / p(word | other class)) and the class prior. Topic models list topics first; regressors show deviations

@@ -205,7 +205,7 @@ Examples:
   sdem ingest reviews.tsv reviews.zarr
       lines of "label TAB text"
   sdem ingest news/ news.zarr --held-out 0.2 --stem english --min-df 2
-      a folder with one sub-folder of text files for each class;
+      a folder with one subfolder of text files for each class;
       a fifth of the documents goes to news.zarr-held-out
   sdem ingest imdb-train.tsv.xz imdb.zarr --label 0 --text 3
       a table without a header: columns are numbered from 0

@@ -173,8 +173,8 @@ def log(log: Path) -> None:
     """Show a timing breakdown of a run, from the LOG of sdem train --log.
 
     Prints one line per epoch, and one per stage before training. Columns show worker seconds for reading and verifying
-    shards, preparing documents, statistics (map), combining and updating (merge), and the rest (waiting, network,
-    scheduler, driver). Reading overlaps with mapping, so columns may add up to more than the total.
+    shards, preparing documents, computing statistics (map), combining and updating (merge), and the rest (waiting,
+    network, scheduler, driver). Reading overlaps with mapping, so columns may add up to more than the total.
     """
     events = read_events(log)
     rows, times = epochs(events), Counter(event["event"] for event in events)

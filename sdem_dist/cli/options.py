@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
 A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
-(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name, or by number from 0 for .tsv.
+(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name, or by number (.tsv, from 0).
 
 Label options apply to commands that read labels, and word options to ingest, train, tune and suspects. Other commands
 use the tokenization of the model."""
@@ -124,7 +124,7 @@ def format_option(*names: str) -> Option:
 
 
 HOW_READ = (
-    _hidden("--delimiter", "TEXT", r"Column delimiter of .csv, or .tsv with a header; \t is TAB.  [default: detected]"),
+    _hidden("--delimiter", "TEXT", r"Delimiter of .csv, and of .tsv with a header (\t: TAB).  [default: detected]"),
     _hidden("--header/--no-header", None, "Whether line 1 contains column names.  [default: yes for .csv]"),
     _hidden("--encoding", "TEXT", "Text encoding.", "utf-8"),
     _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or skip and count it.", "raise"),
@@ -134,7 +134,7 @@ _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     _hidden("--label", "COLUMN", "Label column.  [default: label, or 0]"),
     _hidden("--label-separator", "TEXT", "Separator between labels, for documents with several labels."),
-    _hidden("--unlabelled", "LABEL", "Label to treat as missing, like empty and null labels ('' for only these)."),
+    _hidden("--unlabelled", "LABEL", "Label to treat as missing, besides empty and null labels ('' for these only)."),
     _hidden("--no-labels labelled", None, "The documents have no labels.", True, flag_value=False),
     _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text, or 1]"),
     _hidden("--id", "COLUMN", "ID column.  [default: document positions]"),

@@ -155,7 +155,7 @@ def on_a_line(value: object) -> str:
 
 
 _THRESHOLD = """Predict "unsure" if all classes have a probability below P; with several labels per document, replace the
-thresholds of all labels by P (for individual labels, set thresholds_ in Python)."""
+thresholds of all labels with P (for individual labels, set thresholds_ in Python)."""
 _COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
 _SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
@@ -189,12 +189,12 @@ def predict(**options: Any) -> None:
     A SOURCE is a file with one document per line (also .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
-    Labels in a SOURCE are ignored: if line 1 is label TAB text, only the text after the TAB is used in each line.
+    Labels in a SOURCE are ignored: if line 1 is label TAB text, only the text after each TAB is used.
     --format lines reads entire lines. Files are read in blocks, so they may be larger than memory.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
     labels above their thresholds are printed, separated by |. Regressors predict numbers, and mixtures predict
-    cluster numbers. IDs come first with --id, and always for a corpus, whose documents are shuffled.
+    cluster numbers. IDs come first with --id, and always for a corpus (its documents are shuffled).
 
     -o FILE writes a table with the columns of the source first. It appears when it is complete. Columns of .csv and
     .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
@@ -208,8 +208,8 @@ def predict(**options: Any) -> None:
 def transform(**options: Any) -> None:
     """Infer the topic proportions of the documents in each SOURCE with a topic MODEL.
 
-    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic, numbered from 0; topics
-    of classes begin with their class. SOURCE and -o FILE are as in sdem predict.
+    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic, numbered from 0; names
+    of topics of a class begin with the class. SOURCE and -o FILE are as in sdem predict.
     """
     run(**options, topics=True)
 

@@ -55,7 +55,7 @@ estimator's own; may be repeated]"""
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")
-@option("--nested", None, "For each fold, search on the other folds, for an unbiased score (K times the work).")
+@option("--nested", None, "For each fold, search on the other folds, for an unbiased score (takes K times as long).")
 @option("--estimator", "NAME", "Estimator to tune.", default="MultinomialNB")
 @set_option
 @option("--curve", LocalPath(), "Plot the learning curve of the best setting.", metavar="FILE.png")
@@ -207,7 +207,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
 @click.argument("corpus")
 @option("-n --number", 1, "Number of documents to list.", default=20, metavar="INTEGER")
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
-@option("--estimator", "NAME", "Classifier (naive Bayes: NCLL loss).  [default: MultinomialNB or MultiLabelNB]")
+@option("--estimator", "NAME", "Classifier; naive Bayes minimizes NCLL.  [default: MultinomialNB or MultiLabelNB]")
 @set_option
 @option("--seed", 0, "Random seed.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")

@@ -108,14 +108,14 @@ class EngineEstimator(Estimator):
             can read, or a dask array of counts. An array is written to a temporary corpus in the folder or URL
             ``sdem-dist.scratch`` of the Dask configuration, or in ``temporary-directory``. A Dask column of texts is
             computed on the cluster, and this process trains on the result.
-        validation : Corpus or tuple (X, y), default=None -- Documents to evaluate after epochs, also for `patience`.
+        validation : Corpus or tuple (X, y), default=None -- Documents for evaluation after epochs, and for `patience`.
         checkpoint : path, default=None -- Folder for checkpoints.
         checkpoint_rounds, checkpoint_seconds : float, default=None -- Interval of checkpoints. None: every epoch.
         resume : bool, default=False -- Resume from the latest checkpoint, with the same result as an uninterrupted run.
         skip_damaged : bool, default=False -- Verify the corpus first, and skip shards that do not match their
             checksums; a warning and `damaged_shards_` list them. A `validation` corpus must be intact.
         callbacks : sequence of callables -- Called with every event of the run, see `sdem_dist.engine.events`. At the
-            end, their method `fitted`, or `failed`, is called with this estimator, see ``examples/mlflow_runs.py``.
+            end, their method `fitted` or `failed` is called with this estimator (see ``examples/mlflow_runs.py``).
         Raises ValueError -- Settings contradict each other, or documents or labels do not fit the model.
         Raises CorpusError, ClusterError, ModelError -- A damaged corpus, a lost cluster, or a wrong checkpoint.
         """
@@ -227,9 +227,9 @@ class EngineEstimator(Estimator):
         return np.asarray(variables.scores(self._parameters, variables.features(table_of(self, X))))
 
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
-        """Return metrics by name: for classifiers accuracy, mean losses in nats, and perplexity.
+        """Return metrics by name; for classifiers, accuracy, mean losses in nats, and perplexity.
 
-        Returns : dict of str to float -- For clustering also purity, NMI and ARI, if labels are known.
+        Returns : dict of str to float -- For clustering, also purity, NMI and ARI if labels are known.
         """
         check_is_fitted(self)
         metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)

@@ -125,7 +125,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
 
     @property
     def converged_(self) -> bool | None:
-        """Whether the last two evaluations differ by less than 0.001 nats per document and epoch; None with fewer."""
+        """Whether the last two evaluations differ by less than 0.001 nats per document and epoch; None after one."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 

@@ -36,7 +36,7 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
     validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out in a first
-        training run, for the temperature and the curves in reports. With fewer than 20, the temperature is 1.
+        training run, for the temperature and the curves in reports. If they are fewer than 20, the temperature is 1.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -282,8 +282,8 @@ class MultiplicativeMixtureClassifier(Components):
 class LDAClassifier(Transforming, JointClassifier, Incremental):
     """A classifier that models each class by LDA with separate topics, trained by sdEM.
 
-    For each document, proportions of its class's topics are drawn from a Dirichlet distribution, and for each word a
-    topic from these proportions. With one topic per class, this is `MultinomialNB`. For readable topics, use
+    For each document, the proportions of the topics of its class are drawn from a Dirichlet distribution, and a topic
+    is drawn from these for each word. With one topic per class, this is `MultinomialNB`. For readable topics, use
     ``loss="nll"``: with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | d).
 
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
@@ -293,11 +293,11 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
-    inference -- Topics of a document. "map": the most probable (fast). "gibbs": sampled (equation 18).
+    inference -- How topics of a document are inferred. "map": the most probable (fast). "gibbs": sampled (equation 18).
     occurrences -- For "gibbs". "shared": all occurrences of a word in a document have one topic. "paper": the same, by
         equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- Sweeps to discard first. None: 3, or all but one.
+    burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: 3, or all but one.
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
     init_noise -- Initial topics differ by random factors ``exp(init_noise * normal)``.

@@ -128,7 +128,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         """Return a possibly empty set of classes for each document, bool of shape (n_samples, n_classes).
 
         If new documents are exchangeable with those of `calibrate_sets`, the sets contain the true class of at
-        least the fraction `coverage` of each class. Classes with few documents share thresholds.
+        least a fraction `coverage` of the documents of each class. Classes with few documents share thresholds.
 
         coverage : float, default=0.9 -- Between 0 and 1.
         Raises ModelError -- `calibrate_sets` was not called.
@@ -206,11 +206,11 @@ class WithDensity(EngineEstimator):
     """Density of documents or rows, summed over classes or components, and sampling."""
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, with missing values marginalized, or of the words of each document, in nats."""
+        """Return ln p(x), in nats, of each row (missing values are marginalized) or of the words of each document."""
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
-        """Draw rows or documents, and their classes or clusters; naive Bayes on counts needs ``loss="nll"``.
+        """Sample rows or documents, and their classes or clusters; naive Bayes on counts needs ``loss="nll"``.
 
         n_samples : int, default=1 --
         random_state : int, RandomState instance or None, default=None --

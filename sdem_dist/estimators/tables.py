@@ -323,8 +323,8 @@ class MixedNB(FeatureNB):
         in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
-        strings, categories and booleans are categorical, and other columns gaussian. A row may lack all values
-        of a tuple, but not some of them.
+        strings, categories and booleans are categorical, and other columns gaussian. In a row, all values
+        of a tuple may be missing, but not only some.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -417,7 +417,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
             target as its last column, which is ignored.
         return_std : bool, default=False -- Also return the standard deviations of new targets. They increase with the
             number of missing features and of columns, and with the distance from the training rows.
-        Returns : ndarray of shape (n_samples,), float64 -- With `return_std`, two: means and standard deviations.
+        Returns : ndarray of shape (n_samples,), float64 -- With `return_std`, a tuple of means and standard deviations.
         """
         model, n = self.learner_.model, self.learner_.n_documents
         means, deviations = over_corpus(self, X, lambda b: model.predicted(self.state_, table_of(self, b), n), client).T

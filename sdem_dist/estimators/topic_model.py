@@ -185,7 +185,7 @@ class LatentDirichletAllocation(TopicModel):
         return over_corpus(self, X, lambda b: lda.log_probability(topics_of_words, documents_of(self, b), *how))
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean ln p per word for documents in memory or a corpus, in nats, see `score_samples`."""
+        """Return the mean ln p per word for documents in memory or a corpus, in nats (see `score_samples`)."""
         return -self.evaluate(X)["word_nll"]
 
     def perplexity(self, X: object) -> float:

@@ -38,7 +38,7 @@ TABLE_ROWS = 20  # documents of the table of suspects
 class LearningCurve(NamedTuple):
     """Scores by number of training documents, on the folds left out of training, from `learning_curve`.
 
-    With several labels per document, `accuracy` is the share of documents with all labels correct, and `log_loss` is
+    With several labels per document, `accuracy` is the fraction of documents with all labels correct, and `log_loss` is
     the mean over labels.
     """
 

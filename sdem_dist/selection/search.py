@@ -66,8 +66,8 @@ class TimeOver(Exception):
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
-    Documents are read and counted once. For each fold and setting, a model is trained on the other folds, including the
-    choice of epochs and temperature, and scored on the fold. These fits omit the final training on all documents.
+    Documents are read, and words counted, once. For each fold and setting, a model is trained on the other folds,
+    including the choice of epochs and temperature, and scored on the fold. These fits omit the final training run.
     Document frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
 
     Folds are stratified by class. With several labels per document, they are stratified by label set, if sets recur.
@@ -75,7 +75,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
-        the estimator's own space, without parameters that `estimator` sets.
+        the default space, without parameters that `estimator` sets.
     cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
     metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
         labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
@@ -90,8 +90,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
     halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
         ties are not dropped.
-    nested -- For each fold, repeat the search on the other folds, and score the winner on it. This takes `cv` times as
-        long, and results in an unbiased score of the search.
+    nested -- For each fold, repeat the search on the other folds, and score the winner on this one. This takes `cv`
+        times as long, and results in an unbiased score of the search.
     refit -- Train with the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
     n_jobs -- Concurrent fits if no client is used; None: one per core. The result does not depend on it.
@@ -109,7 +109,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: for each fold, the unbiased
         score of a search without this fold; and the mean of these scores.
     oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities of the best setting, from models
-        that were not trained on the document. The order is that of `X` or of the corpus. NaN: outside a subset. With
+        that were not trained on the document. The order is that of `X` or of the corpus. NaN: not in a subset. With
         several labels, the probability of each label.
     oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document, or -1.
     classes_ : ndarray of shape (n_classes,) --
