@@ -52,17 +52,18 @@ FORMS = {
     "s.jsonl": '{{"label": "a", "text": "x"}}\n{}\n{{"label": "b", "text": "z"}}\n',
     "s.svm": "1 1:2\n{}\n-1 2:1\n",
 }
-LEARN = "; to learn from them, too: --unlabelled ''; if documents have several labels: --label-separator ','"
+LEARN = "; to learn from them, use --unlabelled '' or, for several labels per document, --label-separator ','"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
-BYTE = "has the byte 0xe9, invalid in this encoding: pass --encoding, such as latin-1"
+BYTE = "has the byte 0xe9, invalid in this encoding: pass another, such as --encoding latin-1"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
-    ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (first: 0) with --label NUMBER --text NUMBER"),
+    ("s.tsv", "b\ty\tz", "IngestError", "expected 2 columns, got 3; choose columns (counting from 0) "
+     "with --label NUMBER --text NUMBER"),
     ("s.tsv", " \ty", "NoLabelError", f"the label is empty{LEARN}"),
     ("s.tsv", "b\tcaf\udce9", "IngestError", f"the line {BYTE}"),
     ("s.csv", "b,caf\udce9", "IngestError", f"the text {BYTE}"),
-    ("s.csv", "b", "IngestError", "1 fields, but the header has 2"),
+    ("s.csv", "b", "IngestError", "the record has 1 fields, but the header has 2"),
     ("s.jsonl", '{"label"', "IngestError", "not JSON: Expecting ':' delimiter: line 1 column 9 (char 8)"),
     ("s.jsonl", "[]", "IngestError", "expected a JSON object, got list"),
     ("s.jsonl", '{"Text": "y"}', "NoLabelError", "there is no field 'label'; the fields are 'Text'"),
@@ -77,7 +78,7 @@ BAD = [
     *(("s.svm", line, "IngestError", "not svmlight: could not convert string to float: b'x'") for line in ("1 2:x", "x 1:1")),
     ("s.svm", "1 3:1 2:1", "IngestError",
      "not svmlight: Feature indices in SVMlight/LibSVM data file should be sorted and unique."),
-    *(("s.svm", f"1 2:{value}", "IngestError", f"the value {float(value)}: {RANGE}") for value in ("-1", "nan", "1e300")),
+    *(("s.svm", f"1 2:{x}", "IngestError", f"the value {float(x)} is invalid: {RANGE}") for x in ("-1", "nan", "1e300")),
 ]  # fmt: skip
 """A source, its second line or third record, the error, and its problem."""
 
@@ -141,16 +142,15 @@ CASES = [
     (read("s.dat", "a\tx\n"),
      "IngestError: s.dat: unknown suffix (known: .txt, .tsv, .csv, .jsonl, .ndjson, .parquet, .pq, .svm, .svmlight, .libsvm, "
      "also with .gz, .xz, .zst); choose a format with --format: folder, tsv, csv, jsonl, parquet, svmlight, lines"),
-    *((read("s.csv", f"{name},text\n"), f"NoLabelError: s.csv, line 1: there is no column 'label'; the columns are {name!r}, "
-       f"'text'. Choose with --label and --text{bad}") for name, bad in (("x", ""), ("caf\udce9", f". The header {BYTE}"))),
+    *((read("s.csv", f"{x},text\n"), f"NoLabelError: s.csv, line 1: there is no column 'label'; the columns are {x!r}, "
+       f"'text'. Choose columns with --label and --text{bad}") for x, bad in (("x", ""), ("caf\udce9", f". The header {BYTE}"))),
     (read("s.csv", 'label,text\na,x\nb,"y\nc,z\n'), "IngestError: s.csv, record 3: unclosed quote at the end of the file"),
     (read("s.tsv", "a\tx\n", reading={"encoding": "klingon"}),
      "IngestError: s.tsv: 'klingon' is not a known encoding, such as 'latin-1'"),
     *((read("s.jsonl", "".join(f'{{"label": {label}, "text": "x"}}\n' for label in labels)), "IngestError: s.jsonl, line 2: the "
        f"label {shown} is sometimes a string and sometimes a number in the sources: use one type{SKIP}")
       for *labels, shown in (("1", '"1"', "'1'"), ('"1"', "1.0", "1.0"), ("true", '"true"', "'true'"))),
-    (read("s.csv", "label,text,w\na,apple,0\n", reading={"weight": "w"}),
-     "IngestError: s.csv: no document has a positive weight"),
+    (read("s.csv", "label,text,w\na,fig,0\n", reading={"weight": "w"}), "IngestError: s.csv: no document has a positive weight"),
     (read("s.tsv", "no tab\n", on_error="skip"),
      "IngestError: s.tsv: no documents; 1 record skipped, for example\n  s.tsv, line 1: no TAB between label and text"),
     (read("s.tsv", "sport\tgoal\n", vocabulary_from="words"),
@@ -232,7 +232,7 @@ CASES = [
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
        f"CorpusError: the matrix has sample_weight {bad} for document 0, but weights must be between 0 and 3.4e+38")
       for bad in (-1.0, np.nan, 1e300)),
-    (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: the matrix has labels outside -1 to 2"),
+    (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: the matrix has labels that are not between -1 and 2"),
     (call(MemoryCorpus, SPARSE, np.zeros(2, int), ("a",)),
      "CorpusError: the matrix has 4 documents, but the labels have shape (2,)"),
     (call(MemoryCorpus, SPARSE, None, (), weights=np.ones(3)),
@@ -282,7 +282,7 @@ CASES = [
     (lambda: decode_strings(np.array([97, 255], np.uint8), np.array([0, 1, 2])),
      "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte (string 1)"),
     (restored("another kind"), "ModelError: cafe.tsv: expected a 'sdem-model' file, got a 'other' file"),
-    (restored("a newer format"), "ModelError: cafe.tsv: written in format version '4', but this package reads "
+    (restored("a newer format"), "ModelError: cafe.tsv: its format version is '4', but this package reads "
      "version 3: train it again, or install the version of sdem_dist that wrote it"),
     (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file was altered"),
     (restored("an array more"), "ModelError: cafe.tsv: array 'evil' is missing or unexpected"),
@@ -318,7 +318,7 @@ CASES = [
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),
     (call(sd.MultinomialNB().fit, [*TEXTS, "one"], [*LABELS, "odd"], sample_weight=[1.0] * 40 + [0.0]),
-     "UserWarning: no document of positive weight in 1 class (odd): their probabilities and words are meaningless"),
+     "UserWarning: there is no document of positive weight in 1 class (odd): their probabilities and words are meaningless"),
     (call(sd.MultinomialNB(loss="nll").fit, TEXTS, ["p", ""] * 20),
      "UserWarning: the class '' has 20 documents: if they have no label, set unlabelled=''"),
     *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels in 40 documents, such as "
@@ -339,7 +339,7 @@ CASES = [
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     (lambda: sd.GaussianRegressor().fit(ONES, range(4)).report(ONES, [0, 1, 2, np.nan]),
-     "ValueError: Input y contains NaN, in row 3 (counting from 0): drop these rows"),
+     "ValueError: Input y contains NaN, in row 3 (counting from 0): drop such rows"),
     (lambda: sd.MultinomialMixture(1, n_init=1).fit(ONES).report(ONES, np.zeros(3)),
      "ValueError: Found input variables with inconsistent numbers of samples: [4, 3]"),
     *((lambda name=name: getattr(sd, name), f"AttributeError: module 'sdem_dist' has no attribute {name!r}")

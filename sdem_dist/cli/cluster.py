@@ -75,7 +75,7 @@ def cluster() -> None:
 
 @cluster.command(no_args_is_help=True, short_help="Create certificates and keys in a folder.")
 @click.argument("folder", type=LocalPath())
-@option("--days", click.IntRange(1), "Validity of the certificates in days.", default=365)
+@option("--days", click.IntRange(1), "Days until the certificates expire.", default=365)
 def certificates(folder: Path, days: int) -> None:
     """Create certificates and keys in FOLDER. Clusters that use them encrypt and authenticate all connections.
 
@@ -87,7 +87,7 @@ def certificates(folder: Path, days: int) -> None:
     path = make_certificates(folder, days)
     click.echo(
         f"{path.parent}: certificates for a scheduler, workers and clients, valid for {days} days\n"
-        f"Batch jobs: add   certificates: {path.parent}   to sdem-dist in the cluster file.\n"
+        f"Batch jobs: add   certificates: {path.parent}   under sdem-dist in the cluster file.\n"
         f"Other clusters: set   DASK_CONFIG={path}   for the scheduler, workers and clients."
     )
 

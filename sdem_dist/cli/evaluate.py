@@ -24,7 +24,7 @@ from sdem_dist.storage.encoding import to_json
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @option("--report full", None, "Also show metrics by class and frequent confusions.")
-@option("--errors", Place(), "Write wrong predictions to .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
+@option("--errors", Place(), "Write wrong predictions to a .csv, .tsv, .jsonl or .parquet file.", metavar="FILE")
 @console.overwrite_option
 @option("--particles", click.IntRange(1, 10_000), "Number of particles for the left-to-right estimate.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
@@ -88,7 +88,7 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
             click.echo(f"skipped {counted(hidden, 'document')} without a label", err=True)
         unshown, header = console.unshown_metrics(estimator), documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
-        complete = "all labels correct" if estimator.several_labels else ""
+        complete = "documents with all labels correct" if estimator.several_labels else ""
         notes = {"perplexity": f"per {'weighted ' * weighted}word", "accuracy": complete}
         figures = by_metric_name({name: value for name, value in metrics.items() if name not in unshown})
         rows = [(name, f"{value:.4f}", notes.get(name, "")) for name, value in figures.items()]
@@ -151,7 +151,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     if few:
         share, they = ("uses a threshold computed", "it is") if few == 1 else ("share a threshold computed", "they are")
         which = f"{counted(few, 'class', 'classes')} with fewer than {FEW_OF_CLASS} documents"
-        limit = f"with --coverage above {pooled / (pooled + 1):.4g} {they} in every set"
+        limit = f"with --coverage above {pooled / (pooled + 1):.4g}, {they} in every set"
         console.say(f"{which} {share} from {counted(pooled, 'document')}: {limit}")
 
 

@@ -110,7 +110,7 @@ def documents_of(
         return
     if len(sources) < len(paths):
         command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
-        advice = f"ingest it with their vocabulary ({command}), and pass that corpus"
+        advice = f"ingest it with their vocabulary ({command}), and pass the new corpus"
         raise click.UsageError(f"{sources[0]} is a source, but other inputs are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
@@ -152,13 +152,13 @@ def documents_of(
                 report = ingest(list(paths), target, overwrite=True, progress=progress, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
-                click.echo(f"{counted(report.n_empty, 'document')} without known words", err=True)
+                click.echo(f"no known words in {counted(report.n_empty, 'document')}", err=True)
             console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
         except SdemError as error:
             if isinstance(error, NoLabelError) and examined is not None:
                 instead = "pass --no-labels" if learns == "nothing" else f"use sdem predict MODEL {paths[0]}"
-                hints = [f"to skip such {error.unit}s: --on-error skip"] * bool(error.hint)
+                hints = [f"to skip such {error.unit}s, use --on-error skip"] * bool(error.hint)
                 hints += [f"if no document has a label, {instead}"] * (not error.hint or "--no-labels" in error.hint)
                 error.hint = "; ".join(hints)
             elif isinstance(error, PatternError):
@@ -173,10 +173,10 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     from sdem_dist.text.sources import numeric_format
 
     if reading.weight is not None:
-        raise click.UsageError("--weight applies to ingest and training only: ingest these documents first")
+        raise click.UsageError("--weight applies only to ingesting and training: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
         corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING)"
-        raise click.UsageError(f"{path} contains numbers. For a model of numbers, {corpus}, and pass that corpus")
+        raise click.UsageError(f"{path} contains numbers. For a model of numbers, {corpus}, and pass the new corpus")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:
@@ -268,7 +268,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.n_empty == report.n_documents:
         click.echo("Warning: no document contains a known word: check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
-        click.echo(f"{counted(report.n_empty, 'document')} without words")
+        click.echo(f"no words in {counted(report.n_empty, 'document')}")
     if report.first_column is not None:
         other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
         click.echo(f"columns are numbered from {report.first_column}{other}")

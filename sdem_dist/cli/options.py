@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
 A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
-(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name, or by number (.tsv, from 0).
+(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name or, without a header, by number from 0.
 
 Label options apply to commands that read labels, and word options to ingest, train, tune and suspects. Other commands
 use the tokenization of the model."""

@@ -174,7 +174,7 @@ stream_options = with_options(
     option("--threshold", _SHARE, _THRESHOLD, metavar="P"),
     option("--jobs", 1, "Number of threads.  [default: all cores; one for standard input]"),
     option("--quiet", None, "Suppress messages."),
-    option("--verbose", None, "Report the share of words that are not in the vocabulary."),
+    option("--verbose", None, "Report the fraction of words that are not in the vocabulary."),
     cluster_options,
 )
 

@@ -166,7 +166,7 @@ def line(event: SearchEvent, folder: object) -> str:
     n_left, settings = sum(trial.goes_on for trial in event.trials), counted(len(event.trials), "setting")
     what = {
         LAST: LAST,
-        RESUMED: f"resuming after {counted(event.done, 'fit')} in {folder}",
+        RESUMED: f"resuming the search in {folder} after {counted(event.done, 'fit')}",
         NESTED: f"{NESTED} {event.done} of {event.n_folds}",
         FOLD: f"{FOLD} {event.done} of {event.n_folds}: {n_left} of {settings} continue",
     }.get(event.what, f"{event.what} {event.done}")
@@ -262,7 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
-    counted_from = " (positions in the source, from 0)" if by_place else ""
+    counted_from = " (positions in the source, counting from 0)" if by_place else ""
     lines = [list(columns), *zip(*columns.values(), strict=True)]
     click.echo(console.table(f"{corpus}: {title}{counted_from}", lines), nl=False)
     if texts is None:

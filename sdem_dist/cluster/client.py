@@ -90,7 +90,7 @@ def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         raise ClusterError("credentials belong in Dask's configuration (gateway.auth), not in a gateway's address")
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) != (n_workers is None):
-        hint = f"to use a running cluster, omit it and add {CLUSTERS}NAME to the address"
+        hint = f"to use a running cluster, omit this number and add {CLUSTERS}NAME to the address"
         raise ClusterError(f"{address}: set the number of workers of the new cluster (--workers, n_workers); {hint}")
     try:
         import aiohttp  # installed with dask-gateway, an optional dependency
@@ -154,7 +154,7 @@ def _local_client(n_workers: int) -> Iterator[Client]:
     options: dict[str, Any] = {"host": "127.0.0.1", "threads_per_worker": 1, "memory_limit": memory}
     options["dashboard_address"] = "127.0.0.1:0"  # with None, Dask would use port 8787
     options["silence_logs"] = logging.CRITICAL  # no tracebacks of failed attempts: the last error is raised below
-    hint = f"see the system log; each can use {memory / 2**30:.1f} GiB: try fewer workers"
+    hint = f"see the system log, or try fewer workers (each can use {memory / 2**30:.1f} GiB)"
     with dask.config.set(CONFIGURATION | limits), ExitStack() as ends:
         try:
             with held_back():

@@ -285,7 +285,7 @@ class BaseCorpus(ABC):
         ):
             raise ValueError(
                 f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
-                f"got an array of {places.dtype}, shape {places.shape}"
+                f"got an array of {places.dtype} of shape {places.shape}"
             )
         mask = np.zeros(n, bool)
         mask[places] = True
@@ -332,7 +332,7 @@ class MemoryCorpus(BaseCorpus):
         if labels is not None and labels.shape != (n,):
             raise CorpusError(f"{what} has {n} documents, but the labels have shape {labels.shape}")
         if labels is not None and not ((labels >= -1) & (labels < max(1, len(classes)))).all():
-            raise CorpusError(f"{what} has labels outside -1 to {len(classes) - 1}")
+            raise CorpusError(f"{what} has labels that are not between -1 and {len(classes) - 1}")
         columns = [
             labels,
             None if weights is None else manifest.checked_weights(weights, n, what),

@@ -279,7 +279,7 @@ def as_pandas(X: Any) -> Any:
     try:
         return X.to_pandas() if columns and hasattr(X, "to_pandas") else X
     except ImportError as error:
-        raise ImportError("polars and Arrow tables need pandas, too: pip install pandas") from error
+        raise ImportError("polars and Arrow tables also need pandas: pip install pandas") from error
 
 
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:

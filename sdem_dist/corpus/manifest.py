@@ -143,7 +143,7 @@ class Header:
             raise CorpusError(f"not a corpus: no {FORMAT} manifest found", path=where)
         if document.get("format_version") != FORMAT_VERSION:
             raise CorpusError(
-                f"written in format version {document.get('format_version')!r}, but this package reads version "
+                f"its format version is {document.get('format_version')!r}, but this package reads version "
                 f"{FORMAT_VERSION}: ingest its sources again, or install the version of sdem_dist that wrote it",
                 path=where,
             )
@@ -349,7 +349,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
         if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
             refuse(f"indptr must have {n + 1} integers and start with 0")
         if (falls := indptr[1:] < indptr[:-1]).any():
-            refuse(f"indptr decreases at {int(falls.argmax())} (counting from 0)")
+            refuse(f"indptr decreases at position {int(falls.argmax())} (counting from 0)")
         if indptr[-1] > n_entries:
             refuse(f"indptr ends with {indptr[-1]}, but there are only {n_entries} entries")
         places = [(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")]

@@ -219,12 +219,12 @@ class Corpus(BaseCorpus):
         if name == "labels" and (n_classes := len(header.classes)):
             counts = np.bincount(array[array >= 0], minlength=n_classes)
             if counts.tolist() != list(header.class_counts):
-                raise CorpusError(f"{self.path}: the labels do not add up to the manifest's class_counts")
+                raise CorpusError(f"{self.path}: the labels do not match the manifest's class_counts")
         return array
 
     def _strings(self, shard: int, name: str) -> np.ndarray | list[str]:
         if not 0 <= shard < len(self._places):
-            raise IndexError(f"shard {shard} is out of range: {self.path} has {len(self._places)}")
+            raise IndexError(f"shard {shard} is out of range: {self.path} has {len(self._places)} shards")
         source, number = self._places[shard]
         return source.strings(number, name)
 
@@ -272,7 +272,7 @@ class Corpus(BaseCorpus):
                 f"the position of a document must be an integer, got {document!r}; use read(start, stop) for several"
             ) from None
         except IndexError:
-            raise IndexError(f"document {document} is out of range: {self.path} has {self.n_documents}") from None
+            raise IndexError(f"there is no document {document}: {self.path} has {self.n_documents} documents") from None
 
     def __getitem__(self, document: int | slice) -> Any:
         """Return the `StoredDocument` at a position; for a slice, a list of them."""
@@ -395,7 +395,7 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
                 damaged = True
                 yield Problem(shard, problem)
     if not damaged and counts.tolist() != list(header.class_counts):
-        yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
+        yield Problem(None, f"{corpus.path}: the labels do not match the manifest's class_counts")
 
     def compare(corpus: Corpus, shard: int) -> None:
         if not (np.array_equal(corpus.document_frequency, frequency) or damaged):

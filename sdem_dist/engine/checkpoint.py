@@ -142,7 +142,7 @@ class Checkpoints:
         best, saved = _read(path, CHECKPOINT, stage.state_type, "best", stage.run)
         progress = Progress(**saved)
         if progress.epoch > n_epochs:
-            done = f"is at epoch {progress.epoch}, beyond the requested {n_epochs}: increase n_epochs"
+            done = f"is at epoch {progress.epoch}, but n_epochs is {n_epochs}: increase n_epochs"
             raise ModelError(f"the newest checkpoint in {self.folder} {done}, or choose another checkpoint folder")
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 

@@ -87,7 +87,7 @@ def source_of(
                 raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
-                problem = f"no document of positive weight in {counted(len(empty), 'class', 'classes')} ({some(empty)})"
+                problem = f"there is no document of positive weight in {counted(len(empty), 'class', 'classes')} ({some(empty)})"
                 warnings.warn(f"{problem}: their probabilities and words are meaningless", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingestion already warned about its labels
         if fresh and estimator.spec.target == "labels" and classes is None:

@@ -145,7 +145,7 @@ def validated(
             rows = np.asarray(y, object).reshape(len(y), -1).tolist()  # type: ignore[arg-type]
             odd = (i for i, row in enumerate(rows) if any(is_missing(v) or v in (np.inf, -np.inf) for v in row))
             problem = f"{str(error).rstrip('.')}, in row {next(odd, '?')} (counting from 0)"
-            raise ValueError(f"{problem}: drop these rows") from None
+            raise ValueError(f"{problem}: drop such rows") from None
         values: Any = X if is_sparse else np.asarray(X, object if isinstance(X, list | tuple) else None)  # or ragged
         if takes_counts and values.ndim == 2 and values.dtype.kind == "f" and (values != values).sum():
             problem = f"Input X contains NaN, in row {(values != values).nonzero()[0].min()} (counting from 0)"

@@ -94,7 +94,7 @@ def _columns_of_lines(path: Path, reading: Reading, *, of_lines: bool) -> tuple[
         roles = {role: int(column) for role, column in reading.roles.items()}
         texts = [] if of_lines else [1] if reading.text is None else list(map(int, reading.texts(())))
     except ValueError as error:
-        rule = f"without a header, specify columns by number, from 0, instead of {str(error).partition(': ')[2]}"
+        rule = f"without a header, specify columns by number (from 0) instead of {str(error).partition(': ')[2]}"
         raise IngestError(f"{path}: {rule}; if the file has a header, use --header") from None
     if of_lines and roles:
         advice = "selects a column, so also select the text column (--text NUMBER)"
@@ -133,7 +133,7 @@ def _problem_of(
         if labelled and n == 1:
             return NoLabelError("no TAB between label and text")
         choose = "--label NUMBER --text NUMBER" if labelled else "--text NUMBER (--format lines reads entire lines)"
-        return f"expected {n_columns} columns, got {n}; choose columns (first: 0) with {choose}"
+        return f"expected {n_columns} columns, got {n}; choose columns (counting from 0) with {choose}"
     absent = [column for column in needed if not -n <= column < n]
     return f"no column {max(absent)} (counting from 0): the line has {counted(n, 'column')}" if absent else None
 
@@ -232,7 +232,7 @@ def read_svmlight(split: SourcePart) -> Iterator[RecordBatch]:
         except (ValueError, OverflowError, IndexError) as error:
             return f"not svmlight: {error}"
         unfit = first_invalid(matrix.data, matrix.indptr)
-        return (matrix, labels) if unfit is None else f"the value {unfit[1]}: {VALUE_RULE}"
+        return (matrix, labels) if unfit is None else f"the value {unfit[1]} is invalid: {VALUE_RULE}"
 
     with open_binary(split.source) as stream:
         lines = ((number, line.split(b"#", 1)[0].strip()) for number, line in enumerate(stream, 1))
@@ -269,7 +269,7 @@ def read_csv(split: SourcePart) -> Iterator[RecordBatch]:
     number, last = 1 + header, None
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
-        invalid[row.number + header] = f"{row.actual_columns} fields, but the header has {len(names)}"
+        invalid[row.number + header] = f"the record has {row.actual_columns} fields, but the header has {len(names)}"
         return "skip"
 
     while not stream.first.strip(b"\r\n"):
@@ -389,9 +389,9 @@ def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> di
         times = "more than one column" if name in names else "no column"
         kind = NoLabelError if role == "label" and name not in names else IngestError
         options = "--label and --text" if reading.labelled else "--text (and --id)"
-        advice = f"Choose with {options if role in ('label', 'text', 'id') else f'--{role}'}"
+        advice = f"Choose columns with {options if role in ('label', 'text', 'id') else f'--{role}'}"
         if len(names) == 1 and (mark := next(filter(names[0].__contains__, DELIMITERS), "")):
-            advice = f"Wrong delimiter? Choose with --delimiter {mark!r}"
+            advice = f"Wrong delimiter? Choose another with --delimiter {mark!r}"
         bad = next(filter(None, map(not_unicode, names)), None)
         columns_are = f"there is {times} {name!r}; the columns are {', '.join(map(repr, names))}"
         raise kind(f"{path}, line 1: {columns_are}. {advice}{f'. The header has {bad}' if bad else ''}")

@@ -171,7 +171,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         known = f"{', '.join(SUFFIXES)}, also with {', '.join(COMPRESSIONS)}"
         problem = f": unknown suffix (known: {known}); choose a format with --format: {', '.join((*FORMATS, LINES))}"
     elif predicted and form == "svmlight":
-        advice = f"ingest it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and pass that corpus"
+        advice = f"ingest it (sdem ingest {source} NAME.zarr --vocabulary-from TRAINING), and pass the new corpus"
         problem = f" is {form}, which contains numbers: {advice}"
     elif predicted and suffix == ".json" and reading.format is None:
         problem = " is a JSON file: write one object per line to a .jsonl file, or the texts to a .txt file"

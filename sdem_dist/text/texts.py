@@ -195,7 +195,7 @@ MOST_NAMES = 10_000  # most labels in the cache; there may be as many numeric ta
 LONGEST = 60  # most characters of an unknown label in a message
 NONE = ""
 """Name of a missing label. No class has this name, since empty labels are either errors or missing."""
-WITHOUT_LABEL = "to learn from them, too: --unlabelled ''; if documents have several labels: --label-separator ','"
+WITHOUT_LABEL = "to learn from them, use --unlabelled '' or, for several labels per document, --label-separator ','"
 MIXED = "is sometimes a string and sometimes a number in the sources: use one type"
 
 
@@ -236,8 +236,8 @@ class RowValidator:
         error.path, error.record, error.unit, error.hint, advice = str(path), line, unit, "", error.hint
         if self.on_error == "raise":
             if isinstance(error, NoLabelError) and not (self.labelled or self.start):
-                topics = "--no-labels (and --estimator LatentDirichletAllocation)"
-                advice = f"{advice}{advice and '; '}if no document has a label: {topics}"
+                topics = "use --no-labels (and --estimator LatentDirichletAllocation)"
+                advice = f"{advice}{advice and '; '}if no document has a label, {topics}"
             error.hint = f"use --on-error skip, or on_error in Python, to skip such {unit}s{advice and '; ' + advice}"
             raise error
         self.skipped += 1
@@ -378,7 +378,7 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return f"the byte 0x{code - 0xDC00:02x}, invalid in this encoding: pass --encoding, such as latin-1"
+            return f"the byte 0x{code - 0xDC00:02x}, invalid in this encoding: pass another, such as --encoding latin-1"
         return f"an unpaired surrogate, U+{code:04X}"
     return None
 

@@ -82,7 +82,7 @@ def test_bad_lines_are_left_out_and_counted(folder):
     (folder / "q.tsv").write_text("PAR1\tgoal\nPAR2\tvote\n")  # as Parquet files begin
     ok("ingest q.tsv q")
     pq.write_table(pa.table({"label": ["a", None], "text": ["goal", "bank"]}), "l.parquet")
-    assert "too: --unlabelled ''" in refused("train l.parquet c2")
+    assert "use --unlabelled ''" in refused("train l.parquet c2")
 
 
 def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, monkeypatch):

@@ -71,7 +71,7 @@ def test_a_search_is_kept(folder):
     assert "--resume" in run(f"{command} --overwrite", 1).output
     assert "fit 1;" not in run(f"{command} --resume").stderr  # it had ended
     Path("run", "setting-2-fold-0.sdem").unlink()
-    assert "resuming after 2 fits in run; best log-loss" in run(f"{command} --resume").stderr
+    assert "resuming the search in run after 2 fits; best log-loss" in run(f"{command} --resume").stderr
     run(f"{command} --resume --metric log-loss")  # what the metric was anyway
     assert "(n_trials: 2, was 17)" in run(f"{command} --resume --trials 2", 1).stderr
     source = "tune posts.tsv kept.model --space step=0.5 --checkpoint kept"

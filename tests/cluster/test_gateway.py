@@ -88,7 +88,7 @@ def test_commands_on_a_new_cluster_and_fits_on_one_that_is_there(gateway, corpus
     there, nobody = f"{gateway.address}/clusters/x", f"http://127.0.0.1:{free_ports(1)[0]}"
     for address, workers, said in (
         (gateway.address, [], "number of workers"),
-        (there, ["--workers", "2"], "omit it"),
+        (there, ["--workers", "2"], "omit this number"),
         (there, [], "did not start a cluster"),
         (nobody, ["--workers", "2"], "did not start a cluster (ClientConnectorError"),
     ):

@@ -102,7 +102,7 @@ def lil():
 BROKEN = {
     "beyond uint16": (lambda: csr([0, 2, 65536 + 3, 1, 4, 131072 + 5]), r"column index 65539, .* 0 to 29"),
     "negative": (lambda: csr([0, 2, 3, 1, -4, 5]), r"column index -4, .* 0 to 29"),
-    "falling": (lambda: csr(indptr=(0, 7, 6)), r"decreases at 1"),
+    "falling": (lambda: csr(indptr=(0, 7, 6)), r"decreases at position 1"),
     "too far": (lambda: csr(indptr=(0, 3, 9)), r"but there are only"),
     "far": (lambda: csr(indptr=(0, 3, FAR)), r"but there are only"),
     "a late start": (lambda: csr(indptr=(1, 3, 6)), r"indptr must have 3"),
