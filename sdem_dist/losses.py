@@ -185,7 +185,7 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
             raise ValueError(f"costs have {len(costs)} classes, but the data have {n_classes}")
     kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
     if type(loss) not in kinds:
-        raise ValueError(f"{loss!r} is a custom loss; compiled steps do not support these: {hint}")
+        raise ValueError(f"compiled steps do not support the custom loss {loss!r}: {hint}")
     margin = loss.margin if isinstance(loss, Hinge) else 1.0
     return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 

@@ -22,9 +22,9 @@ def record(cls: _Class) -> _Class:
     if "__dataclass_fields__" not in vars(cls):
         dataclass(frozen=True)(cls)
     if any(field.name == KIND for field in dataclasses.fields(cls)):
-        raise TypeError(f"{cls.__name__} has a field {KIND!r}, which in files is the name of the class: rename it")
+        raise TypeError(f"{cls.__name__} must not have a field {KIND!r}, which files use for class names: rename it")
     if _KNOWN.setdefault(cls.__name__, cls).__qualname__ != cls.__qualname__:
-        raise TypeError(f"two records are called {cls.__name__}")
+        raise TypeError(f"two record classes are called {cls.__name__}")
     return cls
 
 

@@ -129,7 +129,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     except ModelError:
         raise
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
     except (NameError, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = error if isinstance(error, NameError) else f"this model file is inconsistent ({error})"
         raise ModelError(f"{path}: {problem}") from error

@@ -246,7 +246,7 @@ class EngineEstimator(Estimator):
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             problem = "this model was trained on numbers, so it cannot read text or table files: pass a corpus"
-            raise ModelError(f"{problem} (write_corpus), if the command takes one, or, in Python, an array or table")
+            raise ModelError(f"{problem} (see write_corpus) to commands that accept one; in Python, an array or table")
         from sdem_dist.text.transform import TextTransformer  # imports kernels of text
 
         # Held-out texts are counted before there are parameters.

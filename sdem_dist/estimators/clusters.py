@@ -234,7 +234,7 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
-            raise ValueError(f"weighting={form!r} needs integer counts, unlike {source.name}: use 'auto'")
+            raise ValueError(f"weighting={form!r} needs integer counts, which {source.name} does not have: use 'auto'")
         if form == "counts":
             return super()._weighed(source)
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))

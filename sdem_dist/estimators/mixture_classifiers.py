@@ -118,7 +118,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | class), shape (n_classes, n_features), of multinomial components."""
         if self.components != "multinomial":
-            raise AttributeError(f"components={self.components!r} have no words")
+            raise AttributeError(f"components={self.components!r} do not model words")
         shares = np.exp(self.log_weights_ - self.class_log_prior_[:, None])
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
@@ -208,7 +208,7 @@ class SdemMixtureClassifier(JointMixture, Incremental):
 
 
 NO_GAPS = "multiplicative updates do not support missing values: impute them, or use EMMixtureClassifier"
-NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or split each into two parts"
+NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or split each into two by sign"
 
 
 class MultiplicativeMixtureClassifier(Components):

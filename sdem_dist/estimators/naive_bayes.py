@@ -249,7 +249,7 @@ class MultinomialNB(LaneNB):
         if self.loss == "nll":
             return super().train(trainer, source)
         if (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
-            problem = f"MultinomialNB needs memory for {n_classes:,} classes x {source.n_features:,} words"
+            problem = f"MultinomialNB needs memory for a table of {n_classes:,} classes x {source.n_features:,} words"
             warnings.warn(f"{problem}: ManyClassNB is as accurate, much faster, and needs less memory", stacklevel=3)
         plan, message = self._plan(source), ""
         of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)

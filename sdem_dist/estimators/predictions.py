@@ -188,7 +188,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     @property
     def _counted(self) -> Any:
         if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts require loss='nll'; other losses train expected counts, see state_")
+            raise AttributeError("counts require loss='nll'; other losses train expected counts (see state_)")
         return self.state_
 
 

@@ -89,7 +89,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
 
     target, dense = estimator.spec.target, estimator._layout == "dense"
     if dense and target == "numbers":
-        raise ValueError("a Dask table with a target must be a corpus: write one with sdem_dist.write_corpus")
+        raise ValueError("a Dask table with a target must be converted to a corpus: use sdem_dist.write_corpus")
     scratch = (executor := DaskExecutor(client)).scratch
     with ExitStack() as stack:
         if scratch is not None and buckets.is_url(scratch):

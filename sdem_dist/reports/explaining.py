@@ -34,7 +34,7 @@ def explanations(
     several, n, classes = estimator.several_labels, len(scores), estimator.classes_.tolist()
     if several:
         if against is not None:
-            raise ValueError("with several labels, each label is compared with its absence: do not pass against")
+            raise ValueError("with several labels, each label is compared with its absence: omit against=")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
         pairs, odds = np.stack([best, best], axis=1), scores[np.arange(n), best]
         probabilities = expit(np.stack([odds, -odds], axis=1))
@@ -50,7 +50,7 @@ def explanations(
                 both = f"against has {counted(len(wanted), 'class', 'classes')}, but X has {counted(n, 'document')}"
                 raise ValueError(f"{both}: pass one class, or one per document")
             if unknown := [label for label in wanted if label not in classes]:
-                raise ValueError(f"{unknown[0]!r} is not a class of the model: {some(estimator.classes_)}")
+                raise ValueError(f"{unknown[0]!r} is not a class of the model, which has {some(estimator.classes_)}")
             rivals = np.array([classes.index(label) for label in wanted])
             pairs[:, 1] = np.where(rivals == pairs[:, 0], pairs[:, 1], rivals)
         log_p = np.take_along_axis(log_p, pairs, axis=1)
@@ -78,7 +78,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanati
     X, texts = _counted(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
-        raise ValueError(f"no target {target}: the model has {counted(n_targets, 'target')}, numbered from 0")
+        raise ValueError(f"there is no target {target}: the model has {counted(n_targets, 'target')}, numbered from 0")
     predictions, mean, parts = parts_of_numbers(estimator, X, target)
     rows = zip(predictions.tolist(), _in_words(estimator, texts, parts, predictions - mean), strict=True)
     return Explanations(NumberExplanation(prediction=number, mean=mean, **fields) for number, fields in rows)

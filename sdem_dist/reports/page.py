@@ -68,7 +68,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sure = report.confidence >= 0.9
         caption = "Accuracy of predictions by their probability; larger dots represent more documents. "
         caption += f"For {sure.mean():.0%} of the documents, the probability of the prediction is at least 0.9"
-        caption += f"; {report.right[sure].mean():.1%} of these are correct." if sure.any() else "."
+        caption += f"; {report.right[sure].mean():.1%} of these predictions are correct." if sure.any() else "."
         sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
     elif not isinstance(report, TopicReport):
         sections["Metrics"] = report._repr_html_()
@@ -90,7 +90,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         sections["Topics"] = _topics(topics, corpus)
     measured = f"{type(estimator).__name__}, evaluated on {counted(report.n_documents, 'document')} of {documents}"
     if was_trained_on(estimator, corpus):
-        measured += ", its training documents: results on new documents will be worse"
+        measured += ", on which it was trained: results on new documents will be worse"
     anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}
     links = "".join(f'<a href="#{anchor}">{title}</a>' for title, anchor in anchors.items())
     bodies = (f'<section id="{a}"><h2>{title}</h2>{sections[title]}</section>' for title, a in anchors.items())

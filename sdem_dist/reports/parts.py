@@ -89,7 +89,7 @@ def _of_topics(estimator: Any, X: Any, outputs: np.ndarray) -> tuple[np.ndarray,
 def refused(estimator: Any) -> ModelError:
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, so explain has nothing to show; "
-        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"
+        "use MultinomialNB, LDAClassifier, SupervisedLDAClassifier, an EM or sdEM mixture, or naive Bayes of tables"
     )
 
 

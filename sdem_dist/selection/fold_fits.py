@@ -125,7 +125,7 @@ class FoldFits:
         key = repr(chosen)
         if key not in self.others:
             if isinstance(self.X, Source):
-                raise ValueError(f"a nested search cannot vary {', '.join(chosen)}: documents are counted only once")
+                raise ValueError(f"a nested search cannot vary {', '.join(chosen)}: words are counted only once")
             template = clone(self.template).set_params(**chosen)
             X = self.counted.get(chosen.get("vectorizer"), self.X)
             self.others[key] = replace(self, X=X, template=template, folds=None, held_out=None, others={})
