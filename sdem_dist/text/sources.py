@@ -237,7 +237,7 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
             yield decoder.decode(chunk)
         yield decoder.decode(b"", True)
     except UnicodeDecodeError as error:
-        raise IngestError(f"{path}: not valid {encoding} text ({error.reason}); specify its encoding") from error
+        raise IngestError(f"{path} is not valid {encoding} text ({error.reason}); specify its encoding") from error
 
 
 def foreign(start: bytes) -> str | None:
