@@ -95,7 +95,7 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
         smooth = np.abs(up - down) < 1e-3 * _STEP  # at a kink there is no gradient
         _holds(smooth.mean() > 0.9, "the loss has a kink nearly everywhere")
         downhill = -0.5 * (up + down)[smooth] / _STEP
-        _close(weights[smooth, k], downhill, "the weights are not minus the gradient of the value", 1e-4)
+        _close(weights[smooth, k], downhill, "the weights are not the negative gradient of the value", 1e-4)
 
 
 def check_learner(

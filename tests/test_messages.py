@@ -295,7 +295,7 @@ CASES = [
             ("InvalidAccessKeyId", "the credentials are unknown or wrong"), ("AccessDenied", "access is denied"),
             ("SignatureDoesNotMatch", "the credentials are unknown or wrong"))),
     )),
-    (refused("no answer<Error>"), "OSError: [Errno 5] the bucket fails repeatedly: no answer: 's3://b/x'"),
+    (refused("no answer<Error>"), "OSError: [Errno 5] requests to the bucket failed repeatedly: no answer: 's3://b/x'"),
     # Estimators.
     (call(sd.LDAClassifier().fit, [[text] for text in TEXTS], LABELS), "ValueError: X contains raw text ('good film'): "
      "LDAClassifier needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"),

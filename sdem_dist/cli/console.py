@@ -40,7 +40,7 @@ def check_output(
             within = os.path.isdir(path) and Path(path).resolve() in output.resolve().parents
             same = same or os.path.samefile(path, output) or (within and output.exists())
         if same:
-            what = f"a file of {path}" if os.path.isdir(path) else path
+            what = f"a file in {path}" if os.path.isdir(path) else path
             raise click.UsageError(f"{output} would overwrite {what}, which this command reads; choose another name")
     if kind == "model":
         check_destination(output)

@@ -93,7 +93,7 @@ def checks_of(
         targets = {*here["target"].split()} ^ {*facts["target"].split()}  # other processors round differently
         differ = ", ".join(sorted(targets, key=lambda part: (part[0] in "+-", part))[:4])
         limit, cores = facts["memory_limit"] or float("inf"), counted(facts["cores"], "core")
-        memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB are recommended"
+        memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB is recommended"
         settings = ", ".join(f"{k}={v}" for k, v in facts["threads"].items() if v not in (None, "1"))
         problems += [
             ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),

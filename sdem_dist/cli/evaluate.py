@@ -47,8 +47,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     |. Spreadsheets interpret cells that begin with = + - or @ as formulas.
 
     --report adds precision, recall and F1 by class, frequent confusions, and, for two classes, areas under the ROC
-    and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors run in this
-    process. With --workers, they omit the texts of sources.
+    and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors are computed
+    in this process. With --workers, their output does not contain the texts of a source.
 
     Workers need access to a hidden folder next to MODEL, where they write the counts of a source. A corpus must have
     the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).

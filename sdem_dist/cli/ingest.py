@@ -258,7 +258,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if not report.classes:
         labels = "targets" if written.header.n_targets else "no labels"
     elif sets is not None:
-        labels = f"{counted(len({x for members in sets for x in members}), 'label')} in {counted(len(sets), 'set')}"
+        labels = f"{counted(len(set().union(*sets)), 'label')} in {counted(len(sets), 'label set')}"
     if hidden := console.without_label(written):
         labels += f", {counted(hidden, 'document')} without a label"
     terms = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"

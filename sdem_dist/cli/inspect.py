@@ -77,7 +77,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
         title = counted(len(sizes), "class", "classes")
         if header.label_sets is not None:
-            title = f"{counted(len(sizes), 'label')} in {counted(len(header.classes), 'set')}"
+            title = f"{counted(len(sizes), 'label')} in {counted(len(header.classes), 'label set')}"
         more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
         click.echo(table(f"{title}{more}", rows))
     if no_check:

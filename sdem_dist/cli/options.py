@@ -134,7 +134,7 @@ _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     _hidden("--label", "COLUMN", "Label column.  [default: label, or 0]"),
     _hidden("--label-separator", "TEXT", "Separator between labels, for documents with several labels."),
-    _hidden("--unlabelled", "LABEL", "Label to treat as missing, besides empty and null labels ('' for these only)."),
+    _hidden("--unlabelled", "LABEL", "Label to treat as missing. Empty and null labels always are; '' adds no other."),
     _hidden("--no-labels labelled", None, "The documents have no labels.", True, flag_value=False),
     _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text, or 1]"),
     _hidden("--id", "COLUMN", "ID column.  [default: document positions]"),

@@ -361,7 +361,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     for numbers, n_entries, bound, name in places:
         if numbers.shape != (n_entries,) or numbers.dtype.kind not in "iu":
             refuse(
-                f"{n_entries} entries need as many integer {name} indices, got {numbers.dtype} of shape {numbers.shape}"
+                f"expected {n_entries} integer {name} indices, one per entry, got {numbers.dtype} of shape {numbers.shape}"
             )
         # A negative number is large as an unsigned one.
         if len(numbers) and int(numbers.view(numbers.dtype.str.replace("i", "u")).max()) >= bound:

@@ -111,7 +111,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Epochs between evaluations; the last epoch is always evaluated. 0: only validation.
+evaluate_every : int in [0, inf) -- Epochs between evaluations; the last is always evaluated. 0: only on `validation`.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error. Integers mean the same as in scikit-learn.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.

@@ -255,7 +255,7 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         parts += [f"## Most indicative words of each {kind}", table(rows, (kind, "words"))]
     limits = ["To do: describe the intended use, and decisions that need human review."]
     if model.several_labels:
-        limits.append("Thresholds and temperatures were fitted to documents like the training documents.")
+        limits.append("Thresholds and temperatures may be wrong for documents that differ from the training documents.")
     elif predicts == "class":
         limits.append("Every document is assigned one of the classes above, even if it belongs to none of them.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)

@@ -109,9 +109,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: for each fold, the unbiased
         score of a search without this fold; and the mean of these scores.
     oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities of the best setting, from models
-        that were not trained on the document. The order is that of `X` or of the corpus. NaN: not in a subset. With
-        several labels, the probability of each label.
-    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document, or -1.
+        that were not trained on the document, in the order of `X` or of the corpus; NaN for documents that are not
+        in the subset that was searched. With several labels, the probability of each label.
+    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document; -1 for documents not in the subset.
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
     n_splits_ : int --

@@ -90,7 +90,7 @@ def named(error: Exception, url: str) -> Exception:
     # Only the start of the message, without the body of a reply and credentials in an address.
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", str(error), maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
-    return OSError(errno.EIO, f"the bucket fails repeatedly: {reason}", url)
+    return OSError(errno.EIO, f"requests to the bucket failed repeatedly: {reason}", url)
 
 
 def split(url: str) -> tuple[str, str]:

@@ -162,7 +162,7 @@ LOOK = [
 REPLACES = [
     ("predict posts.model test.tsv -o test.tsv", "would overwrite"),
     ("predict posts.model test.tsv -o link.tsv", "would overwrite"),
-    ("predict posts.model parts -o parts/1.tsv", "would overwrite a file of"),
+    ("predict posts.model parts -o parts/1.tsv", "would overwrite a file in"),
     ("predict posts.model test.tsv -o other.csv", "is a model"),
     ("predict posts.model test.tsv -o test.zarr/x.csv", "is inside the corpus"),
     ("predict posts.model test.zarr -o test.zarr", "suffix"),

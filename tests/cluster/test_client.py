@@ -140,7 +140,7 @@ FINDINGS = {
                              "OMP_NUM_THREADS=16"),
     "memory": ("memory", {"w": place()}, {"size": (1000, 10)}, "ok", ""),
     "memory that may do": ("memory", {"w": place()}, {"size": (15_000_000, 20)}, "warning",
-                           "can use 8.0 GiB; 8.5 GiB are recommended"),
+                           "can use 8.0 GiB; 8.5 GiB is recommended"),
     "memory that is short": ("memory", {"w": place()}, {"size": BIG}, "error", "training will not start"),
     "memory without a limit": ("memory", {"w": place(memory_limit=None)}, {"size": (10_000_000, 20)}, "ok", ""),
     "scratch": ("scratch", {"w": place(scratch_free=1 << 20)}, {}, "warning", ""),

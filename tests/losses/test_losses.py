@@ -39,7 +39,7 @@ def _meddling(self, scores, labels):
 
 
 BROKEN = {
-    "minus the gradient": (Ncll, {"weights": lambda self, scores, labels: -Ncll.weights(self, scores, labels)}),
+    "negative gradient": (Ncll, {"weights": lambda self, scores, labels: -Ncll.weights(self, scores, labels)}),
     "arguments": (Nll, {"value": _meddling}),
     "shape": (Nll, {"value": lambda self, scores, labels: Nll.value(self, scores, labels).sum()}),
 }
