@@ -78,8 +78,12 @@ def printed(block: re.Match[str], names: dict[str, object]) -> str:
     return f"```python\n{code}```\n" + (f"\n```text\n{out.getvalue()}```\n" if out.getvalue() else "")
 
 
+def copy_speeches(folder: Path) -> None:
+    shutil.copytree(ROOT / "sdem_dist/data", folder, dirs_exist_ok=True)
+
+
 def rows_of(part: str, n: int | None) -> pd.DataFrame:
-    return pd.read_csv(ROOT / f"examples/speeches-{part}.csv.xz")[:n]
+    return pd.read_csv(ROOT / f"sdem_dist/data/speeches-{part}.csv.xz")[:n]
 
 
 def write_lines(path: Path, labels: pd.Series, rows: pd.DataFrame) -> None:
@@ -128,7 +132,7 @@ def run_commands(text: str, folder: Path) -> list[str]:
     """Run the commands of a page that stand without their output, on little data; return those that fail, and why."""
     write_sources(folder, 300)
     write_other_sources(folder, 300)
-    (folder / "examples").symlink_to(ROOT / "examples")
+    copy_speeches(folder)
     first = ["sdem ingest posts.tsv posts.zarr --held-out 0.1", "sdem train posts.zarr posts.model"]
     failed = []
     with contextlib.chdir(folder):
@@ -155,8 +159,7 @@ def run_guide(texts: list[str], folder: Path) -> list[str]:
 
 def run_page(text: str, folder: Path) -> str:
     """Run the blocks of a page in a folder, and return the page with what they print."""
-    for path in (ROOT / "examples").glob("speeches-*"):
-        shutil.copy(path, folder)
+    copy_speeches(folder)
     names: dict[str, object] = {"__name__": "__main__"}
     with contextlib.chdir(folder):
         return BLOCK.sub(lambda block: printed(block, names), text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
@@ -11,7 +10,8 @@ from shutil import rmtree
 from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.cluster import connected
 from sdem_dist.engine.events import EpochEnded
-from sdem_dist.text import VectorizerSettings, collect_docstrings
+
+DATA = Path(__file__).parents[1] / "sdem_dist/data"
 
 
 def cut_off(event: object) -> None:
@@ -23,16 +23,12 @@ def cut_off(event: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for corpora and checkpoints")
-    parser.add_argument("--quick", action="store_true", help="use every tenth docstring and three epochs")
+    parser.add_argument("--quick", action="store_true", help="train for three epochs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    source, train, test, run = (options.out / n for n in ("docs.jsonl", "train.zarr", "held-out.zarr", "run"))
-
-    rows = list(zip(*collect_docstrings(), strict=True))[:: 10 if options.quick else 1]
-    source.write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows), encoding="utf-8")
-    settings = VectorizerSettings(min_df=2)
-    report = ingest([source], train, settings, held_out=0.2, held_out_path=test, overwrite=True)
-    print(f"{train}: {report.n_documents} documents, {report.n_features} words; {test}: {report.n_held_out} documents")
+    train, test, run = (options.out / name for name in ("train.zarr", "test.zarr", "run"))
+    ingest(DATA / "speeches-train.csv.xz", train, overwrite=True)
+    ingest(DATA / "speeches-test.csv.xz", test, vocabulary_from=train, overwrite=True)
 
     model = MultinomialNB(loss="hinge", n_epochs=3 if options.quick else 10)
     rmtree(run, ignore_errors=True)
@@ -43,7 +39,7 @@ def main() -> None:
             print("interrupted in epoch 2; checkpoints:", sorted(p.name for p in run.iterdir()))
         model.fit(open_corpus(train), client=client, checkpoint=run, resume=True)
         metrics = model.evaluate(open_corpus(test), client=client)
-        print("resumed; held-out documents:", ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()))
+        print("resumed; test documents:", ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()))
 
     alone = MultinomialNB(**model.get_params()).fit(open_corpus(train))
     hashes = [sha256(m.feature_log_prob_.tobytes()).hexdigest()[:16] for m in (model, alone)]

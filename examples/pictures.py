@@ -1,40 +1,41 @@
-"""Plots for a classifier of docstrings: training, confusions, probabilities, and the words of a class."""
+"""Plots for a classifier of speeches: training, confusions, probabilities, and the words of a class."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from sklearn.model_selection import train_test_split
+import pandas as pd
 
 from sdem_dist import MultinomialNB, plots
 from sdem_dist.reports.top_words import word_weights
-from sdem_dist.text import collect_docstrings
+
+DATA = Path(__file__).parents[1] / "sdem_dist/data"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the pictures")
-    parser.add_argument("--quick", action="store_true", help="use every fifth docstring")
+    parser.add_argument("--quick", action="store_true", help="train for three epochs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 
-    texts, labels = (column[:: 5 if options.quick else 1] for column in collect_docstrings())
-    texts, test_texts, labels, test_labels = train_test_split(texts, labels, test_size=0.3, random_state=0)
-    test = (test_texts, test_labels)
+    files = (pd.read_csv(DATA / f"speeches-{part}.csv.xz") for part in ("train", "test"))
+    train, test = ((rows["text"], rows["label"]) for rows in files)
+    n_epochs = 3 if options.quick else 8
     models = {
-        loss: MultinomialNB(loss=loss, n_epochs=8).fit(texts, labels, validation=test) for loss in ("ncll", "hinge")
+        loss: MultinomialNB(loss=loss, n_epochs=n_epochs).fit(*train, validation=test) for loss in ("ncll", "hinge")
     }
     report = models["hinge"].report(*test)
     words = word_weights(models["hinge"], 15)
-    package = next(iter(words))
+    period = next(iter(words))
     print(report)
 
     pictures = {
         "training": plots.history({loss: model.history_ for loss, model in models.items()}),
         "confusions": plots.confusion(report),
         "probabilities": plots.reliability(report),
-        "words": plots.words(words[package], title=f"the words of {package}", unit="nats per word"),
+        "words": plots.words(words[period], title=f"the words of {period}", unit="nats per word"),
     }
     for name, axes in pictures.items():
         axes.figure.savefig(options.out / f"{name}.png", dpi=90)

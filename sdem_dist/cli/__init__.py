@@ -23,7 +23,7 @@ from sdem_dist.errors import SdemError, reraise_interrupt
 
 DISK_ERRORS = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO
 _COMMANDS = {
-    "demo": ("demo", "demo", "Run a demo on the docstrings of installed packages."),
+    "demo": ("demo", "demo", "Run a demo on a small data set."),
     "ingest": ("ingest", "ingest", "Convert text files to a corpus on disk."),
     "inspect": ("inspect", "inspect_command", "Describe and verify a corpus or a model."),
     "train": ("train", "train", "Train a model on a corpus."),

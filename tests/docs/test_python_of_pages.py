@@ -4,6 +4,7 @@ import asyncio
 import doctest
 import json
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -125,7 +126,7 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     make = next((make for name, make in MADE.items() if page.endswith(name)), of_texts)
     names: dict[str, object] = {"__name__": "__main__"} | make(tmp_path)
     if page == "README.md":
-        (tmp_path / "examples").symlink_to(ROOT / "examples")
+        shutil.copytree(ROOT / "sdem_dist/data", tmp_path, dirs_exist_ok=True)
     with ExitStack() as stack:
         for number, block in enumerate(PAGES[page]):
             if "from dask_gateway" in block:  # needs a server: tests/cluster/test_gateway.py has one
