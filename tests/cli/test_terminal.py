@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cli.commands import ok, refused, run
 
-from sdem_dist import IngestError, MultinomialNB, __version__, load_model, open_corpus, write_corpus
+from sdem_dist import MultinomialNB, __version__, load_model, open_corpus, write_corpus
 from sdem_dist.cli.ingest import ingest as ingest_command
 from sdem_dist.cli.options import READING, WORDS
 from sdem_dist.counted import visible
