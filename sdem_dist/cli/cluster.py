@@ -62,7 +62,7 @@ _SCHEDULER = """Run on the Dask cluster at this scheduler address (tcp://host:po
 cluster of a Dask Gateway (https://host, with --workers)."""
 _OPTIONS = (
     option("--scheduler", "ADDRESS", _SCHEDULER),
-    option("--workers", 1, "Run on N Dask workers, on this machine or from a gateway.  [default: threads]"),
+    option("--workers", 1, "Run on N Dask workers, local or from a gateway.  [default: threads of this process]"),
     option("--cluster", "FILE.yaml", "Run in batch jobs (Slurm, PBS, SGE, LSF) that this file configures."),
 )
 cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
@@ -87,8 +87,8 @@ def certificates(folder: Path, days: int) -> None:
     path = make_certificates(folder, days)
     click.echo(
         f"{path.parent}: certificates for a scheduler, workers and clients, valid for {days} days\n"
-        f"Batch jobs: add   certificates: {path.parent}   under sdem-dist in the cluster file.\n"
-        f"Other clusters: set   DASK_CONFIG={path}   for the scheduler, workers and clients."
+        f"Batch jobs: add 'certificates: {path.parent}' under sdem-dist in the cluster file.\n"
+        f"Other clusters: set DASK_CONFIG={path} for the scheduler, workers and clients."
     )
 
 

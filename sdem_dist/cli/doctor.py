@@ -88,7 +88,8 @@ def checks_of(
         for package, version in here["versions"].items():
             other, room = facts["versions"].get(package, "unknown"), facts["scratch_free"]
             problems.append(("versions", other != version, f"{package} is {version} on {first}, {other} on {name}"))
-        problems.append(("scratch", room < SCRATCH, f"{name}: {facts['scratch']} has {room / GIB:.1f} GiB free"))
+        low = f"{facts['scratch']} of {name} has less than 1 GiB free: {room / GIB:.1f} GiB"
+        problems.append(("scratch", room < SCRATCH, low))
     for name, facts in workers.items():
         targets = {*here["target"].split()} ^ {*facts["target"].split()}  # other processors round differently
         differ = ", ".join(sorted(targets, key=lambda part: (part[0] in "+-", part))[:4])
@@ -96,11 +97,11 @@ def checks_of(
         memory = f"{limit / GIB:.1f} GiB{REFUSES * (needed > REFUSED * limit)}; {advised / GIB:.1f} GiB is recommended"
         settings = ", ".join(f"{k}={v}" for k, v in facts["threads"].items() if v not in (None, "1"))
         problems += [
-            ("cpu", differ, f"{first} and {name} differ in {differ}: models may differ in their last bits"),
+            ("cpu", differ, f"{first} and {name} differ ({differ}), so models may differ in their last bits"),
             ("files", not facts["sees_file"], f"{written} cannot be read by {name}: corpora need a shared filesystem"),
             ("memory", limit < advised, f"{name} can use {memory}"),
             ("threads", facts["nthreads"] > facts["cores"], f"{name} runs {facts['nthreads']} threads on {cores}"),
-            ("threads", settings, f"{name}: {settings}: set each to 1, to keep libraries from competing for cores"),
+            ("threads", settings, f"{name} has {settings}: set each to 1, so that libraries do not compete for cores"),
         ]
     plain = [address for address in addresses if not address.startswith(("tls://", "inproc://"))]
     for address in [a for a in plain if not a.partition("://")[2].startswith(("127.", "[::1]"))][:1]:
@@ -151,7 +152,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
             except TimeoutError as error:
                 raise ClusterError(f"no answer within {REPLY_SECONDS:g} s from the worker {worker}") from error
             if isinstance(reply, Exception):
-                raise ClusterError(f"the worker {worker} did not answer: {type(reply).__name__}: {reply}") from reply
+                raise ClusterError(f"the worker {worker} cannot be checked: {type(reply).__name__}: {reply}") from reply
             processes[worker] = reply | {name: about[name] for name in ("nthreads", "memory_limit")}
     finally:
         path.unlink(missing_ok=True)

@@ -35,11 +35,11 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
 
     Log-loss (NCLL) is the mean of -ln p(class | document); the Brier score is the mean squared error of probabilities;
     the calibration error (ECE) is the mean absolute difference between accuracy and confidence over 15 bins. For
-    models trained with --loss nll, and always with --json, it adds NLL (-ln p(document, class)) and perplexity.
+    models trained with --loss nll, and always with --json, NLL (-ln p(document, class)) and perplexity are added.
 
-    For several labels, it reports accuracy (all labels correct), micro- and macro-F1, precision at k, and log-loss per
-    label; for regression, R2 and mean squared error; for mixtures, -ln p(document) and perplexity; and for topic
-    models without labels, NLL per word (left-to-right estimate) and perplexity. Plug-in NLL would be too low.
+    For several labels per document, the metrics are accuracy (all labels correct), micro- and macro-F1, precision at k,
+    and log-loss per label; for regression, R2 and mean squared error; for mixtures, -ln p(document) and perplexity; for
+    topic models without labels, perplexity and NLL per word (by the left-to-right algorithm).
 
     --errors writes wrong predictions, most confident first, with the decisive words; for regression, it writes all
     documents, largest error first. With several labels, it writes documents with a wrong or missing label, and words
@@ -50,8 +50,8 @@ def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, 
     and precision-recall curves; for clusters, their sizes; for topics, their shares. --report and --errors are computed
     in this process. With --workers, their output does not contain the texts of a source.
 
-    Workers need access to a hidden folder next to MODEL, where they write the counts of a source. A corpus must have
-    the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
+    Workers need access to a hidden folder next to MODEL, where they write the word counts of a source. A corpus must
+    have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.reports.reporting import mistakes, was_trained_on
     from sdem_dist.reports.table_files import SUFFIXES, part_of, write_table
@@ -112,7 +112,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 
     The page shows the model, learning curves, metrics by class, the confusion matrix, calibration and indicative words,
     and examples of errors if texts are available. For topic models, it shows the words, shares by class and example
-    documents of each topic. It works offline.
+    documents of each topic. The page works offline.
     """
     from sdem_dist.reports.page import report_page, write_page
 
@@ -147,11 +147,11 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     estimator.save(target)
     sizes = [len(scores) for scores in estimator.set_scores_]
     few, pooled = sum(size < FEW_OF_CLASS for size in sizes), sum(size for size in sizes if size < FEW_OF_CLASS)
-    console.say(f"{target}: {counted(sum(sizes), 'document')}")
+    console.say(f"{target}: calibrated with {counted(sum(sizes), 'document')}")
     if few:
         share, they = ("uses a threshold computed", "it is") if few == 1 else ("share a threshold computed", "they are")
         which = f"{counted(few, 'class', 'classes')} with fewer than {FEW_OF_CLASS} documents"
-        limit = f"with --coverage above {pooled / (pooled + 1):.4g}, {they} in every set"
+        limit = f"with --coverage above {pooled / (pooled + 1):.4g}, {they} in every prediction set"
         console.say(f"{which} {share} from {counted(pooled, 'document')}: {limit}")
 
 
@@ -165,12 +165,12 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
 @option("--text --text-column", "COLUMN", "Text column of standard input.  [default: text]")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
-    """Explain the prediction of MODEL for each TEXT (none or -: each line of standard input).
+    """Explain the prediction of MODEL for each TEXT, or (without TEXT, or with -) for each line of standard input.
 
     Shows the log-odds of the predicted class against another class as a sum over words (weighted count times ln p(word
     | class) / p(word | other class)) and the class prior. Topic models list topics first; regressors show deviations
-    from the training mean. Words for the prediction are blue, words against it orange. Without colours, both are in
-    brackets.
+    from the training mean. Words for the prediction are blue, and words against it are orange. Without colours,
+    both are in brackets.
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
@@ -188,7 +188,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
     elif any(value is not None for value in piped.values()):
         raise click.UsageError("--format and --text apply to standard input only")
     elif files := [text for text in texts if "." in text and os.path.isfile(text)]:  # a word may name a file, too
-        raise click.UsageError(f"{files[0]} is a file: use sdem explain {model} < {files[0]} (tables: --format csv)")
+        raise click.UsageError(f"{files[0]} is a file: use sdem explain {model} < {files[0]} (CSV: add --format csv)")
     if not texts:
         raise click.ClickException("no text to explain")
     if html is not None:

@@ -35,7 +35,7 @@ def is_source(path: str) -> bool:
     """Whether a path is a file or a folder of documents, not a corpus; ClickException: it does not exist."""
     location = place(path)
     if not location.exists() and not is_url(path):
-        hint = "".join(f"; rename {old}, left behind by a process that died" for old in set_aside(location)[-1:])
+        hint = "".join(f"; a process died while replacing it: rename {old}" for old in set_aside(location)[-1:])
         raise click.ClickException(f"{path}: no such file or folder{hint}")
     return location.exists() and not (location / "zarr.json").exists()
 
@@ -49,7 +49,7 @@ def refuse_far_sources(paths: Sequence[str | None], cluster: str | None) -> None
     """Raise UsageError if a path is a source and workers on other machines could not read its temporary corpus."""
     for path in paths:
         if path is not None and is_source(path) and cluster is not None:
-            raise click.UsageError(f"remote workers need a corpus, and {path} is not one: use sdem ingest")
+            raise click.UsageError(f"remote workers need a corpus, and {path} is a source: use sdem ingest")
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
@@ -109,8 +109,7 @@ def documents_of(
         yield sdem_dist.concat([sdem_dist.open_corpus(path) for path in paths])
         return
     if len(sources) < len(paths):
-        command = f"sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS"
-        advice = f"ingest it with their vocabulary ({command}), and pass the new corpus"
+        advice = f"ingest it (sdem ingest {sources[0]} NAME.zarr --vocabulary-from CORPUS), and pass the new corpus"
         raise click.UsageError(f"{sources[0]} is a source, but other inputs are corpora: {advice}")
     learns = "labels" if estimator is None else estimator.spec.target
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
@@ -152,7 +151,7 @@ def documents_of(
                 report = ingest(list(paths), target, overwrite=True, progress=progress, **how)
             console.say_left_out(report.n_skipped, report.skipped_examples)
             if examined is not None and report.n_empty:
-                click.echo(f"no known words in {counted(report.n_empty, 'document')}", err=True)
+                click.echo(f"documents without known words: {report.n_empty:,}", err=True)
             console.warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
         except SdemError as error:
@@ -175,8 +174,8 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     if reading.weight is not None:
         raise click.UsageError("--weight applies only to ingesting and training: ingest these documents first")
     if numeric_format([place(path)], reading) is not None:
-        corpus = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING)"
-        raise click.UsageError(f"{path} contains numbers. For a model of numbers, {corpus}, and pass the new corpus")
+        advice = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING), and pass the new corpus"
+        raise click.UsageError(f"{path} contains numbers: {advice}")
     if not model.several_labels and reading.label_separator is not None:
         raise click.UsageError("--label-separator needs a model with several labels per document")
     if model.several_labels and reading.unlabelled is not None:
@@ -212,7 +211,7 @@ Examples:
   sdem ingest imdb-test.tsv.xz imdb-test.zarr --label 0 --text 3 --vocabulary-from imdb.zarr
       the test documents, with the words of the training corpus
   sdem ingest posts.jsonl.zst posts.zarr --label topic --text body
-      JSON Lines, CSV and Parquet: columns are names
+      for JSON Lines, CSV and Parquet, columns are specified by name
 """
 
 
@@ -233,12 +232,12 @@ Examples:
 def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
 
-    A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or
-    .svm (svmlight). Text files may be compressed (.gz, .xz, .zst). Nothing is written until everything is read.
+    A source is a folder (with a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
+    or .svm (svmlight). Text files may be compressed (.gz, .xz, .zst). CORPUS appears when it is complete.
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
     if not cluster.is_local and (typed := typed_flags(("keep_text", "n_jobs"))):
-        raise click.UsageError(f"{typed} applies to threads of this process, not to workers")
+        raise click.UsageError(f"{typed} cannot be combined with --workers, --scheduler or --cluster")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
         earlier = f"{beside} was held out from an earlier {corpus}; its documents may be in the new corpus"
@@ -268,7 +267,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     if report.n_empty == report.n_documents:
         click.echo("Warning: no document contains a known word: check the text column and --vocabulary-from", err=True)
     elif report.n_empty:
-        click.echo(f"no words in {counted(report.n_empty, 'document')}")
+        click.echo(f"documents without words: {report.n_empty:,}")
     if report.first_column is not None:
         other = ", since no column is 0; if column 0 is empty, use --first-column 0" if report.first_column else ""
         click.echo(f"columns are numbered from {report.first_column}{other}")

@@ -32,7 +32,7 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@option("--no-check", None, "Read the manifest only: do not verify shards.")
+@option("--no-check", None, "Do not verify shards: read only the metadata.")
 @option("--card", None, "Print a model card as Markdown.")
 @option("--on measured", "CORPUS", "With --card: also evaluate the model on this corpus or source.")
 @source_options
@@ -78,7 +78,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         title = counted(len(sizes), "class", "classes")
         if header.label_sets is not None:
             title = f"{counted(len(sizes), 'label')} in {counted(len(header.classes), 'label set')}"
-        more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
+        more = f" (the {CLASSES_SHOWN} largest)" if len(sizes) > CLASSES_SHOWN else ""
         click.echo(table(f"{title}{more}", rows))
     if no_check:
         return
@@ -172,8 +172,8 @@ EVENTS = {
 def log(log: Path) -> None:
     """Show a timing breakdown of a run, from the LOG of sdem train --log.
 
-    Prints one line per epoch, and one per stage before training. Columns show worker seconds for reading and verifying
-    shards, preparing documents, computing statistics (map), combining and updating (merge), and the rest (waiting,
+    Prints one line per epoch, and one per stage before training. Columns show the seconds of all workers for reading
+    shards (read), preparing documents (prepare), computing statistics (map), merging them (merge), and the rest (wait:
     network, scheduler, driver). Reading overlaps with mapping, so columns may add up to more than the total.
     """
     events = read_events(log)
@@ -188,7 +188,7 @@ def log(log: Path) -> None:
     click.echo(Table(("epoch", "wall", "documents/s", *PARTS), cells, left=(0,)).text())
     total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
     shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
-    click.echo(f"of {total['worker_seconds']:.1f} worker seconds: {shares}")
+    click.echo(f"{total['worker_seconds']:.1f} seconds of all workers: {shares}")
     for name, words in EVENTS.items():
         if times[name]:
             click.echo(counted(times[name], *words))
@@ -251,7 +251,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
-        raise click.UsageError(f"use --onnx or --sklearn: the suffix of {file} is unknown")
+        raise click.UsageError(f"the suffix of {file} is unknown: use --onnx or --sklearn")
     check_output(file, (model,), overwrite)
     estimator = sdem_dist.load_model(model)
     if form == ".onnx":

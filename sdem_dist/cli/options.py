@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 HELP = """Reader options, for all commands that read a SOURCE or CORPUS.
 
-A source is a folder (a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
-(svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name or, without a header, by number from 0.
+A source is a folder (with a subfolder per class) or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or
+.svm (svmlight). Text files may be compressed (.gz, .xz, .zst). Specify columns by name; without a header, by number (0, ...).
 
 Label options apply to commands that read labels, and word options to ingest, train, tune and suspects. Other commands
 use the tokenization of the model."""
@@ -113,8 +113,7 @@ def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
 _hidden = partial(option, hidden=True)  # `sdem help reading` explains them
 _number = "is neither an integer nor a fraction such as 0.01"
 _share = parsed(lambda text: float(text) if "." in text else int(text), _number)
-_pair = "is not a pair of lengths such as 1,2"
-_lengths = parsed(lambda text: tuple(map(int, text.split(",", 1))) if "," in text else (int(text),) * 2, _pair)
+_sizes = parsed(lambda t: tuple(map(int, (t if "," in t else f"{t},{t}").split(",", 1))), "is neither N nor MIN,MAX")
 _words_file = "is neither english nor a readable UTF-8 file of words"
 _stopped = parsed(lambda text: text if text == "english" else tuple(Path(text).read_text("utf-8").split()), _words_file)
 
@@ -127,32 +126,33 @@ HOW_READ = (
     _hidden("--delimiter", "TEXT", r"Delimiter of .csv, and of .tsv with a header (\t: TAB).  [default: detected]"),
     _hidden("--header/--no-header", None, "Whether line 1 contains column names.  [default: yes for .csv]"),
     _hidden("--encoding", "TEXT", "Text encoding.", "utf-8"),
-    _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or skip and count it.", "raise"),
+    _hidden("--on-error", ["raise", "skip"], "Stop at the first bad record, or skip and count bad records.", "raise"),
 )
 """Options of every command that reads sources."""
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
-    _hidden("--label", "COLUMN", "Label column.  [default: label, or 0]"),
+    _hidden("--label", "COLUMN", "Label column.  [default: label; without a header, 0]"),
     _hidden("--label-separator", "TEXT", "Separator between labels, for documents with several labels."),
-    _hidden("--unlabelled", "LABEL", "Label to treat as missing. Empty and null labels always are; '' adds no other."),
+    _hidden("--unlabelled", "LABEL", "Accept documents without a label: their label is LABEL, empty or null."),
     _hidden("--no-labels labelled", None, "The documents have no labels.", True, flag_value=False),
-    _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text, or 1]"),
+    _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text; without a header, 1]"),
     _hidden("--id", "COLUMN", "ID column.  [default: document positions]"),
     _hidden("--group", "COLUMN", "Group column, such as the author; folds keep groups together."),
     _hidden("--weight", "COLUMN", "Column of document weights."),
     _hidden("--first-column zero_based", ["auto", "0", "1"], "Number of the first column in svmlight files.", "auto"),
     *HOW_READ,
 )
+_MIN_DF = "Minimum document frequency.  [default: 1; words+characters: 2]"
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
-    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (_wb: within words).", "word"),
-    _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs, words, or a regular expression.  [words+signs]"),
-    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.  [1,1; with characters 1,2]", metavar="MIN,MAX"),
-    _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
-    _hidden("--stop-words", _stopped, "Stop words: the English list, or a file.", metavar="english|FILE"),
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (char_wb: in words).", "word"),
+    _hidden("--token-pattern", "NAME|REGEX", "words+signs (the default), words, or a regular expression of tokens."),
+    _hidden("--ngrams ngram_range", _sizes, "N-gram sizes.  [default: 1,1; words+characters: 1,2]", metavar="MIN,MAX"),
+    _hidden("--stem", "LANGUAGE", "Stemmer: english, porter, german, ... (needs PyStemmer)."),
+    _hidden("--stop-words", _stopped, "Stop words to remove: the English list, or a file.", metavar="english|FILE"),
     _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
     _hidden("--keep-case lowercase", None, "Do not convert text to lower case.", True, flag_value=False),
-    _hidden("--min-df", _share, "Minimum document frequency.  [1; with characters 2]", metavar="COUNT|FRACTION"),
+    _hidden("--min-df", _share, _MIN_DF, metavar="COUNT|FRACTION"),
     _hidden("--max-df", _share, "Maximum document frequency.", "1.0", metavar="COUNT|FRACTION"),
     _hidden("--max-features", 1, "Keep the N most frequent words."),
     _hidden("--hashing n_features", 1, "Hash words to N columns, without a vocabulary."),

@@ -196,9 +196,9 @@ def predict(**options: Any) -> None:
     labels above their thresholds are printed, separated by |. Regressors predict numbers, and mixtures predict
     cluster numbers. IDs come first with --id, and always for a corpus (its documents are shuffled).
 
-    -o FILE writes a table with the columns of the source first. It appears when it is complete. Columns of .csv and
-    .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
-    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
+    -o FILE writes a table: the source's columns, then the predictions. FILE appears when complete. Columns of .csv and
+    .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends become
+    spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
     """
     run(**options)
 
@@ -208,8 +208,8 @@ def predict(**options: Any) -> None:
 def transform(**options: Any) -> None:
     """Infer the topic proportions of the documents in each SOURCE with a topic MODEL.
 
-    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic, numbered from 0; names
-    of topics of a class begin with the class. SOURCE and -o FILE are as in sdem predict.
+    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic. Topics are numbered from
+    0; if each class has its own topics, the class precedes the number. SOURCE and -o FILE are as in sdem predict.
     """
     run(**options, topics=True)
 
@@ -228,7 +228,7 @@ def run(*, topics: bool = False, **options: Any) -> None:
         is_source(name)  # raises if nothing exists there
     if not cluster.is_local and (verbose or jobs is not None):
         flag = "--verbose" if verbose else "--jobs"
-        raise click.UsageError(f"{flag} applies to threads of this process, not to workers")
+        raise click.UsageError(f"{flag} cannot be combined with --workers, --scheduler or --cluster")
     if output is not None:
         console.check_output(output, (model, *sources), options["overwrite"], SUFFIXES)
     estimator = sdem_dist.load_model(model)

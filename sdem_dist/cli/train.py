@@ -132,8 +132,8 @@ Examples:
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
-_LOSS = """Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2,
-blend:.1 is .1 nll + .9 ncll, blend:.1:hinge is .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
+_LOSS = """Loss to minimize: ncll is -ln p(y|d); nll is -ln p(y,d), as in plain naive Bayes; hinge:2 has margin 2; blend:.1
+is .1 nll + .9 ncll; blend:.1:hinge is .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
 _COSTS = """Minimize the hinge loss with misclassification costs from a table: rows are true classes, columns are
 predicted classes, and the first row and column contain the names of the classes."""
 _EPOCHS = "Number of epochs.  [naive Bayes: chosen on held-out documents, or 6 with fewer than about 2,000 documents]"
@@ -147,7 +147,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @option("--costs", LocalPath(exists=True, dir_okay=False), _COSTS, metavar="FILE.csv")
 @option("--alpha", _alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
 @option("--epochs n_epochs", 1, _EPOCHS)
-@option("--merge", ["mean", "sum"], "Average the lanes' models, or make one step per round.  [default: mean]")
+@option("--merge", ["mean", "sum"], "Average the lanes' models (mean), or step once per round (sum).  [default: mean]")
 @option("--lanes n_lanes", 1, "Lanes per round.  [default: depends on the number of documents]")
 @option("--rounds rounds_per_epoch", 1, "Merges per epoch, with several lanes.  [default: 4]")
 @option("--batch-size", 1, "Documents per step, with --merge sum.  [default: 128]")
@@ -167,9 +167,9 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @word_options
 @cluster_options
 @option("--dry-run", None, "With --cluster: print the job script and exit.")
-@option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job ends.")
+@option("--lifetime", "TIME", "With --cluster: retire workers after about TIME, such as 55m, before their job ends.")
 def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
-    """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
+    """Train a model (by default, a naive Bayes classifier) on CORPUS, and save it as MODEL.
 
     CORPUS may be a source (file or folder), which is then read for this run only. Several corpora with the same
     vocabulary (sdem ingest --vocabulary-from), or several sources, are combined.
@@ -257,4 +257,4 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
         accuracy, log_loss = (entry[f"{how}_unlabelled_{name}"] for name in ("accuracy", "log_loss"))
         console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
     if abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
-        console.say(f"  no clear difference: log-loss reduced by {gain:.4f}, with a standard error of {error:.4f}")
+        console.say(f"  no clear difference: log-loss changed by {-gain:+.4f} (standard error {error:.4f})")

@@ -38,10 +38,10 @@ Examples:
 """
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 LETTERS = 60  # of a text to show
-_METRIC = """Metric that selects the best setting.  [default: log-loss; micro-F1 for several labels; R2 for numbers;
-distance for k-means; otherwise perplexity]"""
-_SPACE = """Values to try for a parameter, or a JSON file with {name: [values]} or a list of these.  [default: the
-estimator's own; may be repeated]"""
+_METRIC = """Metric that selects the best setting.  [default: log-loss for classifiers, micro-F1 for several labels per
+document, R2 for regressors, distance for k-means, otherwise perplexity]"""
+_SPACE = """Values to try for a parameter, or a JSON file with an object {name: [values]} or a list of such objects.
+[default: the estimator's own space; may be repeated]"""
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
@@ -49,7 +49,7 @@ estimator's own; may be repeated]"""
 @click.argument("model", type=Place())
 @option("--metric", METRICS, _METRIC)
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
-@option("--validation", "CORPUS", "Score settings on this corpus or source instead of folds.")
+@option("--validation", "CORPUS", "Score settings on this corpus or source, not on folds.")
 @option("--trials n_trials", 1, "Maximum number of settings.", default=17)
 @option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds, once there is a score.", metavar="S")
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
@@ -70,8 +70,8 @@ estimator's own; may be repeated]"""
 def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Search for the best hyperparameters by cross-validation, train with them on all of CORPUS, and save MODEL.
 
-    CORPUS is a corpus or a source, as in sdem train; it is read once. After each fold, the worse half of the settings
-    is dropped. The command prints all scores, the best score for each value, and a comparison with the default.
+    CORPUS is a corpus or a source, as in sdem train. After each fold, the worse half of the settings is dropped. The
+    command prints all scores, the best score for each parameter value, and a comparison with the default setting.
     Parameters set with --set are not tuned unless --space names them. Folds keep groups together (sdem ingest --group).
     The same corpus, settings and seed give the same model for any number of workers.
     """
@@ -152,7 +152,7 @@ def other_settings(paths: Sequence[str], documents: Corpus, estimator: EngineEst
     of_text = words.get("kind") == "count" and "features" not in words and not typed_flags(WORDS)
     tried = dict.fromkeys(v for part in default_space(estimator, raw=of_text) for v in part.get("vectorizer", ()))
     if tried and not is_source(paths[0]):
-        click.echo(f"{visible(paths[0])} contains words only; to try words+characters, pass its source", err=True)
+        click.echo(f"{visible(paths[0])} contains only words; to try words+characters, pass its source", err=True)
     return list(tried) if is_source(paths[0]) else []
 
 
@@ -187,7 +187,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
                 raise click.UsageError(f"--space {text}: expected NAME=A,B,C or a JSON file ({reason})") from error
             read = read if isinstance(read, list) else [read]
             if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
-                raise click.UsageError(f"--space {text}: expected {{name: [values]}}, or a list of these")
+                raise click.UsageError(f"--space {text}: expected {{name: [values]}}, or a list of such objects")
             files += [{k: [tuple(v) if isinstance(v, list) else v for v in vs] for k, vs in s.items()} for s in read]
             continue
         problem = f"{name} is set twice" if name in named else ""
@@ -225,7 +225,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
         """Return the named classifier; its loss is not hinge, which suffers more from wrong labels."""
         estimator = estimator_of(name, {"settings": options["settings"]})
         if estimator.spec.target != "labels":
-            raise click.UsageError(f"--estimator {name}: choose a classifier")
+            raise click.UsageError(f"--estimator must be a classifier, and {name} is not one")
         usual: dict[str, object] = {"random_state": options["seed"]}
         if name in ("MultinomialNB", "MultiLabelNB"):
             usual["loss"] = "ncll"
@@ -262,7 +262,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
     if texts is not None:
         columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
-    counted_from = " (positions in the source, counting from 0)" if by_place else ""
+    counted_from = "; documents are numbered from 0, as in the source" if by_place else ""
     lines = [list(columns), *zip(*columns.values(), strict=True)]
     click.echo(console.table(f"{corpus}: {title}{counted_from}", lines), nl=False)
     if texts is None:

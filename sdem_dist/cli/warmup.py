@@ -45,7 +45,7 @@ def compile_for(name: str) -> int:
 
 @click.command()
 def warmup() -> None:
-    """Compile the kernels of all estimators, on all cores. Processes that run together share the work."""
+    """Compile the kernels of all estimators, on all cores. Later commands then start faster."""
     names = dict.fromkeys(["MultinomialNB", *LONGEST, "ManyClassNB", *ESTIMATORS])
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         click.echo(f"compiled {sum(pool.map(compile_for, names))} functions")

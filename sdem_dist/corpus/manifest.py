@@ -283,7 +283,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         pass
     elif not folder.exists():
         for backup in set_aside(folder)[-1:]:
-            advice = f"a process died while replacing it; the old corpus is now {backup}: rename it"
+            advice = f"a process died while replacing it: to restore it, rename {backup}"
         raise CorpusError(f"{path}: no such corpus; {advice}")
     elif not folder.is_dir():
         raise CorpusError(

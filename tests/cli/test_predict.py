@@ -360,7 +360,7 @@ def test_sets_of_classes(desk):
     said = ok("calibrate m held-out.tsv")
     assert "36 documents" in said
     shared = "3 classes with fewer than 50 documents share a threshold computed from 36 documents: with --coverage above 0.973"
-    assert f"{shared}, they are in every set" in said
+    assert f"{shared}, they are in every prediction set" in said
     assert "from 24 documents" in ok("calibrate m few.tsv -o few")
     ok("predict m t.jsonl --text body --coverage 0.9 -o o.jsonl")
     loaded = load_model("m")

@@ -86,7 +86,7 @@ INGEST = [
     (1, "ingest no-labels.tsv c.zarr --unlabelled ''", "no-labels.tsv: no document has a label"),
     (1, "ingest stars.tsv c --targets", "line 2: targets must be finite numbers, got the label 'many'"),
     (1, "ingest numbers.svm c --keep-text", "keep_text applies to text sources"),
-    (2, "ingest plain.tsv c --workers 1 --keep-text --jobs 2", "--keep-text, --jobs applies to threads of this process"),
+    (2, "ingest plain.tsv c --workers 1 --keep-text --jobs 2", "--keep-text, --jobs cannot be combined with --workers"),
     (1, "ingest files c --id key", "has no id column"),
     (1, "ingest surrogate-id.jsonl c --id note", "surrogate-id.jsonl, line 2: the id has an unpaired"),
     (1, "ingest parts c", "files that contain many documents, pass the files: parts/*.tsv"),
@@ -114,7 +114,7 @@ PREDICT = [
     (1, "predict posts.model t.csv texts --text body -o o.csv", "a source has columns 'file'"),
     (2, "predict posts.model t.csv -o o.xls", ".tsv, .csv, .jsonl, .parquet"),
     (1, "predict posts.model t.csv --text body -o nowhere/o.csv", "nowhere does not exist: create it first"),
-    (2, "predict posts.model t.csv --workers 1 --jobs 2", "--jobs applies to threads of this process"),
+    (2, "predict posts.model t.csv --workers 1 --jobs 2", "--jobs cannot be combined with --workers"),
     (2, "predict posts.model t.csv --top 2 --no-proba", "choose either"),
     *((2, f"predict posts.model test.zarr {option}", f"{option.split()[0]} applies to sources only")
       for option in ("--id id", "--format csv", "--text t", "--encoding latin-1", "--verbose")),

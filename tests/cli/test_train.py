@@ -223,7 +223,7 @@ def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings
     lines = [f"{name if i < 300 else ''}\t{words[name]}\n" for i, name in enumerate(["sport", "money"] * 300)]
     (tmp_path / "easy.tsv").write_text("".join(lines))
     said = ok("train", tmp_path / "easy.tsv", tmp_path / "n", "--unlabelled", "", "--quiet")
-    assert "\n  no clear difference: log-loss reduced by 0.0000, with a standard error of 0.0000\n" in said
+    assert "\n  no clear difference: log-loss changed by -0.0000 (standard error 0.0000)\n" in said
 
 
 def test_half_labelled_sources_and_corpora_are_taken_by_every_command(half, tmp_path, monkeypatch):

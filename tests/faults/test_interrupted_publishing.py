@@ -33,7 +33,7 @@ def published(what: str, folder: Path) -> int:
         return int(metadata["generation"])
     if what.startswith("directory"):
         if not (folder / "c").exists():
-            with pytest.raises(CorpusError, match=r"the old corpus is now .*\.c\.old-[0-9a-f]{16}: rename it"):
+            with pytest.raises(CorpusError, match=r"to restore it, rename .*\.c\.old-[0-9a-f]{16}"):
                 open_corpus(folder / "c")
         with pytest.raises(CorpusError, match="already exists"), publish_directory(folder / "c"):
             pytest.fail("there is a directory, and what was moved aside is back")
