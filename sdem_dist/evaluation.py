@@ -226,7 +226,7 @@ def label_metrics(sums: np.ndarray) -> dict[str, float]:
         "accuracy": exact / total,
         "micro_f1": float(2.0 * right.sum() / either.sum()) if len(f1) else 0.0,
         "macro_f1": float(f1.mean()) if len(f1) else 0.0,
-        **{f"precision_at_{k}": n / total for k, n in zip(PLACES, hits, strict=True) if k <= max(1, len(present))},
+        **{f"precision_at_{k}": n / total for k, n in zip(PLACES, hits, strict=True) if k == 1 or k < len(present)},
         "label_log_loss": float(losses.sum()) / (total * len(losses)),
     }
     return figures if weight else dict.fromkeys(figures, float("nan"))

@@ -14,15 +14,13 @@ from sdem_dist.cli.console import table
 from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted, metric_of
 
-LOSSES: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
 METRICS = ("accuracy", "ncll", "hinge")
 
 
 @click.command()
 @option("--folder", LocalPath(file_okay=False), "Output folder.", default=Path("sdem-demo"))
 @option("--workers", click.IntRange(1), "Number of Dask worker processes.", default=2)
-@option("--epochs", click.IntRange(1), "Number of epochs.", default=15)
-def demo(folder: Path, workers: int, epochs: int) -> None:
+def demo(folder: Path, workers: int) -> None:
     """Train naive Bayes with each loss on the tutorial's data set, and compare the results.
 
     Copies the data set to the output folder, and trains on a Dask cluster on this machine. Takes less than a minute.
@@ -39,21 +37,18 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
         click.echo(f"{time.perf_counter() - started:5.1f} s  {what}")
 
     folder.mkdir(parents=True, exist_ok=True)
-    train, test = (
-        Path(shutil.copy(Path(sdem_dist.__file__).with_name("data") / name, folder))
-        for name in ("speeches-train.csv.xz", "speeches-test.csv.xz")
-    )
-    corpus_path, test_path = folder / "train.zarr", folder / "test.zarr"
-    report = sdem_dist.ingest(train, corpus_path, overwrite=True)
-    say(f"ingested {train}: {report.n_documents:,} documents, {report.n_features:,} words: {corpus_path}")
-    report = sdem_dist.ingest(test, test_path, vocabulary_from=corpus_path, overwrite=True)
-    say(f"ingested {test}: {report.n_documents:,} documents: {test_path}")
-    corpus, test_corpus = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
+    data, train, test = Path(sdem_dist.__file__).with_name("data"), folder / "train.zarr", folder / "test.zarr"
+    for path, vocabulary_from in ((train, None), (test, train)):
+        source = shutil.copy(data / f"speeches-{path.stem}.csv.xz", folder)
+        report = sdem_dist.ingest(source, path, vocabulary_from=vocabulary_from, overwrite=True)
+        say(f"ingested {source}: {report.n_documents:,} documents, {report.n_features:,} words: {path}")
+    corpus, test_corpus = map(sdem_dist.open_corpus, (train, test))
     models: dict[str, sdem_dist.MultinomialNB] = {}
+    losses: tuple[Literal["hinge", "ncll", "nll"], ...] = ("nll", "ncll", "hinge")
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster with {counted(workers, 'worker process', 'worker processes')}")
-        for loss in LOSSES:
-            model = sdem_dist.MultinomialNB(loss=loss, n_epochs="auto" if loss == "nll" else epochs)
+        for loss in losses:
+            model = sdem_dist.MultinomialNB(loss=loss, n_epochs="auto" if loss == "nll" else 15)
             models[loss.upper()] = model.fit(corpus, client=client, validation=test_corpus)
             model.save(folder / f"{loss}.model")
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")

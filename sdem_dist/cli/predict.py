@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -25,13 +26,13 @@ class PredictionFormatter:
     """Formats the predictions of a model, or the topics of documents.
 
     `coverage`: of prediction sets, which are then added. `top`: the number of best classes that are shown, the
-    best first; None: all, in the model's order. `best_only`: the best one without its probability. `threshold`: with
-    several labels, those that are at least as probable are shown; with one label, a smaller probability of the
-    best class makes it `UNSURE`.
+    best first; None: all, in the model's order. `best_only`: the best one without its probability. `threshold`: pairs
+    of a label (None for all labels) and its minimum probability; with one label per document, a smaller probability
+    of the best class makes it `UNSURE`.
     """
 
     def __init__(self, estimator: Any, model: object, /, *, topics: bool = False, **options: Any) -> None:
-        coverage, top, threshold = (options.get(name) for name in ("coverage", "top", "threshold"))
+        coverage, top, thresholds = options.get("coverage"), options.get("top"), dict(options.get("threshold", ()))
         kind, spec, best_only = type(estimator).__name__, estimator.spec, options.get("best_only", False)
         names: Any = None
         if best_only and top is not None:
@@ -56,19 +57,25 @@ class PredictionFormatter:
             if coverage is not None:
                 self.set_thresholds = estimator.thresholds_of_sets(coverage)
             if estimator.several_labels:
-                self.what, self.label_thresholds = "labels", estimator.thresholds_
+                if None in thresholds:
+                    estimator.thresholds_ = [thresholds.pop(None)] * len(names)
+                labels = dict(zip(map(str, names), names, strict=True))
+                estimator.thresholds_ = {labels.get(label, label): p for label, p in thresholds.items()}
+                self.what, self.label_thresholds, thresholds = "labels", estimator.thresholds_, {}
             elif len(names) > MANY and not best_only:
                 top = top or 1
         elif spec.predicts == "cluster":
             self.what = "cluster"
             if hasattr(estimator, "predict_proba"):
                 self.rows, names = estimator.predict_proba, range(len(estimator.component_log_prior_))
-        if names is None and (best_only or top is not None or threshold is not None):
+        if names is None and (best_only or top is not None or thresholds):
             raise click.UsageError("--no-proba, --top and --threshold do not apply to models that predict numbers")
-        if threshold and self.label_thresholds is None and UNSURE in map(str, names or ()):
+        if thresholds.keys() - {None}:
+            raise click.UsageError(f"--threshold LABEL=P needs several labels per document, but {model} predicts one")
+        if thresholds and UNSURE in map(str, names or ()):
             raise click.UsageError(f"--threshold uses the label {UNSURE!r}, but this model has a class with that name")
         self.names: Sequence[Any] | None = names  # of the columns, in order; None: rows are numbers
-        self.best_only, self.top, self.threshold = best_only, top, threshold or 0.0
+        self.best_only, self.top, self.threshold = best_only, top, thresholds.get(None, 0.0)
 
     def columns(self, documents: Any) -> dict[str, Any]:
         """Return the columns of a table."""
@@ -131,7 +138,7 @@ class PredictionFormatter:
         if self.names is None:
             return {}
         if self.label_thresholds is not None:
-            chosen = {self.what: (self.names, rows >= (self.threshold or self.label_thresholds))}
+            chosen = {self.what: (self.names, rows >= self.label_thresholds)}
         elif self.threshold:
             best = np.where(rows.max(axis=1, initial=0.0) >= self.threshold, rows.argmax(axis=1), len(self.names))
             chosen = {self.what: ([*map(str, self.names), UNSURE], best)}
@@ -154,10 +161,17 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
-_THRESHOLD = """Predict "unsure" if all classes have a probability below P; with several labels per document, replace the
-thresholds of all labels with P (for individual labels, set thresholds_ in Python)."""
+def _threshold(text: str) -> tuple[str | None, float]:
+    label, _, number = text.rpartition("=")
+    with suppress(ValueError):
+        if 0.0 <= float(number) <= 1.0:
+            return label or None, float(number)
+    raise click.BadParameter(f"{text!r} is neither a probability P nor LABEL=P")
+
+
+_THRESHOLD = """Predict "unsure" if all classes have a probability below P. With several labels per document, P replaces
+the thresholds of all labels, and LABEL=P (repeatable) the threshold of one label."""
 _COVERAGE = "Add prediction sets that contain the true class with probability C (see sdem calibrate)."
-_SHARE, _INNER = click.FloatRange(0, 1), click.FloatRange(0, 1, min_open=True, max_open=True)
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
     option("--text --text-column", "COLUMN", "Text column: a name, or a number for .tsv.  [default: text]"),
@@ -171,7 +185,7 @@ stream_options = with_options(
     console.overwrite_option,
     reading_options(_READING),
     option("--top", 1, "Show the K most probable classes or topics.", metavar="K"),
-    option("--threshold", _SHARE, _THRESHOLD, metavar="P"),
+    option("--threshold", _threshold, _THRESHOLD, metavar="[LABEL=]P", multiple=True),
     option("--jobs", 1, "Number of threads.  [default: all cores; one for standard input]"),
     option("--quiet", None, "Suppress messages."),
     option("--verbose", None, "Report the fraction of words that are not in the vocabulary."),
@@ -181,7 +195,7 @@ stream_options = with_options(
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-@option("--coverage", _INNER, _COVERAGE, metavar="C")
+@option("--coverage", click.FloatRange(0, 1, min_open=True, max_open=True), _COVERAGE, metavar="C")
 @option("--no-proba best_only", None, "Print labels or clusters only.")
 def predict(**options: Any) -> None:
     """Predict labels, numbers or clusters of the documents in each SOURCE.

@@ -93,8 +93,7 @@ def configured(
         if name == "walltime" and isinstance(value, int):
             raise ClusterError(f'{path}: walltime {value}: YAML interprets it as seconds; quote it: "12:00:00"')
         # a new line in a job's script could be a directive to the batch system
-        is_script = name in ("job-script-prologue", "job-script-epilogue")
-        if not is_script and any(isinstance(text, str) and not text.isprintable() for text in values):
+        if not name.startswith("job-script") and any(isinstance(v, str) and not v.isprintable() for v in values):
             raise ClusterError(f"{path}: {name}: {value!r} has line breaks or control characters: use a single line")
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
@@ -131,7 +130,8 @@ def configured(
 
 def job_script(path: str | Path, lifetime: str | None = None, say: Callable[[str], None] = lambda _: None) -> str:
     """Return the script of the batch jobs that a cluster file describes; nothing is submitted."""
-    with configured(Path(path), lifetime, say) as (_, cluster_class, options):
+    with configured(Path(path), lifetime, say) as (settings, cluster_class, options):
+        say(f"{path}: number of jobs: {settings.jobs}. Script of each job:")
         del options["scheduler_options"]
         address = f"{options.get('protocol', 'tcp://')}SCHEDULER:PORT"
         return str(cluster_class.job_cls(address, name="WORKER", **options).job_script())

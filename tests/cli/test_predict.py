@@ -313,6 +313,21 @@ def test_the_best_few_and_the_unsure(desk):
         assert len(pairs) == 2 and pairs[1] == f"{row['prediction_2']}={row['probability_2']:.6g}"
 
 
+@pytest.mark.parametrize(("options", "changed"), [
+    ("--threshold sport=0.01", {"sport": 0.01}),
+    ("--threshold 0", {"money": 0, "sport": 0}),
+    ("--threshold money=1 --threshold 0.2", {"money": 1, "sport": 0.2})])  # fmt: skip
+def test_thresholds_of_labels(desk, options, changed):
+    clf = load_model("several.model")
+    clf.thresholds_ = changed
+    expected = [sorted(labels) for labels in clf.labels_of(TEXTS)]
+    ok(f"predict several.model t.jsonl --text body {options} -o o.jsonl --overwrite")
+    assert [sorted(row["labels"]) for row in rows_of("o.jsonl")] == expected
+    for code, wrong, why in ((1, "sprot=0.1", "Did you mean 'sport'"), (2, "sport=2", "neither a probability P nor")):
+        assert why in refused(f"predict several.model t.jsonl --text body --threshold {wrong}", code=code)
+    assert "needs several labels per document" in refused(f"{PREDICT} t.jsonl --threshold sport=0.1", code=2)
+
+
 def test_a_class_called_unsure_is_not_confused(desk):
     MultinomialNB(n_epochs=1).fit(["aa bb", "cc dd"] * 9, ["unsure", "x"] * 9).save("m")
     assert "a class with that name" in refused("predict m latin.txt --on-error skip --threshold 0.5", code=2)

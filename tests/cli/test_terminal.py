@@ -142,7 +142,7 @@ def test_errors_that_look_like_others_are_told_apart(shelf, monkeypatch):
 @pytest.mark.slow
 def test_demo_end_to_end(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-c", "from sdem_dist.cli import main; main()", "demo", "--epochs", "3"],
+        [sys.executable, "-c", "from sdem_dist.cli import main; main()", "demo"],
         cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli.commands import ok, refused
+from cli.commands import ok, refused, run
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import ENVIRONMENT, batch_jobs, job_script
@@ -42,7 +42,9 @@ def slurm(more: str) -> str:
 ])  # fmt: skip
 def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = ok("train no.zarr no.model --dry-run --cluster", DEPLOY / system / f"{system}.yaml").splitlines()
+    result = run("train no.zarr no.model --dry-run --cluster", DEPLOY / system / f"{system}.yaml")
+    assert result.exit_code == 0 and "number of jobs: 4." in result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0] == "#!/usr/bin/env bash" and set(directives) <= set(lines)
     exports = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
     assert set(exports) <= set(lines) and ok("cluster environment").splitlines() == exports
