@@ -161,7 +161,7 @@ def why_from_counts(model: Any) -> str:
         "ONNX cannot stem words": settings.stem is not None,
         "ONNX cannot make character n-grams like the model": settings.parts[-1].analyzer != "word",
         "ONNX cannot strip accents": settings.strip_accents is not None,
-        "ONNX supports only named token patterns": cut_by_operators(settings) is None,
+        "ONNX supports only the token patterns words and words+signs": cut_by_operators(settings) is None,
         "ONNX cannot remove stop words before making n-grams": stopped,
     }
     return next((reason for reason, applies in obstacles.items() if applies), "")
@@ -200,7 +200,7 @@ def needed(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise SdemError(f'this needs {module}: pip install "sdem_dist[{extra}]"') from error
+        raise SdemError(f'this export needs {module}: pip install "sdem_dist[{extra}]"') from error
 
 
 def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> None:

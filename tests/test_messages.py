@@ -54,7 +54,7 @@ FORMS = {
 }
 LEARN = "; to learn from them, use --unlabelled '' or, for several labels per document, --label-separator ','"
 SKIP = " (use --on-error skip, or on_error in Python, to skip such lines)"
-BYTE = "has the byte 0xe9, invalid in this encoding: pass another, such as --encoding latin-1"
+BYTE = "has the byte 0xe9, invalid in this encoding: use another, such as --encoding latin-1"
 RANGE = "counts and weights must be finite, nonnegative, and at most 3.4e+38"
 BAD = [
     ("s.tsv", "label only", "NoLabelError", "no TAB between label and text"),
@@ -146,7 +146,7 @@ CASES = [
        f"'text'. Choose columns with --label and --text{bad}") for x, bad in (("x", ""), ("caf\udce9", f". The header {BYTE}"))),
     (read("s.csv", 'label,text\na,x\nb,"y\nc,z\n'), "IngestError: s.csv, record 3: unclosed quote at the end of the file"),
     (read("s.tsv", "a\tx\n", reading={"encoding": "klingon"}),
-     "IngestError: s.tsv: 'klingon' is not a known encoding, such as 'latin-1'"),
+     "IngestError: s.tsv: unknown encoding 'klingon'; specify another, such as 'latin-1'"),
     *((read("s.jsonl", "".join(f'{{"label": {label}, "text": "x"}}\n' for label in labels)), "IngestError: s.jsonl, line 2: the "
        f"label {shown} is sometimes a string and sometimes a number in the sources: use one type{SKIP}")
       for *labels, shown in (("1", '"1"', "'1'"), ('"1"', "1.0", "1.0"), ("true", '"true"', "'true'"))),
@@ -156,7 +156,7 @@ CASES = [
     (read("s.tsv", "sport\tgoal\n", vocabulary_from="words"),
      f"IngestError: s.tsv, line 1: unknown label 'sport'; the classes are acq, crude, earn{SKIP}"),
     (read("s.tsv", f"{NFD}\tgoal\n", vocabulary_from="cafe"),
-     "IngestError: s.tsv, line 1: unknown label 'Café'; the classes are Café, x; it differs from 'Café' only by "
+     "IngestError: s.tsv, line 1: unknown label 'Café'; the classes are Café, x; 'Café' and 'Café' differ only by "
      "Unicode normalization: use one form for both (use --on-error skip, or on_error in Python, to skip such lines)"),
     (read("s.svm", "1 0:1\n", reading={"zero_based": False}),
      "IngestError: a document has column 0, so columns are numbered from 0, not from 1"),
@@ -171,7 +171,7 @@ CASES = [
     *((ingested(odd), f"ValueError: sources must be paths of files and folders, got a {type(odd).__name__} of other objects: "
        "save a table first (to_parquet, to_csv), or use write_corpus for counts") for odd in (pd.DataFrame({"a": ["b"]}), [3])),
     (ingested(path="absent/c"), "IngestError: absent/c: the folder absent does not exist; create it"),
-    (ingested(path="words"), "CorpusError: words already exists (replace it with --overwrite, in Python overwrite=True)"),
+    (ingested(path="words"), "CorpusError: words already exists (use --overwrite, or overwrite=True in Python)"),
     (ingested(vocabulary_from="unknown"),
      "IngestError: unknown has no tokenization settings, so it cannot be used for new text"),
     (ingested(vocabulary_from="numbers"), "IngestError: the sources contain text, but numbers was made from numbers"),
@@ -179,8 +179,8 @@ CASES = [
      "ValueError: vocabulary_from uses the settings of that corpus: remove held_out and settings"),
     (ingested("x.svm", settings=VectorizerSettings(min_df=2)), "ValueError: min_df does not apply to kind 'matrix'"),
     (ingested(reading=Reading(unlabelled=""), targets=True),
-     "ValueError: unlabelled does not apply to targets: drop documents without a number"),
-    (ingested(held_out_path="h"), "ValueError: pass held_out above 0 together with held_out_path"),
+     "ValueError: unlabelled does not apply to targets: drop documents without a target"),
+    (ingested(held_out_path="h"), "ValueError: held_out_path needs a held_out above 0"),
     (ingested(held_out=0.5, held_out_path="c"), "ValueError: path and held_out_path are the same"),
     (ingested(held_out=1e-9),
      "IngestError: 0 of 6 documents are held out; both parts need documents: choose another fraction or seed"),
@@ -232,12 +232,12 @@ CASES = [
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
        f"CorpusError: the matrix has sample_weight {bad} for document 0, but weights must be between 0 and 3.4e+38")
       for bad in (-1.0, np.nan, 1e300)),
-    (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: the matrix has labels that are not between -1 and 2"),
+    (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: y_positions of the matrix must be between -1 and 2"),
     (call(MemoryCorpus, SPARSE, np.zeros(2, int), ("a",)),
      "CorpusError: the matrix has 4 documents, but the labels have shape (2,)"),
     (call(MemoryCorpus, SPARSE, None, (), weights=np.ones(3)),
      "CorpusError: the matrix has 4 documents, but sample_weight has shape (3,)"),
-    (call(MemoryCorpus, SPARSE[:0], None, ()), "CorpusError: the matrix of shape (0, 3) contains no documents"),
+    (call(MemoryCorpus, SPARSE[:0], None, ()), "CorpusError: the matrix is empty: its shape is (0, 3)"),
     (call(write_corpus, "d", np.eye(2), ["a", None]), "CorpusError: document 1: None cannot be a class label: "
      "only strings, finite numbers and booleans can. For a missing label, pass unlabelled=''; convert other types"),
     (lambda: write_corpus("photos", np.eye(2), overwrite=True),
@@ -283,7 +283,7 @@ CASES = [
      "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte (string 1)"),
     (restored("another kind"), "ModelError: cafe.tsv: expected a 'sdem-model' file, got a 'other' file"),
     (restored("a newer format"), "ModelError: cafe.tsv: its format version is '4', but this package reads "
-     "version 3: train it again, or install the version of sdem_dist that wrote it"),
+     "version 3: repeat the training, or install the version of sdem_dist that wrote it"),
     (restored("other values"), "ModelError: cafe.tsv: its table of contents does not match its checksum: the file was altered"),
     (restored("an array more"), "ModelError: cafe.tsv: array 'evil' is missing or unexpected"),
     (lambda: split("s3://key:secret@b/x"), "BucketError: a URL must be s3://BUCKET/NAME and nothing more: set "

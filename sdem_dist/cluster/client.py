@@ -143,7 +143,7 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
         except OSError as failure:
             why = f"the connection failed ({failure.strerror or failure})"
         what = f"no Dask scheduler answered at {scheduler} within {timeout:g} s: {why}"
-        raise ClusterError(f"{what}; check the address, and that the scheduler is running") from error
+        raise ClusterError(f"{what}; check the address, and whether the scheduler is running") from error
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def configured(
         if name not in names:  # jobqueue would ignore it silently
             raise ClusterError(f"{path}: jobqueue: {system}: unknown option {name}; valid: {', '.join(names)}")
         if name == "walltime" and isinstance(value, int):
-            raise ClusterError(f'{path}: walltime {value}: YAML interprets it as seconds; quote it: "12:00:00"')
+            raise ClusterError(f'{path}: quote walltime, as in "12:00:00": without quotes, YAML converts it to {value}')
         # a new line in a job's script could be a directive to the batch system
         if not name.startswith("job-script") and any(isinstance(v, str) and not v.isprintable() for v in values):
             raise ClusterError(f"{path}: {name}: {value!r} has line breaks or control characters: use a single line")

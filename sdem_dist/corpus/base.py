@@ -327,12 +327,12 @@ class MemoryCorpus(BaseCorpus):
             manifest.check_structure(X, what)
         matrix: Any = manifest.checked_table(X, what) if dense else manifest.checked_entries(sp.csr_array(X), what)
         if 0 in matrix.shape:
-            raise CorpusError(f"{what} of shape {matrix.shape} contains no documents")
+            raise CorpusError(f"{what} is empty: its shape is {matrix.shape}")
         n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
         if labels is not None and labels.shape != (n,):
             raise CorpusError(f"{what} has {n} documents, but the labels have shape {labels.shape}")
         if labels is not None and not ((labels >= -1) & (labels < max(1, len(classes)))).all():
-            raise CorpusError(f"{what} has labels that are not between -1 and {len(classes) - 1}")
+            raise CorpusError(f"y_positions of {what} must be between -1 and {len(classes) - 1}")
         columns = [
             labels,
             None if weights is None else manifest.checked_weights(weights, n, what),
@@ -361,7 +361,7 @@ class MemoryCorpus(BaseCorpus):
         if not canonical:
             matrix = matrix if order is not None else matrix.copy()  # do not change the caller's matrix
             matrix.sum_duplicates()
-            manifest.checked_entries(matrix, "the matrix with duplicate entries summed")
+            manifest.checked_entries(matrix, "the matrix after summing duplicate entries")
         data = matrix.data if canonical else _compact(matrix.data)
         self._documents = Documents(data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1], *columns)
 

@@ -62,18 +62,16 @@ def batches(X: object, columns: Sequence[Any]) -> Iterator[Batch]:
     if isinstance(first, str):
         raise CorpusError(
             f"X is a {kind} of texts, but write_corpus needs numbers: for text files, use sdem ingest or "
-            "sdem_dist.text.ingest; pass texts in memory to fit, or vectorize them with scikit-learn"
+            "sdem_dist.text.ingest; for texts in memory, use fit, or a vectorizer of scikit-learn"
         )
     if any(column is not None for column in columns):
         raise CorpusError(
             f"X is a {kind}: labels, ids, targets, weights and groups can only be passed with a sparse matrix, an ndarray, "
-            "a dask array or a DataFrame, since batches (X, y) contain their own"
+            "a Dask array or a DataFrame, since batches (X, y) contain their own"
         )
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or not 2 <= len(batch) <= 1 + len(COLUMNS):
-            raise CorpusError(
-                f"batch {number} of X must be a tuple (X, y), optionally followed by {', '.join(COLUMNS[1:])}"
-            )
+            raise CorpusError(f"batch {number} of X must be a tuple of X, y and, optionally, {', '.join(COLUMNS[1:])}")
         matrix, *of_batch = (*batch, *[None] * 5)[:6]
         if sp.issparse(matrix):
             manifest.check_structure(matrix, f"batch {number} of X")
@@ -214,7 +212,7 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             raise CorpusError("the batches of a bag contain their own labels, IDs and weights: do not pass these")
     else:
         raise CorpusError(
-            f"with a client, X must be a dask array, DataFrame or bag of batches, got a {type(X).__name__}: omit client"
+            f"with a client, X must be a Dask array, DataFrame or bag, got a {type(X).__name__}: omit client"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
     beside: list[Sequence[Any]] = []  # for each column, its parts

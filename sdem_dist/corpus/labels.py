@@ -57,7 +57,7 @@ class LabelEncoder:
         """Return the codes of a batch's labels, int32; zeros without labels. CorpusError for invalid labels."""
         if y is None:
             if self._fixed:
-                raise CorpusError("classes needs labels, but y is None")
+                raise CorpusError("classes can only be passed with labels, but y is None")
             return np.zeros(n_documents, np.int32)
         labels, where = np.asarray(y), f"the batch that starts at document {first}"
         if labels.dtype.kind in "Mm":
@@ -82,7 +82,7 @@ class LabelEncoder:
         except CorpusError as error:
             raise CorpusError(f"document {document}: {error}") from error
         if plain not in self._codes and self._fixed:
-            raise CorpusError(f"document {document} has the label {plain!r}, which is not in classes")
+            raise CorpusError(f"document {document} (counting from 0) has the label {plain!r}, which is not in classes")
         code = self._cache[type(label), label] = self._codes.setdefault(plain, len(self._codes))
         return code
 
@@ -340,7 +340,7 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
             names = sorted(kind.__name__ for kind in kinds)
             raise CorpusError(
                 f"column {column.name!r} contains values of type {', '.join(names)}: categories must be all text, all numbers "
-                "of one type or all booleans; convert the column (dates to numbers, such as days since the first)"
+                "of one type or all booleans; convert the column (for dates, to days since the first date)"
             )
         categories[i] = [False, True] if kinds == {bool} else sorted(values)
     return categories

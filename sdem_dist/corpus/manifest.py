@@ -40,8 +40,8 @@ LARGEST = float(np.finfo(np.float32).max)
 COUNTS, WEIGHTS, REAL = {"uint8", "uint16", "uint32"}, {"float32"}, {"float32", "float64"}
 VALUE_RULE = f"counts and weights must be finite, nonnegative, and at most {LARGEST:.3g}"  # the rule, for messages
 DAMAGED = (
-    "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open or "
-    "write it again (training can skip damaged shards: skip_damaged)"
+    "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it "
+    "again, or write it again (to train without damaged shards, use skip_damaged)"
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]

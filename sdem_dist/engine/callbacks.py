@@ -71,7 +71,7 @@ class LogLines:
             case events.CheckpointWritten(), StageStarted(monitored=True):
                 line = f"checkpoint {event.path}"
             case StageEnded(), StageStarted(monitored=True) if event.why:
-                line = f"{event.stage}: stopped after epoch {event.n_epochs}: {event.why}{event.then}"
+                line = f"{event.stage}: stopped after epoch {event.n_epochs}, because {event.why}{event.then}"
         if line:
             print(line, file=sys.stderr, flush=True)
 

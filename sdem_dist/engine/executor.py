@@ -70,7 +70,7 @@ def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> i
         takes, trained, has, enough = (f"{n / 2**30:.2f} GiB" for n in (state, needed, memory, needed / REFUSED))
         what = f"the model needs {takes}, and training it needs {trained} per worker, but a worker has {has}"
         advice = "; for thousands of classes use ManyClassNB" if n_classes >= MANY_CLASSES else ""
-        hint = "(fewer workers per machine), divide the vocabulary into more blocks (n_blocks), or reduce it"
+        hint = "(run fewer workers per machine), divide the vocabulary into more blocks (n_blocks), or reduce it"
         raise ModelError(f"{what}: provide {enough} or more per worker {hint}{advice}")
     return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 

@@ -190,7 +190,7 @@ class StageRun:
                 self._states, n_before = deque([rounds.blocks_from_driver(executor, n, get)]), executor.n_remembered
         n_epochs = len(self._history)
         best_epoch = n_epochs if self.best is None else self._best_epoch + 1
-        reason, why = ("callback", "stopped by a callback") if self._stopped else ("epochs", "")
+        reason, why = ("callback", "a callback stopped it") if self._stopped else ("epochs", "")
         if monitoring.is_exhausted(self._history, self._best_epoch):
             lower = f"{100 * monitoring.improvement:.0f} % lower" if monitoring.improvement else "lower"
             reason, why = "patience", f"the held-out loss is not {lower} than after epoch {best_epoch}"

@@ -89,8 +89,8 @@ def read_archive(
                 raise ModelError(f"expected a {kind!r} file, got a {preamble['format']!r} file", path=path)
             if (version := preamble["format_version"]) != str(FORMAT_VERSION):
                 raise ModelError(
-                    f"its format version is {version!r}, but this package reads version {FORMAT_VERSION}: train "
-                    "it again, or install the version of sdem_dist that wrote it",
+                    f"its format version is {version!r}, but this package reads version {FORMAT_VERSION}: repeat "
+                    "the training, or install the version of sdem_dist that wrote it",
                     path=path,
                 )
             if preamble["crc32c"] != _checksum(preamble["contents"]):

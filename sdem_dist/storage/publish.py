@@ -29,7 +29,7 @@ _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # flags to open a folder for a lock
 FLUSHES_AT_A_TIME = 16
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
-REPLACE = "replace it with --overwrite, in Python overwrite=True"
+REPLACE = "use --overwrite, or overwrite=True in Python"
 _CONTENTS_NAME = re.compile(r"contents-[0-9a-f]{16}")
 
 

@@ -115,7 +115,7 @@ def ingest(
     if isinstance(held_out, bool) or not 0 <= held_out < 1:
         raise ValueError(f"held_out must be at least 0 and less than 1, got {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):
-        raise ValueError("pass held_out above 0 together with held_out_path")
+        raise ValueError("held_out_path needs a held_out above 0")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
         raise ValueError("vocabulary_from uses the settings of that corpus: remove held_out and settings")
     counts = {"block_documents": block_documents, "n_jobs": n_jobs, "shard_documents": shard_documents}
@@ -149,7 +149,7 @@ def ingest(
     if reading.label_separator is not None and (targets or not several):
         raise ValueError("label_separator does not apply: these documents have one label or numeric target")
     if targets and reading.missing_label is not None:
-        raise ValueError("unlabelled does not apply to targets: drop documents without a number")
+        raise ValueError("unlabelled does not apply to targets: drop documents without a target")
     n_jobs, executor = n_jobs if client is None else 1, None
     corpus, how = (source, uid, block_documents, held_out), (random_state, keep_text, n_jobs)
     counting = Counting(settings, reading, on_error, known_classes, targets, *corpus, *how)

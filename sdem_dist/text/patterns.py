@@ -73,8 +73,8 @@ def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
             yield match.span(searched.groups)
     except (TimeoutError, MemoryError) as error:
         problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
-        where = f"on the text of {len(text):,} characters that begins with {text[:40]!r}"
-        hint = "it may have exponentially many ways to match: write (a|aa)+ as a+"
+        where = f"for a text of {len(text):,} characters, which begins with {text[:40]!r}"
+        hint = "use repeats that match in only one way: for example, a+ instead of (a|aa)+"
         slow = PatternError(f"token_pattern {pattern!r} {problem} {where}", hint=hint)
         slow.pattern = pattern
         raise slow from None

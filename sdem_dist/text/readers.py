@@ -174,7 +174,7 @@ def read_json_lines(split: SourcePart) -> Iterator[RecordBatch]:
                 names = names or tuple(fields)
                 if odd := fields.keys() - set(names):
                     problem = f"a record has the field {min(odd)!r}, but the first {len(records):,} records do not"
-                    raise IngestError(f"{problem}: add the field to one of those, with the value null")
+                    raise IngestError(f"{problem}: add the field to one of the first records, with the value null")
                 beside = {name: [record.get(name) for record in records] for name in names}
             yield RecordBatch(texts, roles, numbers, beside=beside, problems=problems)
 

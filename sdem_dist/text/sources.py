@@ -131,7 +131,7 @@ class Reading:
 
 _NO_SOURCES = {
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"), "an archive: unpack it, and pass its files"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, and pass that"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, and pass the .csv file"),
     ".npz": "NumPy arrays: load the matrix (scipy.sparse.load_npz), and pass it to write_corpus",
 }
 
@@ -162,7 +162,7 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
     if not predicted and not source.exists():
         problem = ": no such file or folder"
     elif not predicted and (source / "zarr.json").exists():
-        problem = " is already a corpus, or another zarr group; sources are text, tables or matrices"
+        problem = " is already a corpus, or another zarr group; sources are texts, tables or matrices"
     elif suffix in _NO_SOURCES:
         problem = f" is {_NO_SOURCES[suffix]}"
     elif source.is_file() and is_archive(source, "sdem-model"):
@@ -231,7 +231,7 @@ def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]
     try:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if is_utf8_name(encoding) else encoding)("surrogateescape")
     except LookupError as error:
-        raise IngestError(f"{path}: {encoding!r} is not a known encoding, such as 'latin-1'") from error
+        raise IngestError(f"{path}: unknown encoding {encoding!r}; specify another, such as 'latin-1'") from error
     try:
         for chunk in chunks:
             yield decoder.decode(chunk)

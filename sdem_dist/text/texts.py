@@ -343,7 +343,7 @@ class RowValidator:
                 classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
                 hint = f"; the label separator is {self.separator!r} (--label-separator)" * (self.separator is not None)
                 if alike := {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes:
-                    hint = f"; it differs from {min(alike)!r} only by Unicode normalization: use one form for both"
+                    hint = f"; {name!r} and {min(alike)!r} differ only by Unicode normalization: use one form for both"
                 shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # swapped columns: a text
                 raise IngestError(f"unknown label {shown!r}; the classes are {classes}{hint}")
             if self.texts.setdefault(name, isinstance(label, str)) != isinstance(label, str):
@@ -378,7 +378,7 @@ def not_unicode(text: str) -> str | None:
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
-            return f"the byte 0x{code - 0xDC00:02x}, invalid in this encoding: pass another, such as --encoding latin-1"
+            return f"the byte 0x{code - 0xDC00:02x}, invalid in this encoding: use another, such as --encoding latin-1"
         return f"an unpaired surrogate, U+{code:04X}"
     return None
 
