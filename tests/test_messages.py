@@ -66,7 +66,7 @@ BAD = [
     ("s.csv", "b", "IngestError", "the record has 1 fields, but the header has 2"),
     ("s.jsonl", '{"label"', "IngestError", "not JSON: Expecting ':' delimiter: line 1 column 9 (char 8)"),
     ("s.jsonl", "[]", "IngestError", "expected a JSON object, got list"),
-    ("s.jsonl", '{"Text": "y"}', "NoLabelError", "there is no field 'label'; the fields are 'Text'"),
+    ("s.jsonl", '{"Text": "y"}', "NoLabelError", "there is no field 'label'; fields: 'Text'"),
     ("s.jsonl", '{"label": null, "text": "y"}', "NoLabelError", f"the label is missing{LEARN}"),
     ("s.jsonl", '{"label": "c", "text": "\\ud800"}', "IngestError", "the text has an unpaired surrogate, U+D800"),
     *(("s.jsonl", f'{{"label": {value}, "text": "y"}}', "IngestError",
@@ -239,7 +239,7 @@ CASES = [
      "CorpusError: the matrix has 4 documents, but sample_weight has shape (3,)"),
     (call(MemoryCorpus, SPARSE[:0], None, ()), "CorpusError: the matrix is empty: its shape is (0, 3)"),
     (call(write_corpus, "d", np.eye(2), ["a", None]), "CorpusError: document 1: None cannot be a class label: "
-     "only strings, finite numbers and booleans can. For a missing label, pass unlabelled=''; convert other types"),
+     "labels are strings, finite numbers or booleans. Convert it, or, if the label is missing, pass unlabelled=''"),
     (lambda: write_corpus("photos", np.eye(2), overwrite=True),
      "CorpusError: photos exists and is not a corpus; choose another name, or remove it"),
     (lambda: sd.open_corpus("table").document_frequency,
@@ -321,8 +321,8 @@ CASES = [
      "UserWarning: there is no document of positive weight in 1 class (odd): their probabilities and words are meaningless"),
     (call(sd.MultinomialNB(loss="nll").fit, TEXTS, ["p", ""] * 20),
      "UserWarning: the class '' has 20 documents: if they have no label, set unlabelled=''"),
-    *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels in 40 documents, such as "
-       "'goal 0': did you swap X and y?")
+    *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels, such as 'goal 0', in "
+       "40 documents: did you swap X and y?")
       for estimator, X in ((sd.MultinomialNB(), LABELS), (sd.GaussianNB(), np.arange(80.0).reshape(40, 2)))),
     (lambda: sd.MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).evaluate(TEXTS[:3], ["p", "n", "n"]), ""),
     (call(sd.MultinomialNB(n_epochs=1).fit, TEXTS, [NFC, NFD] * 20),

@@ -220,7 +220,7 @@ Examples:
 @click.argument("corpus", metavar="CORPUS")
 @word_options
 @option("--vocabulary-from", "CORPUS", "Use the settings, vocabulary and classes of this corpus (for test sets).")
-@option("--targets", None, "Labels are numeric targets, such as ratings.")
+@option("--targets", None, "Treat labels as numeric targets, such as ratings.")
 @option("--held-out", float, "Fraction of the documents to write to CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents per shard.")
 @option("--seed random_state", int, "Random seed for shuffling and for the choice of held-out documents.", default=0)

@@ -103,7 +103,7 @@ def _missing(corpus: Corpus) -> str:
 
     of_columns, n = missing_values(corpus), corpus.header.n_documents
     most = [i for i in (-of_columns).argsort(kind="stable")[:COLUMNS_SHOWN].tolist() if of_columns[i]]
-    shares = [f"{name} {of_columns[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True)]
+    shares = [f"{name} ({of_columns[i] / n:.1%})" for i, name in zip(most, _columns(corpus, most), strict=True)]
     total, n_missing = n * len(of_columns), of_columns.sum()
     whole = f"{n_missing:,} of {total:,} values, {n_missing / total:.1%}; most in {', '.join(shares)}"
     return whole if n_missing else "none"

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 PARAMS = ("loss", "alpha", "merge", "batch_size", "patience", "n_epochs", "n_lanes", "rounds_per_epoch", "random_state")
 """Options that are parameters of estimators."""
 MOST_LANES = 1 << 16  # more may not fit into memory
-_SET = "Set an estimator parameter.  [may be repeated]"
-set_option = option("--set settings", "NAME=VALUE", _SET, multiple=True)
+set_option = option("--set settings", "NAME=VALUE", "Set an estimator parameter.  [may be repeated]", multiple=True)
 
 
 def parse_loss(text: str) -> object:
@@ -132,8 +131,9 @@ Examples:
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
-_LOSS = """Loss to minimize: ncll is -ln p(y|d); nll is -ln p(y,d), as in plain naive Bayes; hinge:2 has margin 2; blend:.1
-is .1 nll + .9 ncll; blend:.1:hinge is .1 nll + .9 hinge.  [default: auto for naive Bayes, otherwise ncll]"""
+_LOSS = """Loss to minimize: ncll is -ln p(y|d); nll is -ln p(y,d), as in plain naive Bayes; hinge:2 is the hinge loss
+with margin 2; blend:.1 is .1 nll + .9 ncll; blend:.1:hinge is .1 nll + .9 hinge; auto is hinge, or ncll if classes
+overlap.  [default: auto for naive Bayes, otherwise ncll]"""
 _COSTS = """Minimize the hinge loss with misclassification costs from a table: rows are true classes, columns are
 predicted classes, and the first row and column contain the names of the classes."""
 _EPOCHS = "Number of epochs.  [naive Bayes: chosen on held-out documents, or 6 with fewer than about 2,000 documents]"
@@ -145,7 +145,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @click.argument("model", type=Place())
 @option("--loss", parse_loss, _LOSS, metavar="LOSS")
 @option("--costs", LocalPath(exists=True, dir_okay=False), _COSTS, metavar="FILE.csv")
-@option("--alpha", _alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
+@option("--alpha", _alpha, "Pseudo-count of each word; laplace is 1.  [default: laplace]", metavar="laplace|log|NUMBER")
 @option("--epochs n_epochs", 1, _EPOCHS)
 @option("--merge", ["mean", "sum"], "Average the lanes' models (mean), or step once per round (sum).  [default: mean]")
 @option("--lanes n_lanes", 1, "Lanes per round.  [default: depends on the number of documents]")

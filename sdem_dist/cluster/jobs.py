@@ -89,7 +89,7 @@ def configured(
     for key, value in (file.jobqueue[system] or {}).items():
         name, values = key.replace("_", "-"), value if isinstance(value, list) else [value]
         if name not in names:  # jobqueue would ignore it silently
-            raise ClusterError(f"{path}: jobqueue: {system}: unknown option {name}; valid: {', '.join(names)}")
+            raise ClusterError(f"{path}: unknown option {name} of {system}; valid: {', '.join(names)}")
         if name == "walltime" and isinstance(value, int):
             raise ClusterError(f'{path}: quote walltime, as in "12:00:00": without quotes, YAML converts it to {value}')
         # a new line in a job's script could be a directive to the batch system
@@ -98,8 +98,8 @@ def configured(
     if settings.certificates is not None:
         tls = path.parent / settings.certificates / "tls.yaml"
         if not tls.is_file():
-            create = f"create it with sdem cluster certificates {tls.parent}"
-            raise ClusterError(f"{path}: certificates: {tls} does not exist: {create}")
+            create = f"create the certificates with sdem cluster certificates {tls.parent}"
+            raise ClusterError(f"{path}: {tls} does not exist: {create}")
         content = dask.config.merge(content, msgspec.yaml.decode(tls.read_bytes()))
     content["sdem-dist"] = {k: v for k, v in msgspec.to_builtins(settings).items() if v is not None}
     # A job is not replaced while its nanny restarts the worker.
@@ -122,9 +122,9 @@ def configured(
             options |= {"security": Security(), "protocol": "tls://"}
             prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
         if local:
-            say(f"{path}: no interface: workers on other machines cannot connect (set interface under jobqueue)")
+            say(f"{path} sets no interface: workers on other machines cannot connect (set interface under jobqueue)")
         if "security" not in options and LOOPBACK not in str(scheduler.get("host")):
-            say(f"{path}: no certificates: anyone who can connect can run code as you (see sdem cluster certificates)")
+            say(f"{path} sets no certificates: anyone who connects can run code as you (see sdem cluster certificates)")
         yield settings, getattr(dask_jobqueue, f"{system.upper()}Cluster"), options | {"job_script_prologue": prologue}
 
 

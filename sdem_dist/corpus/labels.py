@@ -92,7 +92,7 @@ class LabelEncoder:
         try:
             order = list(range(len(labels)) if self._fixed else sorted(range(len(labels)), key=labels.__getitem__))
         except TypeError as error:
-            raise CorpusError(f"the labels mix types that cannot be sorted: {error}") from error
+            raise CorpusError(f"the labels have types that cannot be sorted together: {error}") from error
         positions = np.zeros(max(1, len(labels)), np.int32)
         positions[order] = np.arange(len(labels))
         return tuple(labels[code] for code in order), positions, tuple(counts[code] for code in order)
@@ -106,7 +106,7 @@ def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
     plain = label.item() if isinstance(label, np.generic) else label
     problem = (
-        "only strings, finite numbers and booleans can. For a missing label, pass unlabelled=''; convert other types"
+        "labels are strings, finite numbers or booleans. Convert it, or, if the label is missing, pass unlabelled=''"
     )
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
@@ -132,7 +132,7 @@ def label_set(labels: Iterable[object]) -> LabelSet:
     try:
         return tuple(sorted({plain_label(label) for label in labels}))  # type: ignore[type-var]
     except TypeError as error:
-        raise CorpusError(f"the labels of a document mix types that cannot be sorted: {error}") from error
+        raise CorpusError(f"the labels have types that cannot be sorted together: {error}") from error
 
 
 def are_label_sets(y: object) -> bool:
@@ -198,7 +198,8 @@ def too_many_classes(n_classes: int, n_documents: int, example: object) -> str:
     """Return a problem if there are more than half as many classes as documents, else ""."""
     if n_classes <= max(n_documents / 2, FEW_CLASSES):
         return ""
-    return f"{counted(n_classes, 'distinct label')} in {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
+    labels = f"{counted(n_classes, 'distinct label')}, such as {one_line(example, 40)!r}"
+    return f"{labels}, in {counted(n_documents, 'document')}"
 
 
 def column_of(sets: Sequence[object]) -> np.ndarray:

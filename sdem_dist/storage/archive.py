@@ -117,12 +117,12 @@ def read_archive(
         begin = b""
         with suppress(OSError, BucketError), path.open("rb") as opened:
             begin = opened.read(6)
-        what = f"damaged (truncated or altered): {type(error).__name__}: {error}"
+        what = f"damaged (truncated or altered), or not a {kind} file: {type(error).__name__}: {error}"
         if begin.startswith(b"\x93NUMPY"):
-            what = "a NumPy array"
+            what = f"not a {kind} file, but a NumPy array"
         elif begin[:1] == b"\x80" and begin[1:2] in (b"\2", b"\3", b"\4", b"\5"):
-            what = "a pickle or joblib file, such as a scikit-learn model, which could run code when it is loaded"
-        raise ModelError(f"{what}; not a {kind} file", path=path) from error
+            what = f"not a {kind} file, but a pickle or joblib file, such as a scikit-learn model, which could run code"
+        raise ModelError(what, path=path) from error
 
 
 def contents_checksum(path: str | Path) -> str | None:

@@ -102,7 +102,7 @@ def split(url: str) -> tuple[str, str]:
         hint = "set credentials as environment variables, not in the URL"
         raise BucketError(f"a URL must be {scheme}://BUCKET/NAME and nothing more: {hint}")
     if _NO_NAME.search(key):
-        raise BucketError(f"{url!r}: names of objects must not contain control characters, or '.' or '..' as a part")
+        raise BucketError(f"{url!r}: object names must not contain control characters, or parts that are '.' or '..'")
     if in_memory:
         return "memory://", key.strip("/")
     if scheme not in SCHEMES or not bucket:

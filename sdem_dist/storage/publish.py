@@ -276,7 +276,9 @@ def publish_contents(url: str) -> Iterator[Path]:
                         buckets.delete(root)
             raise
     except ChangedError:
-        raise CorpusError(f"{url}: another process started writing there; this process removed its output") from None
+        raise CorpusError(
+            f"{url}: another process started writing there, so the output of this process was removed"
+        ) from None
     except OSError as cause:
         if not is_url(str(cause.filename)):
             raise

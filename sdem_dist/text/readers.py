@@ -216,7 +216,7 @@ def _field(records: list[dict[str, Any]], key: str, role: str, problems: Problem
         values[row] = None if value is missing else value
         if value is missing and row not in problems and (role != "label" or reading.missing_label is None):
             fields = ", ".join(map(repr, record)) or "none"
-            problem = f"there is no field {key!r}; the fields are {fields}"
+            problem = f"there is no field {key!r}; fields: {fields}"
             problems[row] = NoLabelError(problem) if role == "label" else problem
     return values
 

@@ -101,7 +101,9 @@ def test_of_two_writers_the_one_that_began_last_publishes(url):
 
     with pytest.raises(CorpusError) as refused:
         write_corpus(url, then(write_another, 9), overwrite=True)
-    assert str(refused.value) == f"{url}: another process started writing there; this process removed its output"
+    assert (
+        str(refused.value) == f"{url}: another process started writing there, so the output of this process was removed"
+    )
     assert open_corpus(url).read(0, 20).n_documents == 20 and len(parts_of(url)) == 2
 
 

@@ -241,7 +241,7 @@ def test_inspect_of_tables(table, tmp_path):
     shown = inspected(table.path)
     assert shown["documents"] == "40, 10 without a label" and shown["features"] == "3, with names"
     assert shown["values"].startswith("120 (float")
-    assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
+    assert shown["missing"] == "6 of 120 values, 5.0%; most in size (10.0%), colour (5.0%)"
     assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
     assert shown["yes"] == "20 50.0%" and not {"tokenization", "nonzeros"} & set(shown)
     assert "missing" not in inspected(table.path, "--no-check")

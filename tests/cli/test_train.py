@@ -167,7 +167,7 @@ def test_ratings_from_text_to_predictions(tmp_path, monkeypatch):
 
 def test_a_column_of_texts_as_labels_is_warned_of(desk):
     Path("p.tsv").write_text("".join(f"{('sport', 'money')[i % 2]}\tgoal {i}\n" for i in range(180)))
-    swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels in 180 documents, such as 'goal 0"
+    swapped, warning = "--label 1 --text 0", "Warning: 180 distinct labels, such as 'goal 0"
     said = run(f"ingest p.tsv wrong.zarr {swapped}").stderr
     assert warning in said and "is column '1' the right column? Use --label COLUMN to choose another" in said
     for arguments in ("wrong.zarr a", f"p.tsv b {swapped}"):

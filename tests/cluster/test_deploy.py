@@ -85,7 +85,7 @@ def test_what_a_file_becomes(text, lifetime, present, absent, tmp_path):
     ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
     (slurm('queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* use a single line"),
     (slurm('job-extra-directives: ["--x\\n#SBATCH -y"]'), "directives: .* use a single line"),
-    (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
+    (SLURM.replace('"01:00:00"', "12:00:00"), "YAML converts it to 43200"),
     (slurm("interface: absent"), "'absent' is not .*: correct interface or scheduler-options"),
 ])  # fmt: skip
 def test_files_that_are_wrong(text, said, tmp_path):
