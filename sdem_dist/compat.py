@@ -18,7 +18,7 @@ def scheduler_of(client: Any) -> Any:
     Used: ``address``, and the calls ``ncores`` (threads by worker), ``ncores_running`` (if not paused), ``identity``.
     """
     if client.scheduler is None:
-        raise RuntimeError("the client was closed")
+        raise RuntimeError("the client was closed: create a new one")
     return client.scheduler
 
 

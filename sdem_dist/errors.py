@@ -32,7 +32,7 @@ class SdemError(Exception):
 
 
 class CorpusError(SdemError, ValueError):
-    """A corpus is missing, incomplete, damaged, of a newer format, or does not match the model."""
+    """A corpus is missing, incomplete or damaged, has a newer format, or does not match the model."""
 
 
 class UnreadableError(CorpusError):

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sdem_dist.kernels.losses import HINGE, NCLL, NLL, LossForm
 from sdem_dist.records import record
 
-SUM_HINT = 'use merge="sum", whose statistics are computed over batches'
+SUM_HINT = 'use merge="sum"'
 Arrays: TypeAlias = tuple[np.ndarray, ...]
 PACKAGE_LOSSES_ONLY = "this estimator supports only the losses of sdem_dist.losses"
 
@@ -126,7 +126,7 @@ class CostSensitiveHinge:
 
     def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         if len(self.costs) != scores.shape[1]:
-            raise ValueError(f"costs has {len(self.costs)} classes, but the data have {scores.shape[1]}")
+            raise ValueError(f"costs are for {len(self.costs)} classes, but the data have {scores.shape[1]}")
         return np.asarray(scores + np.asarray(self.costs)[labels])
 
 
@@ -182,7 +182,7 @@ def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossF
     if isinstance(loss, CostSensitiveHinge):
         costs = np.array(loss.costs, np.float64)
         if len(costs) != n_classes:
-            raise ValueError(f"costs have {len(costs)} classes, but the data have {n_classes}")
+            raise ValueError(f"costs are for {len(costs)} classes, but the data have {n_classes}")
     kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
     if type(loss) not in kinds:
         raise ValueError(f"compiled steps do not support the custom loss {loss!r}: {hint}")

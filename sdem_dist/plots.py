@@ -131,7 +131,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     counts, n = report.confusion_among(pairs), len(pairs)
     shares = counts / np.maximum(report.columns["documents"][pairs, None], 1)
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
-    axes.figure.colorbar(image, ax=axes, label="share of the documents in the class", shrink=0.8)
+    axes.figure.colorbar(image, ax=axes, label="fraction of the documents in the class", shrink=0.8)
     names = [_plain(c, 24) for c in report.classes[pairs].tolist()]
     size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
@@ -153,7 +153,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     axes.plot(x, y, color=COLORS[0], linewidth=1)
     axes.scatter(x, y, s=20 + 300 * n / max(n.max(initial=1), 1), color=COLORS[0], alpha=0.8, label="predictions")
     axes.set(title=f"Reliability: ECE {bins.ece:.3f}", xlim=(0, 1.02), ylim=(0, 1.02))
-    axes.set(xlabel="probability of the prediction", ylabel="share of correct predictions")
+    axes.set(xlabel="probability of the prediction", ylabel="fraction of correct predictions")
     axes.grid(alpha=0.3)
     axes.legend()
     return axes

@@ -25,7 +25,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     statistics, missing = family.statistics(x), np.full((1, family.width), np.nan)
     _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
     _holds(statistics.shape == (n_points, 5, len(centre)), f"statistics have shape {statistics.shape}")
-    _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops other axes")
+    _holds(family.log_base(x).shape == x.shape[:-1], "log_base must drop the last axis, and no other")
     _holds(not family.unfit(x).any(), "unfit rejects samples")
     _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # averages of points of S, which is convex

@@ -264,11 +264,11 @@ CASES = [
         ("x.svm", " is a file, perhaps a model or a source", ": ingest a source first (sdem ingest; for test documents, add "
          "--vocabulary-from TRAINING)"))),
     *((lambda e=e, name=name: e.fit(sd.open_corpus(name)), f"CorpusError: {name}: {problem}") for e, name, problem in (
-        (sd.MultinomialNB(), "table", "dense documents, but MultinomialNB needs sparse documents: in Python, write these with "
-         "write_corpus(path, X, y), without dense=True"),
-        (sd.GaussianNB(), "words", "sparse documents, but GaussianNB needs dense documents: in Python, write these with "
-         "write_corpus(path, X, y, dense=True)"),
-        (sd.EMMixtureClassifier(), "words", "sparse documents, but EMMixtureClassifier needs dense documents: for word "
+        (sd.MultinomialNB(), "table", "the documents are dense, but MultinomialNB needs sparse documents: in Python, write "
+         "them with write_corpus(path, X, y), without dense=True"),
+        (sd.GaussianNB(), "words", "the documents are sparse, but GaussianNB needs dense documents: in Python, write "
+         "them with write_corpus(path, X, y, dense=True)"),
+        (sd.EMMixtureClassifier(), "words", "the documents are sparse, but EMMixtureClassifier needs dense documents: for word "
          'counts, set components="multinomial"'))),
     (lambda: sd.MultinomialNB(vectorizer=VectorizerSettings(lowercase=False)).fit(*np.array(DOCUMENTS).T[::-1])
      .predict(sd.open_corpus("words")), "CorpusError: the text settings of words differ from those of the model "
@@ -300,7 +300,7 @@ CASES = [
     (call(sd.LDAClassifier().fit, [[text] for text in TEXTS], LABELS), "ValueError: X contains raw text ('good film'): "
      "LDAClassifier needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"),
     (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs "
-     "an array of numbers; categories need MixedNB or components='mixed', and a pandas, polars or Arrow table"),
+     "numbers; for categories, use MixedNB or components='mixed' with a pandas, polars or Arrow table"),
     *((used(method, kind(np.diag([1.0, 1.0, value])), *y),
        f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (counting from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)
@@ -318,7 +318,7 @@ CASES = [
      "UserWarning: partial_fit uses the words of the first batch as the vocabulary, and ignores other words. "
      "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) accepts any words"),
     (call(sd.MultinomialNB().fit, [*TEXTS, "one"], [*LABELS, "odd"], sample_weight=[1.0] * 40 + [0.0]),
-     "UserWarning: there is no document of positive weight in 1 class (odd): their probabilities and words are meaningless"),
+     "UserWarning: there is no document of positive weight in 1 class (odd): such classes cannot be learned"),
     (call(sd.MultinomialNB(loss="nll").fit, TEXTS, ["p", ""] * 20),
      "UserWarning: the class '' has 20 documents: if they have no label, set unlabelled=''"),
     *((call(estimator.fit, X, [f"goal {i}" for i in range(40)]), "UserWarning: 40 distinct labels, such as 'goal 0', in "

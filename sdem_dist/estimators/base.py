@@ -46,16 +46,16 @@ class EngineEstimator(Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit.
 
     n_features_in_ : int --
-    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, and metrics, if the epoch was evaluated.
+    history_ : list of dict -- One entry per epoch, with ``epoch``, ``seconds`` and, if it was evaluated, metrics.
         Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
     n_iter_ : int -- Number of epochs.
-    damaged_shards_ : list of str -- Damage in each shard that `fit` skipped, see `skip_damaged`.
-    learner_, state_ : NamedTuple or dataclass -- Training settings; trained state (expectation parameters mu).
+    damaged_shards_ : list of str -- Descriptions of the damaged shards that `fit` skipped (`skip_damaged`).
+    learner_, state_ : NamedTuple or dataclass -- Learner with its settings; trained state, with mu.
     vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
-    vectorizer_ : dict or None -- Tokenization of the training corpus, if the model accepts raw text.
-    label_separator_ : str or None -- Separator between labels in the sources of the corpus.
+    vectorizer_ : dict or None -- Tokenization of the training texts, if the model accepts texts.
+    label_separator_ : str or None -- Separator between the labels of a document in source files.
     weighting_ : Weighting or None -- Weighting of counts, if any.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Number of documents with each word.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Training documents per word.
     """
 
     patience: int | None = None
@@ -122,9 +122,9 @@ class EngineEstimator(Estimator):
         p.check(self)
         self._check()
         if self.patience is not None and validation is None and not self.holds_out:
-            raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
+            raise ValueError("patience needs validation documents: pass a corpus or (X, y) as validation")
         if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
-            raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
+            raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a folder: set checkpoint")
         folder = None if checkpoint is None else place(checkpoint)
         if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
             raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a separate folder")
@@ -246,7 +246,7 @@ class EngineEstimator(Estimator):
         """
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             problem = "this model was trained on numbers, so it cannot read text or table files: pass a corpus"
-            raise ModelError(f"{problem} (see write_corpus) to commands that accept one; in Python, an array or table")
+            raise ModelError(f"{problem} (see write_corpus) or, in Python, an array or a table")
         from sdem_dist.text.transform import TextTransformer  # imports kernels of text
 
         # Held-out texts are counted before there are parameters.

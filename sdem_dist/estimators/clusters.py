@@ -35,8 +35,8 @@ class Clustering(ClusterMixin, EngineEstimator):
     """Base of clustering without labels: `fit` ignores `y`.
 
     init_documents -- Number of random documents that k-means uses for initialization.
-    labels_ : ndarray of shape (n_samples,) -- Clusters of training documents in memory, not saved in files. For a
-        corpus, use `predict`.
+    labels_ : ndarray of shape (n_samples,) -- Clusters of the training documents, if they were in memory;
+        not saved in files. For a corpus, use `predict`.
     """
 
     init_documents: int = 20_000
@@ -59,14 +59,14 @@ class Clustering(ClusterMixin, EngineEstimator):
 class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order sets the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Weight of the prior: number of observations with the mean (and variance) of the column, or with the count 1
-        for "poisson"; or pseudo-counts of values.
+    alpha -- Weight of the prior: number of observations with the mean (and variance) of the column or, for "poisson",
+        with the count 1. For other components: pseudo-count of each value.
     n_components -- Number of clusters.
     n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. The one with the
         best objective continues.
     n_init_epochs -- Epochs of each initialization.
     n_epochs -- Epochs after the best initialization.
-    batch_size : int | None with em=online -- Documents per step. None: 1,024.
+    batch_size : int | None with em=online -- Documents per step, with "online". None: 1,024.
     lower_bound_ : float -- Objective per document: mean ln p(d) plus the prior term. It selects the initialization.
 
     >>> from sdem_dist import ClusterMixture
@@ -125,11 +125,11 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
 
     @property
     def converged_(self) -> bool | None:
-        """Whether the last two evaluations differ by less than 0.001 nats per document and epoch; None after one."""
+        """Whether the last two evaluations, if any, differ by less than 0.001 nats per document and epoch."""
         gains = np.diff([(entry["epoch"], -entry["nll"]) for entry in self.history_ if "nll" in entry], axis=0)
         return bool(gains[-1, 1] < defaults.EM_CONVERGED * gains[-1, 0]) if len(gains) else None
 
-    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "Cluster shares, shape (n_components,).")
+    weights_ = p.fitted(lambda model: np.exp(model.component_log_prior_), "p(cluster), shape (n_components,).")
     component_log_prior_ = p.fitted("_parameters.log_prior", "Logarithm of p(cluster), shape (n_components,).")
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
@@ -149,7 +149,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
         return float(n_parameters * np.log(source.n_documents) - 2.0 * source.n_documents * self.score(source))
 
     means_ = p.fitted("_means", "Means of columns, shape (n_components, n_features); NaN if categorical.")
-    component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), (n_components, n_features).")
+    component_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | cluster), shaped like `means_`.")
 
 
 class Mixture(ClusterMixture):
@@ -234,13 +234,13 @@ class KMeans(Clustering, Transforming):
         are_counts = self._layout == "sparse" and not source.weighted
         form = self.weighting if self.weighting != "auto" else "tfidf" if are_counts else "counts"
         if form != "counts" and not are_counts:
-            raise ValueError(f"weighting={form!r} needs integer counts, which {source.name} does not have: use 'auto'")
+            raise ValueError(f"weighting={form!r} needs integers, but {source.name} has other numbers: use 'auto'")
         if form == "counts":
             return super()._weighed(source)
         return plans.with_frequencies(source, Weighting(form, 1.0, boundary=source.boundary))
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Draw documents, run several starts on them, and Lloyd's iterations on all documents from the best."""
+        """Run k-means from several starts on random documents, and continue with all documents from the best one."""
         once, location = plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", surveys.Columns(source.n_features, weighted=True), once)).state
@@ -274,7 +274,7 @@ class KMeans(Clustering, Transforming):
 
     cluster_centers_ = p.fitted(
         lambda m: m._parameters.centres + np.asarray(m.learner_.model.location or 0.0),
-        "Shape (n_clusters, n_features).",
+        "Centres of the clusters, shape (n_clusters, n_features).",
     )
 
     @property

@@ -43,7 +43,7 @@ class Incremental(EngineEstimator):
             value, before = getattr(self, name), self._trained_params[name]
             if not np.array_equal(np.array(value, object), np.array(before, object)):
                 problem = f"{name} is {value!r}, but was {before!r} when training began"
-                raise ValueError(f"{problem}: it cannot change in partial_fit; restore it, or call fit")
+                raise ValueError(f"{problem}: partial_fit cannot change it. Restore the earlier value, or call fit")
         every = classes_of_batches(None if first else self.classes_, classes) if self.spec.target == "labels" else None
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=every)
         if first:
@@ -53,7 +53,7 @@ class Incremental(EngineEstimator):
         elif (counts := vars(self).get("class_count_")) is not None:
             self.class_count_ = counts + np.asarray(source.class_counts)
         if source.n_labelled and getattr(self, "loss", "") != "nll":
-            raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': call fit")
+            raise ValueError("partial_fit accepts unlabelled documents only with loss='nll': set it, or call fit")
 
         def going_on(learner: Any) -> Any:
             if getattr(learner.rule, "judged", False):  # it needs a second pass, and batches have one

@@ -36,7 +36,7 @@ class Components(EngineClassifier):
 
     n_components : int, sequence of int or dict of class to int -- Number of components of each class.
     validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out in a first
-        training run, for the temperature and the curves in reports. If they are fewer than 20, the temperature is 1.
+        training run, for the temperature and the curves in reports. With fewer than 20 of them, the temperature is 1.
 
     >>> from sdem_dist import Components
     >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
@@ -57,8 +57,8 @@ class Components(EngineClassifier):
 class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     """Base of mixtures that are joint distributions.
 
-    alpha -- Weight of the prior: number of observations with the mean of the column, or with the count 1 for "poisson",
-        or pseudo-counts. Multinomial components have one additional document, so that none becomes empty.
+    alpha -- Weight of the prior: number of observations with the mean of the column (for "poisson", with the count 1),
+        or pseudo-count of each value or word. "multinomial" adds one document to each component: none becomes empty.
     offset : float in [0, inf) with components=exponential -- Add this fraction of the column mean to each column.
     """
 
@@ -100,7 +100,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
 
     @property
     def log_weights_(self) -> np.ndarray:
-        """Logarithm of p(z, y), shape (n_classes, n_components); -inf for components of other classes."""
+        """Logarithm of p(component, class), shape (n_classes, n_components); -inf for components of other classes."""
         head, log_prior = self.learner_.head, self._parameters.log_prior
         if head.shared:
             return np.asarray(log_prior.reshape(head.n_classes, -1))
@@ -118,7 +118,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | class), shape (n_classes, n_features), of multinomial components."""
         if self.components != "multinomial":
-            raise AttributeError(f"components={self.components!r} do not model words")
+            raise AttributeError(f"feature_log_prob_ needs components='multinomial', not {self.components!r}")
         shares = np.exp(self.log_weights_ - self.class_log_prior_[:, None])
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
@@ -143,8 +143,8 @@ class EMMixtureClassifier(JointMixture):
     """A classifier with a mixture of components for each class, fitted by EM (mixture discriminant analysis).
 
     n_epochs -- Iterations of EM.
-    batch_size : int | None with em=online -- Documents per step. None: 1,024.
-    shared : bool with em=soft -- All classes use all `n_components` components, each with its own weights (equation 1).
+    batch_size : int | None with em=online -- Documents per step, with "online". None: 1,024.
+    shared : bool with em=soft -- All classes share `n_components` components, with separate weights (equation 1).
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
 
@@ -167,10 +167,10 @@ class SdemMixtureClassifier(JointMixture, Incremental):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as the hidden variable.
 
     EM first fits the joint distribution to all documents. Training then includes unlabelled table rows, with the loss
-    ``-ln p(x)``, but not unlabelled documents of counts.
+    ``-ln p(x)``, but not unlabelled documents with word counts.
 
     loss -- Loss function to minimize, as in `MultinomialNB`.
-    n_epochs -- Number of passes. None: 60, or 15 for multinomials.
+    n_epochs -- Number of passes. None: 60, or 15 for multinomial components.
     n_em_epochs -- Iterations of EM before these passes.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
     """
@@ -208,7 +208,7 @@ class SdemMixtureClassifier(JointMixture, Incremental):
 
 
 NO_GAPS = "multiplicative updates do not support missing values: impute them, or use EMMixtureClassifier"
-NOT_NEGATIVE = "multiplicative updates need nonnegative features: shift them, or split each into two by sign"
+NOT_NEGATIVE = "multiplicative updates need nonnegative features: add constants, or split each feature into two by sign"
 
 
 class MultiplicativeMixtureClassifier(Components):
@@ -219,10 +219,10 @@ class MultiplicativeMixtureClassifier(Components):
 
     n_epochs -- Number of updates; each is a pass over the documents.
     shared -- All classes share the `n_components` components, and each class has its own weights.
-    scaling -- "rows": divide each row by its sum, then scale all rows to a mean product of 2, so that eta is small.
+    scaling -- "rows": divide each row by its sum, and multiply all rows by one factor, so that updates are large.
     expand -- Also use squares and products of the columns of a table (equation 9).
-    schedule -- "alternate": update W and theta in turn, as in the paper. "joint": update both in each pass.
-    accelerate -- Increase exponents by a fifth per pass; if the likelihood decreases, use the plain update.
+    schedule -- "alternate": update the weights W and theta in turn, as in the paper. "joint": both in each pass.
+    accelerate -- Raise updates to a power that grows by a fifth per pass; after a decrease of the likelihood, it is 1.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
@@ -244,7 +244,7 @@ class MultiplicativeMixtureClassifier(Components):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         if self._layout == "sparse" and (self.expand or self.dtype != "float64"):
-            raise ValueError("expand and dtype='float32' are for tables, but X is sparse: make it dense")
+            raise ValueError("expand and dtype='float32' need a table, but X is sparse: pass a dense array")
         once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
@@ -267,7 +267,7 @@ class MultiplicativeMixtureClassifier(Components):
 
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
     theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")
-    eta_ = p.fitted("learner_.rule.eta", "Largest sum of a row of transformed features.", "float")
+    eta_ = p.fitted("learner_.rule.eta", "Largest row sum of the transformed features.", "float")
     log_likelihood_path_ = p.fitted("state_.path", "Best conditional log-likelihood per document up to each pass.")
 
     def _class_scores(self, X: object) -> np.ndarray:
@@ -280,28 +280,28 @@ class MultiplicativeMixtureClassifier(Components):
 
 
 class LDAClassifier(Transforming, JointClassifier, Incremental):
-    """A classifier that models each class by LDA with separate topics, trained by sdEM.
+    """A classifier that models each class by an LDA model with its own topics, trained by sdEM.
 
     For each document, the proportions of the topics of its class are drawn from a Dirichlet distribution, and a topic
     is drawn from these for each word. With one topic per class, this is `MultinomialNB`. For readable topics, use
     ``loss="nll"``: with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | d).
 
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
-    `predict_proba` and "ncll" use the score that is trained, so they may rank classes differently.
+    `predict_proba` and "ncll" use the score that was trained, which may rank classes differently.
 
     loss -- As in `MultinomialNB`. "nll" sums expected counts, without steps.
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
-    doc_topic_prior -- alpha, the prior of topic proportions. None: 1 / n_components.
+    doc_topic_prior -- alpha: Dirichlet prior of the topic proportions. None: 1 / n_components.
     inference -- How topics of a document are inferred. "map": the most probable (fast). "gibbs": sampled (equation 18).
-    occurrences -- For "gibbs". "shared": all occurrences of a word in a document have one topic. "paper": the same, by
-        equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
+    occurrences -- With "gibbs". "shared": all occurrences of a word in a document have the same topic. "paper":
+        the same, by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: 3, or all but one.
+    burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: at most 3, not all.
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
-    init_noise -- Initial topics differ by random factors ``exp(init_noise * normal)``.
-    step : float | None with steps=margin -- First step size (c). None: 3 with the hinge loss, 16 with the others.
+    init_noise -- Initial topics differ by random factors ``exp(init_noise * z)``, with standard normal z.
+    step : float | None with steps=margin -- As in `MultinomialNB`. None: 3 with the hinge loss, 16 with other losses.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
 
     >>> from sdem_dist import LDAClassifier

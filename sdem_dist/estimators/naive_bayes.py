@@ -33,8 +33,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class WordNB(EngineClassifier):
     """Base of naive Bayes of words: weights of counts, and step sizes.
 
-    step : float | None with steps=margin -- Change of the margin of an average document by the first step, or half
-        of it with the hinge loss. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
+    step : float | None with steps=margin -- Change of the margin of an average document in the first step (with the
+        hinge loss, half of it). None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
     """
 
     loss: str | Loss = "hinge"
@@ -60,11 +60,11 @@ class WordNB(EngineClassifier):
         if form == "auto":
             form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
         if source.weighted and form != "counts":
-            raise ValueError(f"weighting={form!r} needs integer counts, but {source.name} contains other numbers")
+            raise ValueError(f"weighting={form!r} needs integers, but {source.name} has other numbers: use 'auto'")
         if norm == "auto":
             norm = None if form == "counts" else defaults.NORM
         if orders is not None and source.vocabulary is None:
-            raise ValueError("ngram_range needs a vocabulary, but these columns have no names")
+            raise ValueError(f"ngram_range needs a vocabulary, but {source.name} has none: set ngram_range=None")
         unchanged = (form, norm, self.min_df, orders) == ("counts", None, 1, None)
         if unchanged and (self.loss == "nll" or self.steps == "paper"):
             return source
@@ -97,10 +97,10 @@ class LaneNB(WordNB):
     """Base of naive Bayes of words whose lanes step through their documents, and that can hold documents out.
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
-    history_ : list of dict -- One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) of a model trained without the held-out documents (only
-        in the last entry with folds or unlabelled documents). If evaluated: ``accuracy``, ``nll``, ``ncll``, ``hinge``,
-        ``perplexity`` (per word), and the same for `validation` documents with the prefix ``validation_``.
+    history_ : list of dict -- One entry per epoch, with ``epoch`` and ``seconds``. ``held_out_accuracy`` and
+        ``held_out_log_loss`` (at the best temperature) are of a model trained without held-out documents; with folds or
+        unlabelled documents, only the last entry has them. Evaluated epochs have ``accuracy``, ``nll``, ``ncll``,
+        ``hinge`` and ``perplexity`` (per word), and the same for `validation`, with the prefix ``validation_``.
     """
 
     n_epochs: Literal["auto"] | int = "auto"
@@ -152,7 +152,7 @@ class LaneNB(WordNB):
         if loss == "nll":
             model = replace(model, class_alpha=0.0)  # a count of classes has no prior
             if each is not None and (each.shape != (n,) or self.unlabelled is not None):
-                raise ValueError(f"alpha must be a number or, if all documents are labelled, {n} numbers")
+                raise ValueError(f"alpha must be a number or, if all documents have labels, one for each of {n} words")
             initial: Any = None if each is None else model.start_at(each)
             if self.unlabelled is not None and (weight := getattr(self, "unlabelled_weight", "auto")) != "auto":
                 share = float(weight)
@@ -205,15 +205,15 @@ class MultinomialNB(LaneNB):
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
         ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss,
         or NCLL. NCLL is tried if there are three or more classes and the hinge loss misclassifies over a fifth of the
-        held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if three
-        or more classes have about the same size (the largest at most 1.25 times the median). Also: `Hinge`,
-        `CostSensitiveHinge` or `Blend`; with ``merge="sum"``, any frozen dataclass like `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes, or of EM iterations with unlabelled documents. "auto": chosen on held-out documents;
-        6 if there are too few.
-    unlabelled_weight -- Weight of unlabelled documents. With "nll", it applies to their loss, ``-ln p(x)``; "auto" is
-        1. With other losses, EM fits naive Bayes to all documents, and training (6 epochs by default) starts at its
-        log-odds times this weight. With "auto", the top two classes of the median document then differ by a fifth of
-        the margin; the weight is 0 if held-out documents are clearly better without unlabelled documents.
+        held-out documents; the lower log-loss decides. With fewer than 30 documents per class, "auto" is NCLL if there
+        are three or more classes of about the same size (the largest at most 1.25 times the median). A loss may also be
+        a `Hinge`, `CostSensitiveHinge` or `Blend` or, with ``merge="sum"``, any `sdem_dist.losses.Loss`.
+    n_epochs -- Number of passes; with "nll" and unlabelled documents, of EM iterations. "auto": chosen on held-out
+        documents; 6 if there are too few.
+    unlabelled_weight -- With "nll": factor of the loss of unlabelled documents, ``-ln p(x)``; "auto" is 1. With other
+        losses: EM fits naive Bayes to all documents, and training (6 epochs by default) starts at the log-odds of this
+        fit, multiplied by the weight. With "auto", the scores of the two most probable classes of the median document
+        then differ by a fifth of the margin; it is 0 if unlabelled documents clearly increase the held-out log-loss.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB
@@ -241,9 +241,9 @@ class MultinomialNB(LaneNB):
 
     def _check(self) -> None:
         if self.steps == "paper" and (self.loss == "nll" or self.unlabelled is not None):
-            raise ValueError("steps='paper' supports neither unlabelled documents nor loss='nll' (a closed form)")
+            raise ValueError("steps='paper' supports neither unlabelled documents nor loss='nll': use steps='margin'")
         if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
-            raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is unknown")
+            raise ValueError("class_weight does not support unlabelled documents with loss='nll': set it to None")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         if self.loss == "nll":
@@ -266,7 +266,7 @@ class MultinomialNB(LaneNB):
 
     feature_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
-    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Word counts by class ('nll').")
+    feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Word counts per class, for 'nll'.")
     class_count_ = p.fitted("_counted.class_counts", "Documents per class ('nll'); unlabelled ones count fractionally.")
 
     _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
@@ -278,8 +278,8 @@ class MultiLabelNB(LaneNB):
     For each label there are two classes, documents with and without the label, trained by stochastic discriminative EM
     (sdEM) as in `MultinomialNB`. With one label per document, the most probable label is predicted ("one-vs-rest").
 
-    loss -- Loss for each label: the hinge loss (Masegosa 2014, equation 17), ``-ln p(label or not | d)``, or another
-        loss of `MultinomialNB`. For `CostSensitiveHinge`, costs are ``((0, wrong label), (missed label, 0))``.
+    loss -- Loss for each label. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``, where y
+        is the label or its absence. Or a `Loss`, such as `CostSensitiveHinge(((0, wrong), (missed, 0)))`.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
         Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
 

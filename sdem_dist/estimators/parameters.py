@@ -111,9 +111,9 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Epochs between evaluations; the last is always evaluated. 0: only on `validation`.
+evaluate_every : int in [0, inf) -- Epochs between evaluations; the last epoch always has one. 0: only on `validation`.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
-verbose : bool | int in [0, inf) -- Show progress on standard error. Integers mean the same as in scikit-learn.
+verbose : bool | int in [0, inf) -- Show progress on standard error. Integers above 0 mean True.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
 random_state : int, RandomState instance or None -- Seed for all random choices, such as the order of documents.
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
@@ -121,28 +121,28 @@ fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
 vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: words, numbers, signs; lower case.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
-unlabelled_weight -- Weight of each unlabelled document in the loss, ``-ln p(x)``.
+unlabelled_weight -- Factor of the loss of unlabelled documents, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
 n_lanes -- Lanes per round. None: determined by the number of documents, never by the cluster.
-rounds_per_epoch : int | None with merge=mean -- Merges per epoch, with more in the first. None: 4, or 1 with one lane.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch; the first epoch has more. None: 4, or 1 with one lane.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
     with the statistics of all its documents at the same theta.
 batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
-steps : Literal["margin", "paper"] -- "margin": rho_0 is chosen so that the first step changes the margin of an average
-    document by `step`, or twice that with the hinge loss. "paper": rho_0 = 1, with the running correction for the prior
-    (Masegosa 2014, section 4.1). Both step sizes decrease with the number of documents (see `step_decay`).
+steps : Literal["margin", "paper"] -- "margin": the first step size, rho_0, is such that the step changes the margin of
+    an average document by `step`, or twice as much with the hinge loss. "paper": rho_0 = 1, with a running correction
+    for the prior (Masegosa 2014, section 4.1). In both cases, `step_decay` determines how step sizes decrease.
 step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
-alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word: 1 (the paper's P1), ln
-    of the vocabulary size (P2), a number, or, with ``loss="nll"``, one per word. With ``steps="margin"`` it is
-    multiplied by the document frequency to the power of 1/8, or 3/8 for "log" and "binary"; `alpha` has little effect.
-weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- How counts x are weighted: x, ln(1 + x), 1, or
-    sublinear tf-idf with scikit-learn's smooth idf. "auto": tf-idf for integers; no weighting for other numbers, and
-    with ``loss="nll"``.
-norm : Literal["auto", None] | p.Positive -- Euclidean length of each document; None: not normalized. "auto": 10 for
-    "tfidf", "log" and "binary". Without normalization, all documents are scaled to a mean length of 10, except with
-    ``steps="paper"`` or ``loss="nll"``.
-var_smoothing -- Fraction of the largest variance that the generative fit adds to all variances.
-prior -- Number of observations with the mean and variance of the column, added to each class; not for "nll".
+alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word. "laplace": 1 (the
+    paper's P1). "log": ln of the vocabulary size (P2). With ``loss="nll"``, also one number per word. With
+    ``steps="margin"``, it is multiplied by a power of the document frequency, 1/8 or 3/8, and has little effect.
+weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- Weight of a count x.
+    "counts": x. "log": ln(1 + x). "binary": 1. "tfidf": sublinear tf-idf with scikit-learn's smooth idf. "auto":
+    "tfidf" for integers; "counts" for other numbers, and with ``loss="nll"``.
+norm : Literal["auto", None] | p.Positive -- Euclidean length to which each document is scaled. None: not
+    scaled. "auto": None with the weighting "counts", otherwise 10. If documents are not scaled one by one, one factor
+    gives them a mean length of 10, except with ``steps="paper"`` or ``loss="nll"``.
+var_smoothing -- This fraction of the largest variance is added to all variances in the generative fit.
+prior -- Number of observations with the mean and variance of the column to add to each class; unused by "nll".
 min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
@@ -150,7 +150,7 @@ validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20
     fewer than 200 would be held out, `MultinomialNB` trains on all documents for 6 epochs, and chooses the temperature
     on three folds. 0: no documents are held out.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
-n_blocks -- Parts of the vocabulary, merged separately; this slightly changes the result. None: one per 256 MiB.
+n_blocks -- Number of parts of the vocabulary to merge separately (slightly changes the result). None: one per 256 MiB.
 components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed", "multinomial"] --
     Family of the components. "bernoulli": columns of 0 and 1. "mixed": see `kinds`. "multinomial": counts, without NaN.
 covariance_type : Literal["diag", "full"] with components=gaussian -- "full": correlated columns, without NaN.
@@ -159,7 +159,7 @@ em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": b
     the most probable (classification EM). "stochastic": at random, by the posterior. "generalised": with partial
     M-steps. "online": in mini-batches (stepwise EM). "variational": parameters also have posterior distributions.
 output_rate : p.Positive -- Learning rate of U (mu_u in Algorithm 2); it decreases linearly to 0.
-em_step : float in (0, 1] | None with em=generalised -- Fraction of each M-step. None: {defaults.GENERALISED_EM_STEP}.
+em_step : float in (0, 1] | None with em=generalised -- Fraction of M-steps ("generalised"). None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
     {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: no annealing.
 """)

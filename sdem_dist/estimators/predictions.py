@@ -46,9 +46,9 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """Minimum probability of each label, with several labels per document; assign an array or a dict to it."""
+        """Probability from which each of several labels is predicted. To change it, assign an array or a dict."""
         if not self.several_labels:
-            raise AttributeError("thresholds_ needs several labels per document; otherwise use predict_proba")
+            raise AttributeError("thresholds_ needs several labels per document; for one label, use predict_proba")
         return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
 
     @thresholds_.setter
@@ -74,7 +74,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of the scores.", "float")
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it.", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -107,7 +107,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
         return over_blocks(self, X, self._predicted, n_columns, client)
 
     def calibrate_sets(self, X: object, y: object = None) -> Self:
-        """Find the thresholds of `predict_sets` from held-out documents; they are saved with the model.
+        """Choose the thresholds of `predict_sets` on held-out documents, and store them in the model.
 
         These documents must not have been used for training, or to choose the number of epochs or the temperature.
         `fit` removes the thresholds.
@@ -188,7 +188,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     @property
     def _counted(self) -> Any:
         if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts require loss='nll'; other losses train expected counts (see state_)")
+            raise AttributeError("counts exist only with loss='nll'; other losses train expected counts (see state_)")
         return self.state_
 
 
@@ -217,12 +217,12 @@ class WithDensity(EngineEstimator):
         length : int, default=100 -- Number of words per document.
         Returns X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts --
         Returns y : ndarray of shape (n_samples,) --
-        Raises ModelError -- The model is a model of words, but was not trained on counts.
+        Raises ModelError -- A model of words was not trained on unweighted counts.
         """
         counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
         without_components = not len(component_class) and getattr(self, "loss", "") != "nll"
         if counts and (self.weighting_ is not None or without_components):
-            raise ModelError("sample needs a model of counts with loss='nll'")
+            raise ModelError("sample needs a model that was trained on unweighted counts with loss='nll'")
         if not isinstance(n_samples, int | np.integer) or n_samples < 0:
             raise ValueError(f"n_samples must be an integer of at least 0, got {n_samples!r}")
         rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)

@@ -92,7 +92,7 @@ class TableEstimator(EngineEstimator):
             theirs = numbering(source.corpus.header.vectorizer) or {}
             ours = getattr(self, "categories_", {})
             if {i: c.tolist() for i, c in theirs.items()} != {i: c.tolist() for i, c in ours.items()}:
-                advice = "write it with write_corpus(vectorizer=) and the header.vectorizer of the training corpus"
+                advice = "write it with write_corpus(..., vectorizer=training_corpus.header.vectorizer)"
                 raise CorpusError(f"{source.name} encodes its categories differently from the model: {advice}")
 
     def _kinds_of(self, n_columns: int) -> dict[str | Family, list[int]]:
@@ -110,7 +110,7 @@ class TableEstimator(EngineEstimator):
                 raise ValueError(f"kinds: {kind} needs {kind.width} columns, got {columns}")
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
-                    raise ValueError(f"kinds: no column {c!r} in X")
+                    raise ValueError(f"kinds: X has no column {c!r}")
                 codes = c in texts and texts[c].dtype != bool  # codes in alphabetical order
                 if codes and kind != "categorical" and not isinstance(kind, Categorical):
                     name = getattr(self, "feature_names_in_", range(n_columns))[c]
@@ -142,10 +142,10 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step, in a round ("sum"; None: all) or in a lane ("mean"; None: 32).
-    step -- "safe": start at the generative fit, halve steps until they stay inside S and within a KL divergence of 1,
-        and accept only rounds that decrease the objective. "paper": ``1 / (1 + step_decay * t)``, from the prior.
-    step_decay -- lambda of the paper's steps, and of safe steps with batches.
-    class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled documents per class.
+    step -- "safe": start at the generative fit, halve steps to stay inside S and within a KL divergence of 1, and
+        accept only rounds that decrease the objective. "paper": start at the prior; step ``1 / (1 + step_decay * t)``.
+    step_decay -- lambda: decrease of the paper's steps, and of safe steps with batches.
+    class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled documents of each class.
 
     >>> from sdem_dist import FeatureNB
     >>> clf = FeatureNB(loss="nll").fit([[0, 3], [0, 2], [1, 0], [2, 0]], ["low", "low", "high", "high"])
@@ -172,9 +172,9 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
-            raise ValueError("step='paper' takes a step per document: use merge='mean' (n_lanes=1 as in the paper)")
+            raise ValueError("step='paper' makes a step per document: use merge='mean' (n_lanes=1 as in the paper)")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            raise ValueError("loss='nll' has a closed form: set step='safe' and batch_size=None, or use losses.Nll()")
+            raise ValueError("loss='nll' makes no steps: set step='safe' and batch_size=None, or use losses.Nll()")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -266,7 +266,7 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Number of documents per class with the value 1 (loss 'nll'); missing values count fractionally."""
+        """Number of documents per class with the value 1, for loss 'nll'; missing values count fractionally."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
@@ -301,7 +301,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Number of documents per class and category ('nll'), like `feature_log_prob_`; NaN counts fractionally."""
+        """Documents per class and category, for 'nll', shaped like `feature_log_prob_`; NaN counts fractionally."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
@@ -322,9 +322,8 @@ class MixedNB(FeatureNB):
     categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
         in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
-        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. By default,
-        strings, categories and booleans are categorical, and other columns gaussian. In a row, all values
-        of a tuple may be missing, but not only some.
+        "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `Family`. By default, strings, categories
+        and booleans are "categorical", and other columns "gaussian". In a row, a tuple may lack all values, or none.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -342,13 +341,13 @@ class GaussianRegressor(RegressorMixin, Incremental):
     In memory, the target is `y`; in a dense corpus, it is the last column. Targets must not be missing. Missing
     features are also marginalized in training.
 
-    loss -- ``-ln p(y, x)`` or ``-ln p(y | x)``: both are ridge regression if no features are missing. Otherwise "nll"
-        runs EM, and "ncll" then minimizes the conditional loss.
+    loss -- "nll": ``-ln p(y, x)``. "ncll": ``-ln p(y | x)``. Both are ridge regression if no features are missing.
+        Otherwise, both run EM, and "ncll" then minimizes the conditional loss by steps.
     alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
-        "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled separately or
-        jointly. This requires one more pass, or 10 if features are missing.
-    n_epochs -- Number of passes of EM, and of the steps after EM ("ncll"), if features are missing.
-    history_ : list of dict -- ``nll`` and ``ncll`` are means per row, of standardized columns, in the last stage.
+        "evidence" maximizes the probability of the targets (empirical Bayes), with one scale
+        per feature or one for all. This requires one more pass, or 10 if features are missing.
+    n_epochs -- If features are missing: number of passes of EM and, with "ncll", of the steps that follow.
+    history_ : list of dict -- Of the last stage. ``nll`` and ``ncll`` are means over rows, for standardized columns.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor
@@ -373,8 +372,8 @@ class GaussianRegressor(RegressorMixin, Incremental):
         if source.n_features == self._n_columns:
             super()._check_columns(source)
         elif source.n_features != self.n_features_in_ or names_differ:
-            problem = f"{source.name} has {source.n_features} columns, but the model has {self.n_features_in_}"
-            raise CorpusError(f"{problem}, with or without a target as the last column")
+            problem = f"{source.name} has {source.n_features} columns, but the model needs {self.n_features_in_}"
+            raise CorpusError(f"{problem}, or {self._n_columns} with the target as the last column")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run EM for the joint loss, then steps for the conditional loss."""

@@ -35,21 +35,21 @@ class TopicModel(Transforming):
     n_components -- K, the number of topics.
     alpha : Literal["learned"] | p.Positive | p.Positives -- Dirichlet prior of topic proportions: one number, or
         one per topic. Below 1, inference is not convex. "learned": common topics get larger pseudo-counts (alpha - 1),
-        with mean 0.1; see `alpha_`.
+        whose mean is 0.1; see `alpha_`.
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
-    inference_step -- Size T of these steps, times the number of words and pseudo-counts in a document.
-    inference -- Fixed steps, without or with momentum (Tseng 2008); or line search, whose bound uses the divergence
-        (Algorithm 1) or the 1-norm (equation 29) of Chen et al.
+    inference_step -- Size T of the steps of mirror descent, times the number of words and pseudo-counts in a document.
+    inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": bound by the
+        divergence (Chen et al., Algorithm 1). "line-search-l1": bound by the 1-norm (equation 29).
     topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05, or 0.15 without labels,
         and less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":
         Algorithm 2 as printed, without these changes.
-    average_from : int in [0, inf) -- First epoch (from 0) of the running mean over batches, which is the final model.
-    merge -- "mean": lanes run Algorithm 2 and are averaged. "sum": a round is one batch.
+    average_from : int in [0, inf) -- The final model is the mean over all batches from this epoch on (counted from 0).
+    merge -- "mean": lanes run Algorithm 2 in parallel, and their topics are averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
-    topic_shares_ : ndarray of shape (n_components,) -- Expected share of the words in the training documents.
+    topic_shares_ : ndarray of shape (n_components,) -- Expected fraction of the training words in each topic.
 
     >>> from sdem_dist import TopicModel
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
@@ -125,7 +125,7 @@ class TopicModel(Transforming):
         return trained._replace(learner=learner.decided(thresholds=thresholds))
 
     components_ = p.fitted("_parameters.topics.T", "p(word | topic), shape (n_components, n_features).")
-    alpha_ = p.fitted("_parameters.alpha", "Prior of a document's topics after training, shape (n_components,).")
+    alpha_ = p.fitted("_parameters.alpha", "Dirichlet prior of topics after training, shape (n_components,).")
     _n_features_out = p.fitted("learner_.model.n_topics", "")
 
     topics = topics_of
@@ -161,6 +161,7 @@ class LatentDirichletAllocation(TopicModel):
     topic_rate: float | None = 0.15
     n_epochs: Any = None
     merge: Literal["mean", "sum"] = "sum"
+    batch_size: int | None = None
     n_particles: int = 10
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
@@ -197,7 +198,7 @@ class SupervisedTopics(TopicModel):
     """Base of supervised topic models.
 
     log_counts -- Use ln(1 + x) of all counts, in training and prediction.
-    words_weight -- Weight of ``-ln p(words | theta)`` over all documents, which is added to the loss of the labels so
+    words_weight -- Weight of ``-ln p(words | theta)`` over all documents, which is added to the supervised loss so
         that topics also model the words.
     """
 
@@ -207,15 +208,15 @@ class SupervisedTopics(TopicModel):
 
 
 class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
-    """Topics that predict classes: BP-sLDA with softmax outputs.
+    """Topics that predict classes: supervised LDA trained by back-propagation (BP-sLDA).
 
     The topics of a document are inferred from its words by `n_layers` steps of mirror descent, and predict its class:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Back-propagation through these steps trains topics and U.
 
     ordered -- Classes are ordinal levels, in the order of `classes_`: use one score, with thresholds between neighbours
         (cumulative logit), instead of the softmax. Strings are sorted alphabetically, so use numbers.
-    gamma -- Factor applied to the scores inside the softmax or the sigmoid.
-    unlabelled : label -- Value that marks a missing label, such as -1; see `words_weight`.
+    gamma -- Factor of the scores before the softmax or the sigmoid.
+    unlabelled : label -- Value that marks a missing label, such as -1. See also `words_weight`.
     References -- Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep
         Architecture. NIPS.
     """
@@ -264,12 +265,12 @@ class SupervisedLDAClassifier(EngineClassifier, SupervisedTopics):
 
 
 class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
-    """Topics that predict real numbers or counts: BP-sLDA with Gaussian or Poisson outputs.
+    """Topics that predict real numbers or counts: supervised LDA trained by back-propagation (BP-sLDA).
 
     Like `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
     ``family="poisson"``, the prediction is the exponential of U theta, times the training mean.
 
-    family -- Distribution of targets: real numbers, or counts (log link), which may be fractions.
+    family -- Distribution of targets. "gaussian": real numbers. "poisson": counts, also fractional, with a log link.
     gamma -- Precision of the noise in standardized targets: the loss is ``gamma / 2`` times the squared error, or, for
         counts, gamma times minus the log-likelihood.
     """
@@ -297,13 +298,13 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Prediction of each topic (for counts its logarithm), shape (n_targets, n_components)."""
+        """Predicted target of each topic (its logarithm for "poisson"), shape (n_targets, n_components)."""
         head, output = self.learner_.head, self._parameters.output
         location, scale = np.asarray(head.location)[:, None], np.asarray(head.scale)[:, None]
         return np.asarray(output + np.log(scale) if isinstance(head, heads.Rates) else location + scale * output)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) if `y` was two-dimensional."""
+        """Return the predicted targets, shape (n_samples,), or (n_samples, n_targets) if `y` was two-dimensional."""
 
         def predicted(rows: Any) -> np.ndarray:
             # The topics of a document sum to 1, so each topic can add the location of the targets.
@@ -314,7 +315,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return over_blocks(self, X, predicted, None if self.single_ else self.learner_.n_labels, client)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return R2 on documents, or on a corpus with its own targets; with several targets, the mean."""
+        """Return R2 on documents in memory or a corpus; with several targets, the mean."""
         return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["r2"]
 
     def __sklearn_tags__(self) -> Tags:

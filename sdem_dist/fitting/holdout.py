@@ -103,7 +103,7 @@ class HoldoutPolicy:
             if is_better(tried[best], tried[number]):
                 best = number
         if len(tried) > 1:
-            _log.info("chosen on held-out documents: %r", tried[best].candidate.stage)
+            _log.info("the best stage on held-out documents is %r", tried[best].candidate.stage)
         if self.share:
             return tried[best]._replace(tried=tried)
         folds = list[HoldoutResult]()
@@ -116,9 +116,9 @@ class HoldoutPolicy:
         view, corpus = candidate.view or self.source, self.source.corpus
         seed = (candidate.learner.seed + (draw << 20)) % (1 << 64)
         learner = replace(candidate.learner, held_out=self.share, seed=seed)
-        initial, name = candidate.initial, candidate.stage + (f", draw {draw + 1}" if draw else "")
+        initial, name = candidate.initial, candidate.stage + (f", repeat {draw + 1}" if draw else "")
         if candidate.start is not None:
-            initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
+            initial, name = candidate.start(learner, f", repeat {draw + 1} of {self.n_draws}")
         frequency = corpus if candidate.view is None else cast(Any, view.corpus).document_frequency
         held_out = view.seen(corpus.transformed(HoldOut(frequency, seed, self.share)))
         shown = "accuracy", *(["macro_f1"] if has_rare_classes(view) else []), MONITOR
@@ -232,7 +232,7 @@ def first_loss(source: Source) -> str:
     sizes = np.array([n for n in source.class_counts if n > 0])
     largest = sizes.max() / np.median(sizes)
     loss = "ncll" if len(sizes) > 2 and largest <= defaults.EVEN_CLASSES else "hinge"
-    _log.info("few documents for %d classes (largest size / median size: %.3g): using %s", len(sizes), largest, loss)
+    _log.info("few documents for %d classes (largest / median size: %.3g): the loss is %s", len(sizes), largest, loss)
     return loss
 
 
@@ -259,7 +259,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
         every = max(1, plan.n_epochs // CURVE_POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
         changes: dict[str, Any] = {"plan": plan, "monitoring": watch if stage.monitored else None}
-        return replace(stage, name=f"held out: {stage.name}", corpus=source.seen(training), **changes)
+        return replace(stage, name=f"{stage.name}, without held-out documents", corpus=source.seen(training), **changes)
 
     reduced = replace(source, corpus=cast(Any, training), weight=training.weight, class_counts=training.class_weights)
     history = estimator._train(trainer.changed(without), reduced).history
@@ -314,10 +314,10 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         em = SdEM(model, source.weight, rules.ClosedForm(), held_out=trial.held_out, seed=trial.seed)
         lanes = plans.lanes_of(plan.n_documents, defaults.SUM_TASK_DOCUMENTS)
         once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
-        generative: SdemState = trainer.run(Stage(f"unlabelled{which}", em, once)).state
+        generative: SdemState = trainer.run(Stage(f"EM with unlabelled documents{which}", em, once)).state
         if weight is None:
             used = starts.weight_of_margin(generative, sampled, defaults.UNLABELLED_MARGIN)
-        return partial(starts.start_at, initial, generative, used), f"weight {used:g}{which}"
+        return partial(starts.start_at, initial, generative, used), f"unlabelled_weight {used:g}{which}"
 
     figures, calibrate = dict[str, float](), nb.calibrate and nb.holds_out
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold out some of them
@@ -348,7 +348,7 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         end, source = nb.train(labelled_trainer, labelled), labelled
     else:
         start, name = begin(learner)
-        end = final_stage(trainer, learner, plan, start, f", unlabelled_{name}")
+        end = final_stage(trainer, learner, plan, start, f", {name}")
     figures["unlabelled_weight"] = used
     # Held-out metrics describe the whole training, not a curve: only the last entry has them.
     constant = {name: value for name, value in figures.items() if not name.startswith("held_out_")}

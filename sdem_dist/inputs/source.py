@@ -30,6 +30,7 @@ from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # fit an estimator; continue training; or score
+SAME_CLASSES = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
 SEVERAL = "several labels per document, but the model was trained with one label per document"
 
 
@@ -82,13 +83,13 @@ def source_of(
             if use == "score" and not len(present):
                 raise ValueError("no document has a label: accuracy and losses need labels")
             if use == "train" and len(present) < 2:
-                problem = f"only one class ({some(source.classes[present])}): a classifier needs at least two"
+                problem = f"there is only one class ({some(source.classes[present])}): a classifier needs at least two"
                 on_disk = isinstance(source.corpus, Corpus)
-                raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
+                raise CorpusError(problem, path=source.name) if on_disk else ValueError(problem)
             if use == "train" and len(present) < len(source.classes):
                 empty = np.delete(source.classes, present)
                 problem = f"there is no document of positive weight in {counted(len(empty), 'class', 'classes')} ({some(empty)})"
-                warnings.warn(f"{problem}: their probabilities and words are meaningless", stacklevel=3)
+                warnings.warn(f"{problem}: such classes cannot be learned", stacklevel=3)
         fresh = use == "train" and not source.corpus.header.made_by  # ingestion already warned about its labels
         if fresh and estimator.spec.target == "labels" and classes is None:
             warn_of_lookalikes(source.classes.tolist(), stacklevel=4)
@@ -96,7 +97,7 @@ def source_of(
     if use == "score" and own and n_targets != own:
         problem = f"{counted(n_targets, 'target')} per document, but the model was trained with {own}"
         on_disk = isinstance(source.corpus, Corpus)
-        raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y has {problem}")
+        raise CorpusError(f"there are {problem}", path=source.name) if on_disk else ValueError(f"y has {problem}")
     source = replace(source, **of_texts)
     if use == "train" or estimator.weighting_ is None:
         return source
@@ -109,15 +110,15 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
-        raise CorpusError("no document has a positive weight", path=path)
+        raise CorpusError("no document has a weight above 0", path=path)
     if sample_weight is not None or (y is not None and spec.target != "nothing"):
         raise ValueError("a corpus contains its own labels and weights: do not pass y or sample_weight")
     check_layout(estimator, corpus)
     if problem := _label_problem(estimator, corpus, use):
-        raise CorpusError(problem, path=path)
+        raise CorpusError(f"the documents {problem}", path=path)
     if spec.target == "numbers" and numbering(corpus.header.vectorizer):
-        what = f"{corpus!r} has columns of text, categories or booleans"
-        raise ValueError(f"{what}, but {type(estimator).__name__} needs numbers")
+        what = f"{corpus!r} was written from a table with columns of text, categories or booleans"
+        raise ValueError(f"{what}, but {type(estimator).__name__} needs numbers: drop or convert these columns")
     source = described(corpus, labelled=learns_labels)
     if learns_labels and (corpus.header.label_sets is not None if train else estimator.several_labels):
         sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
@@ -125,19 +126,18 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         try:
             members = membership(sets, labels)
         except KeyError as error:
-            advice = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
-            problem = f"{path} contains the label {error}, which is not in the model"
-            raise CorpusError(f"{problem}; {advice}") from None
+            problem = f"the documents have the label {error}, which is not in the model; {SAME_CLASSES}"
+            raise CorpusError(problem, path=path) from None
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if not train:
         if estimator._n_targets_in_columns and source.n_features != estimator._n_columns:
-            raise ValueError(f"{corpus!r} has {source.n_features} columns, not {estimator.n_features_in_} and a target")
+            problem = f"the table has {source.n_features} columns, but needs {estimator.n_features_in_} and a target"
+            raise CorpusError(problem, path=path)
         estimator._check_columns(source)
         if learns_labels and source.classes.tolist() != estimator.classes_.tolist():
-            problem = f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(estimator.classes_)})"
-            advice = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
-            raise CorpusError(f"{problem}; {advice}")
+            problem = f"the classes are {some(source.classes)}, but {some(estimator.classes_)} in the model"
+            raise CorpusError(f"{problem}; {SAME_CLASSES}", path=path)
     return source
 
 
@@ -146,21 +146,21 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
     spec, name, header, unlabelled = estimator.spec, type(estimator).__name__, corpus.header, estimator.unlabelled
     several, train = header.label_sets is not None, use == "train"
     if spec.target == "numbers" and header.layout != DENSE and not header.n_targets:
-        return f"no targets, but {name} needs them: ingest with --targets, or use write_corpus(targets=)"
+        return f"have no targets, but {name} needs them: ingest with --targets, or use write_corpus(targets=)"
     if spec.target != "labels":
         return ""
     if not header.classes:
         needs = "for evaluation; to predict without labels, use sdem predict MODEL CORPUS"
         if train:
-            needs = "for training; mixtures and topic models do not, and SupervisedLDARegressor needs targets"
-        return f"no labels, but {name} needs them {needs}"
+            needs = "for training; clustering and topic models do not, and SupervisedLDARegressor needs targets"
+        return f"have no labels, but {name} needs them {needs}"
     if several and not spec.label_sets:
-        return f"several labels per document, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
+        return f"have several labels each, but {name} supports only one: use MultiLabelNB or SupervisedLDAClassifier"
     if several and not train and not estimator.several_labels:
-        return SEVERAL
+        return f"have {SEVERAL}"
     if train and unlabelled is not None and str(unlabelled) in map(str, header.classes):
-        advice = f"pass it when writing the corpus: write_corpus(..., unlabelled={unlabelled!r})"
-        return f"{unlabelled!r} is a class, and also the value of unlabelled: {advice}"
+        advice = f"to mark missing labels, write the corpus with write_corpus(..., unlabelled={unlabelled!r})"
+        return f"have the class {unlabelled!r}, which is also the value of unlabelled: {advice}"
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     if not n_hidden or unlabelled is not None or estimator._takes_hidden:
@@ -170,7 +170,7 @@ def _label_problem(estimator: Estimator, corpus: Corpus, use: Use) -> str:
         takes = "supports only if unlabelled is set (unlabelled=-1)"
     elif spec.label_sets:
         takes = "supports only with several labels per document (--label-separator ',' or lists of labels)"
-    return f"{n_hidden:,} documents without a label, which {name} {takes}"
+    return f"include {counted(n_hidden, 'document')} without a label, which {name} {takes}"
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
@@ -185,11 +185,11 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     layout, needed, path = corpus.header.layout, estimator._layout, getattr(corpus, "path", str(corpus))
     if layout != needed:
         call = ", dense=True)" if needed == DENSE else "), without dense=True"
-        advice = f"in Python, write these with write_corpus(path, X, y{call}"
+        advice = f"in Python, write them with write_corpus(path, X, y{call}"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'for word counts, set components="multinomial"'
         name = type(estimator).__name__
-        raise CorpusError(f"{layout} documents, but {name} needs {needed} documents: {advice}", path=path)
+        raise CorpusError(f"the documents are {layout}, but {name} needs {needed} documents: {advice}", path=path)
 
 
 def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: Any, use: Use, classes: object) -> Source:

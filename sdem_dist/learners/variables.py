@@ -21,7 +21,7 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
     if len(unfit):
         column = int(unfit[0])
         name = "the target" if column == target else f"column {column} (counting from 0)"
-        why = f"squares of values above {LARGEST:.0e} cannot be summed"
+        why = f"at most {LARGEST:.0e} is supported"
         hint = "divide it by a constant, or mark such values as missing (NaN)"
         raise ValueError(f"{name} contains values as large as {largest[column]:.3g}, but {why}: {hint}")
 

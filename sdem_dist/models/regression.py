@@ -131,7 +131,7 @@ class JointGaussian(DenseModel):
 
     def __post_init__(self) -> None:
         if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
-            raise ValueError("a regression needs a single GaussianFull block")
+            raise ValueError("the columns of a regression must be one block of the family GaussianFull")
 
     @property
     def family(self) -> GaussianFull:
@@ -151,7 +151,7 @@ class JointGaussian(DenseModel):
     def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Rows:
         values = self.variables.blocks[0].values(documents.values)[:, 0]
         if np.isnan(values[:, -1]).any():
-            raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} (counting from 0) has no target")
+            raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} (counting from 0) has no target: drop it")
         return Rows(values, np.ones(len(values)) if documents.weights is None else documents.weights)
 
     def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:

@@ -37,7 +37,7 @@ class MirrorDescent:
     def __post_init__(self) -> None:
         alpha = np.array(START if self.alpha == "learned" else self.alpha)
         if not (np.all((alpha > 0.0) & (alpha < np.inf)) and 0.0 < self.step < np.inf):
-            raise ValueError(f"alpha and the step must be positive and finite, got {self.alpha} and {self.step}")
+            raise ValueError(f"alpha and the step size must be positive and finite, got {self.alpha} and {self.step}")
         if self.method not in METHODS:
             raise ValueError(f"unknown inference method {self.method!r}")
         check_number("n_layers", self.n_layers, 1)
@@ -135,7 +135,7 @@ class TopicModel(Model):
     def check_state(self, state: TopicState) -> None:
         topics = self.parameters(state).topics
         if (topics <= 0).any() or not np.allclose(topics.sum(axis=0), 1.0):
-            raise ValueError("the columns of the topics are not on the simplex")
+            raise ValueError("the word probabilities of a topic must be positive and add up to 1")
 
     @property
     def cache_key(self) -> str:

@@ -34,7 +34,7 @@ def explanations(
     several, n, classes = estimator.several_labels, len(scores), estimator.classes_.tolist()
     if several:
         if against is not None:
-            raise ValueError("with several labels, each label is compared with its absence: omit against=")
+            raise ValueError("with several labels, each label is compared with its absence: omit against")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
         pairs, odds = np.stack([best, best], axis=1), scores[np.arange(n), best]
         probabilities = expit(np.stack([odds, -odds], axis=1))

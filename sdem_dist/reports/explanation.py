@@ -200,7 +200,7 @@ class Explanation(Explained):
     @property
     def summary(self) -> str:
         both = f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}"
-        scaled = "" if self.temperature == 1.0 else f" (scores / temperature {self.temperature:.3g})"
+        scaled = "" if self.temperature == 1.0 else f" (divided by the temperature, {self.temperature:.3g})"
         return f"{both}; log-odds {self.log_odds:+.2f}{scaled}"
 
     @property
@@ -225,7 +225,7 @@ class NumberExplanation(Explained):
 
     @property
     def summary(self) -> str:
-        return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the training mean, {self.mean:.4g}"
+        return f"{self.prediction:.4g} (training mean {self.mean:.4g}, difference {self.prediction - self.mean:+.4g})"
 
 
 class Explanations(list[Any]):

@@ -66,7 +66,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         caption = "Rows are classes, columns are predictions; lighter cells contain more documents."
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sure = report.confidence >= 0.9
-        caption = "Accuracy of predictions by their probability; larger dots represent more documents. "
+        caption = "Accuracy of predictions, grouped by their probability; larger dots represent more documents. "
         caption += f"For {sure.mean():.0%} of the documents, the probability of the prediction is at least 0.9"
         caption += f"; {report.right[sure].mean():.1%} of these predictions are correct." if sure.any() else "."
         sections["Calibration"] = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
@@ -79,7 +79,7 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
             for word, value in words.items():
                 marks.append(highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word"))
             rows.append((label, Html(" ".join(marks))))
-        unlisted = f"Not listed for {type(estimator).__name__}. To show the words of a document, use explain."
+        unlisted = f"The words are not listed for {type(estimator).__name__}. For those of a document, use explain."
         note = "Stronger colours mean more evidence for the class, on average." if rows else unlisted
         if rows or not (estimator._layout == "dense" or estimator.spec.topics is not None):
             table = Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""
@@ -173,7 +173,7 @@ def _topics(report: TopicReport, corpus: Corpus) -> str:
         html += f"<h3>Topics by class</h3>{Table(('class', *report.names), rows).html()}"
     for k in np.argsort(-report.shares, kind="stable").tolist() if corpus.has_texts else ():
         texts = (f'<p class="text">{cell(_start(text))}</p>' for text in corpus.texts_at(report.examples(k)))
-        title = f"Documents with the largest share of topic {cell(report.names[k])}"
+        title = f"Documents with the largest proportion of topic {cell(report.names[k])}"
         html += f"<details><summary>{title}</summary>{''.join(texts)}</details>"
     return html
 
@@ -205,7 +205,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     facts["features"] = f"{model.n_features_in_:,}{kind}"
     facts |= {} if table else {"input": "raw text (built-in tokenizer)" if model.vectorizer_ else "counts"}
     if w is not None:
-        length = f"documents scaled to length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        length = f"documents scaled to length {w.norm:g}" if w.norm else f"entries multiplied by {w.scale:.4g}"
         rare = f", words that occur in at least {w.min_df} documents" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"

@@ -144,7 +144,7 @@ def of_classes(
         q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
         means = np.stack([np.where(one > 0, log_p, 0.0) @ one for one in q], axis=1)
         priors = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1)
-        yield _exact((columns, values, times, means), priors, temperature, offset_name="mixing of the components")
+        yield _exact((columns, values, times, means), priors, temperature, offset_name="uncertainty of the components")
 
 
 def of_many_classes(theta: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float) -> Parts:

@@ -143,7 +143,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
         if part and corpus.mask is not None:
             block = block[corpus.mask[slice(*part)]]
         if block.shape[1] != components.shape[1]:
-            raise ValueError(f"X has {block.shape[1]} features, but topics have {components.shape[1]}")
+            raise ValueError(f"X has {block.shape[1]} features, but the topics have {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
         joint += (present.T @ present).toarray()
         n_documents += block.shape[0]

@@ -287,7 +287,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     n_dropped = sum(trial.dropped is not None for trial in trials)
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
     small = search.space is None and (search.n_trials or 0) > search.n_settings_
-    others = "; the default space has no others" if small else ""
+    others = "; the default space has no other settings" if small else ""
     title = f"Tried {counted(len(trials), 'setting')}, each on {parts}{early}{others}:"
 
     # The settings tried: the best ones and the default.
@@ -317,12 +317,12 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         was, now = (float(trial.scores[name].mean()) for trial in (default, best))
         apart = abs(round(now, 4) - round(was, 4))  # difference of the rounded figures
         by = f"{apart:.4f} {'higher' if now >= was else 'lower'}" if apart else "the same"
-        lines.append(f"  {name} {now:.4f}, the default's {was:.4f}: {by}")
+        lines.append(f"  {name} {now:.4f}, default {was:.4f}: {by}")
         if np.isfinite(error):
             over = "documents" if compared in PER_DOCUMENT else f"the {n_splits} folds"
             low, high = (f"{gain + sign * NORMAL * error:+.4f}" for sign in (-1.0, 1.0))
-            chance = ", which may be due to chance" if abs(gain) < NORMAL * error else ""
-            lines.append(f"    (95 % interval of the gain {low} to {high}, over {over}{chance})")
+            chance = "; it may be due to chance" if abs(gain) < NORMAL * error else ""
+            lines.append(f"    (95 % interval of the gain: {low} to {high}, over {over}{chance})")
 
     # The uncertainty of its score.
     if metric == "distance":
@@ -330,7 +330,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
         lines += _wrapped("  ", fall)
     if search.nested:
         mean, spread = sign_of(metric) * search.nested_score_, float(search.nested_scores_.std())
-        lines.append(f"  Nested score (each fold scored by a search without it): {name_of(metric)} {mean:.4f}")
+        lines.append(f"  Nested score (each fold is scored by a search without it): {name_of(metric)} {mean:.4f}")
         lines.append(f"    (+- {spread:.4f}, the standard deviation over {counted(n_splits, 'fold')})")
         advice = (
             "Expect the nested score on new documents. The best score above is optimistic, since it was selected "

@@ -40,7 +40,7 @@ TRAIN_ON = [
     (2, "train posts.zarr ftp://bucket/m", "a URL must start with s3://"),
     *((2, f"train posts.tsv m --{to}", "use sdem ingest") for to in ("scheduler tcp://127.0.0.1:1", "dry-run --cluster a.yaml")),
     (1, "train no-label.tsv m", "if no document has a label, use --no-labels (and --estimator Latent"),
-    (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: only one class (a)"),
+    (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: there is only one class (a)"),
     (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
     (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ','"),
     (2, "train several.tsv m --label-separator |", "needs a model with several labels: add --estimator"),

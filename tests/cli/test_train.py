@@ -213,9 +213,9 @@ def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings
         return
     figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
     assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
-    assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
+    assert "held-out log-loss, trained" not in said and len(said.splitlines()) < 30
     shown = ok("inspect", tmp_path / "m")
-    assert "held-out accuracy without unlabelled documents" in shown
+    assert "held-out accuracy, trained on labelled documents" in shown
     assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
     assert re.search(r"without a label +(used, with unlabelled_weight [\d.e-]+|not used)$", shown, re.M)
     assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)

@@ -122,7 +122,7 @@ def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
 
 @pytest.mark.parametrize("given", [{"resume": True}, {"checkpoint_rounds": 2}, {"checkpoint_seconds": 2.0}])
 def test_settings_of_checkpoints_need_a_folder(given, corpus):
-    np.testing.assert_raises_regex(ValueError, "need a checkpoint folder", fit, "mean", corpus, **given)
+    np.testing.assert_raises_regex(ValueError, "need a folder: set checkpoint", fit, "mean", corpus, **given)
 
 
 @pytest.mark.parametrize(("how_often", "expected"), [

@@ -75,8 +75,8 @@ def test_spherical_clusters_do_not_depend_on_lengths():
 
 
 @pytest.mark.parametrize(("settings", "X", "said"), [
-    ({"weighting": "tfidf"}, COUNTS * 0.5, "needs integer counts"),
-    ({"weighting": "tfidf"}, DIGITS, "needs integer counts"),
+    ({"weighting": "tfidf"}, COUNTS * 0.5, "needs integers, but"),
+    ({"weighting": "tfidf"}, DIGITS, "needs integers, but"),
     ({}, np.where(np.arange(64) == 3, np.nan, DIGITS), "contains NaN"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_named(settings, X, said):

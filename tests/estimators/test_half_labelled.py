@@ -96,7 +96,7 @@ def test_minus_one_is_a_class_unless_said_otherwise(tmp_path):
         assert sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=1).fit(ROWS, HIDDEN).classes_.tolist() == [0, 1]
     texts = HIDDEN.astype(str)  # as a file has them
     assert sd.MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(ROWS, texts).classes_.tolist() == ["0", "1"]
-    with pytest.raises(CorpusError, match="-1 is a class, and also the value of unlabelled"):
+    with pytest.raises(CorpusError, match="the class -1, which is also the value of unlabelled"):
         sd.MultinomialNB(unlabelled=-1).fit(sd.write_corpus(tmp_path / "c", ROWS, texts))
 
 
@@ -281,7 +281,7 @@ def test_labelled_documents_say_how_rare_a_word_is():
 def test_what_does_not_go_together_is_named():
     with pytest.raises(ValueError, match="steps='paper' supports neither unlabelled documents"):
         sd.MultinomialNB(unlabelled=-1, steps="paper").fit(X[:N], FEW)
-    with pytest.raises(ValueError, match="class_weight=None"):
+    with pytest.raises(ValueError, match="set it to None"):
         sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], FEW)
     with pytest.raises(ValueError, match="partial_fit accepts unlabelled documents only with loss='nll'"):
         sd.MultinomialNB(unlabelled=-1).partial_fit(X[:N], FEW, classes=[0, 1, 2, 3])

@@ -62,7 +62,7 @@ def test_coherence_of_words_that_always_never_or_by_chance_meet():
     rows = np.eye(6)
     found = coherence(rows[[0, 2, 0, 0]] + rows[[1, 3, 4, 5]], X, 2)
     np.testing.assert_allclose(found, [1.0, -1.0, 0.0, np.nan], rtol=1e-7, atol=1e-12)
-    np.testing.assert_raises_regex(ValueError, "7 features, but topics have 6", coherence, rows, np.ones((3, 7)), 2)
+    np.testing.assert_raises_regex(ValueError, "7 features, but the topics have 6", coherence, rows, np.ones((3, 7)), 2)
 
 
 @pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "n_particles": 2}])

@@ -62,7 +62,7 @@ def test_losses_of_users_take_sums():
     assert sd.MultinomialNB(loss=Squared(), merge="sum", n_epochs=4).fit(X, Y).score(X, Y) > 0.6
     for refused in (sd.MultinomialNB(loss=Squared()), sd.LDAClassifier(loss=Squared())):
         np.testing.assert_raises_regex(ValueError, "the custom loss", refused.fit, X, Y)
-    with pytest.raises(ValueError, match="costs have 3 classes, but the data have 2"):
+    with pytest.raises(ValueError, match="costs are for 3 classes, but the data have 2"):
         sd.MultinomialNB(loss=COSTS).fit(X, Y > 0)
 
 

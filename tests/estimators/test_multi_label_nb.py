@@ -138,7 +138,7 @@ def test_corpora_and_files(tmp_path):
     model = sd.MultiLabelNB().fit(corpus)
     assert tuple(model.classes_) == NAMES
     assert model.evaluate(corpus) == pytest.approx(model.evaluate(X, LISTS))
-    with pytest.raises(sd.CorpusError, match="several labels per document, but MultinomialNB supports only one"):
+    with pytest.raises(sd.CorpusError, match="several labels each, but MultinomialNB supports only one"):
         sd.MultinomialNB().fit(corpus)
     strange = sd.write_corpus(tmp_path / "d", X[:2], [["ant"], ["fox"]])
     np.testing.assert_raises_regex(sd.CorpusError, "'fox', which is not in the model", model.evaluate, strange)

@@ -136,7 +136,7 @@ def test_corpora_that_do_not_fit_the_model(tmp_path):
     others = {
         "30 words|20 words": write_corpus(tmp_path / "narrow", X[:, :20], Y),
         "vocabulary of .* does not match": write_corpus(tmp_path / "words", X, Y, vocabulary=words[::-1]),
-        "classes of .* are not the model's": write_corpus(tmp_path / "classes", X, Y + 1, vocabulary=words),
+        "the classes are .*, but .* in the model": write_corpus(tmp_path / "classes", X, Y + 1, vocabulary=words),
     }
     for said, corpus in others.items():
         np.testing.assert_raises_regex(ValueError, said, model.evaluate, corpus)

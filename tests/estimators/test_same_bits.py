@@ -208,7 +208,7 @@ def test_the_words_have_to_be_the_model_s(name, tmp_path):
     others = {
         "vocabulary": write_corpus(tmp_path / "d", COUNTS, vocabulary=words[::-1]),
         "has 3 words, but the model": write_corpus(tmp_path / "n", COUNTS[:, :3]),
-        "dense documents, but": write_corpus(tmp_path / "e", TABLE, dense=True),
+        "the documents are dense, but": write_corpus(tmp_path / "e", TABLE, dense=True),
     }
     for method in (*methods_of(model), *(["score", "perplexity"] if hasattr(model, "perplexity") else [])):
         for said, corpus in others.items():

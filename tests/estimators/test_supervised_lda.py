@@ -192,7 +192,7 @@ def test_what_cannot_be_learned_from(tmp_path):
         (
             sd.CorpusError,
             lambda: words.fit(dense),
-            "dense documents, but LatentDirichletAllocation needs sparse",
+            "the documents are dense, but LatentDirichletAllocation needs sparse",
         ),
         (ValueError, lambda: words.fit(X, client="somewhere"), "write one with"),
         (ValueError, lambda: words.fit(str(tmp_path / "a.zarr")), "is a path"),

@@ -101,7 +101,7 @@ def test_the_pseudo_count_hardly_matters():
 def test_only_counts_are_weighed():
     rows = sp.csr_matrix(np.random.default_rng(0).random((40, 6)))
     for weighting in ("tfidf", "log", "binary"):
-        with pytest.raises(ValueError, match="needs integer counts, but"):
+        with pytest.raises(ValueError, match="needs integers, but"):
             MultinomialNB(weighting=weighting).fit(rows, np.arange(40) % 2)
 
 

@@ -240,7 +240,7 @@ def checked(learner, state=None, **changed):
     (lambda: checked(replace(GOOD, seed=-1)), "seed"),
     (lambda: checked(replace(GOOD, loss="other")), "unknown"),
     (lambda: checked(FEATURES, start_of(FEATURES), mu=start_of(FEATURES).mu - 9.0 * SECOND_MOMENT), "inside S"),
-    (lambda: checked(TOPICS, topics=np.ones((WIDTH, 4))), "simplex"),
+    (lambda: checked(TOPICS, topics=np.ones((WIDTH, 4))), "add up to 1"),
     (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
     (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
     (lambda: Classes(K, (0, 2, 1)), "sorted"),

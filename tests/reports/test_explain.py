@@ -159,7 +159,7 @@ def test_numbers_of_tables_are_sums_over_columns(n_missing):
         parts = {w.word: w.part for w in explained[0].words}
         np.testing.assert_allclose([parts[c] for c in "abcd"], model.coef_ * (table.iloc[0] - table.mean()), rtol=1e-6)
     assert json.loads(json.dumps(explained[0].to_dict(), allow_nan=False))["mean"] == explained[0].mean
-    assert all(words in str(explained[0]) for words in ("from the training mean", "\ncolumn "))
+    assert all(words in str(explained[0]) for words in ("(training mean ", "\ncolumn "))
     assert "</td>" in explained[0]._repr_html_()
 
 
