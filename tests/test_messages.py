@@ -152,7 +152,7 @@ CASES = [
       for *labels, shown in (("1", '"1"', "'1'"), ('"1"', "1.0", "1.0"), ("true", '"true"', "'true'"))),
     (read("s.csv", "label,text,w\na,fig,0\n", reading={"weight": "w"}), "IngestError: s.csv: no document has a positive weight"),
     (read("s.tsv", "no tab\n", on_error="skip"),
-     "IngestError: s.tsv: no documents; 1 record skipped, for example\n  s.tsv, line 1: no TAB between label and text"),
+     "IngestError: s.tsv: no documents; skipped 1 record, for example\n  s.tsv, line 1: no TAB between label and text"),
     (read("s.tsv", "sport\tgoal\n", vocabulary_from="words"),
      f"IngestError: s.tsv, line 1: unknown label 'sport'; the classes are acq, crude, earn{SKIP}"),
     (read("s.tsv", f"{NFD}\tgoal\n", vocabulary_from="cafe"),
@@ -230,7 +230,7 @@ CASES = [
        f"CorpusError: the matrix: document 0 (counting from 0) contains the value {shown}: {RANGE}")
       for matrix, shown in ((-ONES, "-1.0"), (ONES * np.nan, "nan"), (ONES * 1e300, "1e+300"))),
     *((call(MemoryCorpus, SPARSE, None, (), weights=np.full(4, bad)),
-       f"CorpusError: the matrix has sample_weight {bad} for document 0, but weights must be between 0 and 3.4e+38")
+       f"CorpusError: the matrix has sample_weight {bad} for document 0 (counting from 0), not between 0 and 3.4e+38")
       for bad in (-1.0, np.nan, 1e300)),
     (call(MemoryCorpus, SPARSE, np.full(4, 3), tuple("abc")), "CorpusError: y_positions of the matrix must be between -1 and 2"),
     (call(MemoryCorpus, SPARSE, np.zeros(2, int), ("a",)),

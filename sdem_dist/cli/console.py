@@ -124,7 +124,7 @@ def say(text: object) -> None:
 def say_left_out(n: int, examples: Sequence[str]) -> None:
     if n:
         lines = "".join(f"\n  {visible(example)}" for example in examples)
-        click.echo(f"{counted(n, 'record')} skipped, for example{lines}", err=True)
+        click.echo(f"skipped {counted(n, 'record')}, for example{lines}", err=True)
 
 
 def table(title: str, rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

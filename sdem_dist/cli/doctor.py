@@ -112,7 +112,7 @@ def checks_of(
     free = min(facts["scratch_free"] for facts in processes.values()) / GIB
     encrypted = "all connections are encrypted and authenticated with certificates"
     fine = {  # the text for a topic without a problem
-        "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same in {alike}",
+        "versions": f"{', '.join(map(' '.join, here['versions'].items()))}; the same versions in {alike}",
         "cpu": f"kernels (sdem warmup) use the same vector instructions in {compiled}",
         "files": f"{written} can be read by {counted(len(workers), 'worker')}",
         "memory": f"at least {advised / GIB:.1f} GiB per worker, enough for {model}",
@@ -150,7 +150,7 @@ def examine(client: Client | None, folder: Path, *size: int | None) -> list[Chec
             try:
                 reply = client.run(facts_of_process, about["local_directory"], str(path), word, **how)[worker]
             except TimeoutError as error:
-                raise ClusterError(f"no answer within {REPLY_SECONDS:g} s from the worker {worker}") from error
+                raise ClusterError(f"the worker {worker} did not answer within {REPLY_SECONDS:g} s") from error
             if isinstance(reply, Exception):
                 raise ClusterError(f"the worker {worker} cannot be checked: {type(reply).__name__}: {reply}") from reply
             processes[worker] = reply | {name: about[name] for name in ("nthreads", "memory_limit")}

@@ -120,7 +120,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     estimator = sdem_dist.load_model(model)
     with documents_of([corpus], source, estimator, keep_text=True) as documents:
         write_page(output, f"{model.name}: report", report_page(estimator, documents, model.name, corpus))
-    console.say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
+    console.say(f"wrote {output} ({output.stat().st_size / 1e6:.2f} MB)")
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)

@@ -172,7 +172,7 @@ def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None
     from sdem_dist.text.sources import numeric_format
 
     if reading.weight is not None:
-        raise click.UsageError("--weight applies only to ingesting and training: ingest these documents first")
+        raise click.UsageError("--weight does not apply to this command: use it with sdem ingest, and pass the corpus")
     if numeric_format([place(path)], reading) is not None:
         advice = f"ingest it (sdem ingest {path} NAME.zarr --vocabulary-from TRAINING), and pass the new corpus"
         raise click.UsageError(f"{path} contains numbers: {advice}")
@@ -263,7 +263,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, source: Source, cluster: Clus
     terms = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
     console.say(f"{report.path}: {counted(report.n_documents, 'document')}, {labels}, {terms} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:
-        console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
+        console.say(f"{report.held_out_path}: {counted(report.n_held_out, 'held-out document')}")
     if report.n_empty == report.n_documents:
         click.echo("Warning: no document contains a known word: check the text column and --vocabulary-from", err=True)
     elif report.n_empty:

@@ -125,7 +125,7 @@ def collect(
                 elif all(type(i) is int for i in plain):
                     kind_of_ids, rows["ids"] = "integers", np.array(plain, np.int64)
                 else:
-                    raise TypeError("not all are integers")
+                    raise TypeError("they must be all strings or all integers")
             except (TypeError, OverflowError, UnicodeEncodeError) as error:
                 raise CorpusError(f"the IDs of {where} cannot be stored: {error}") from error
         if targets is not None:

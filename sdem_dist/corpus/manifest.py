@@ -294,7 +294,7 @@ def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
         raise CorpusError(f"{path} is a folder, but not a corpus; {advice}")
     root, attributes = open_contents(path)
     if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or an incomplete one: no manifest found")
+        raise CorpusError(f"{path}: not a corpus, or incomplete (no manifest found)")
     return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
 
 
@@ -428,7 +428,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
-            f"{where} has sample_weight {column[row]} for document {row}, but weights must be between 0 and {LARGEST:.3g}"
+            f"{where} has sample_weight {column[row]} for document {row} (counting from 0), not between 0 and {LARGEST:.3g}"
         )
     return column
 
@@ -441,5 +441,5 @@ def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndar
         raise CorpusError(f"{where} has {n_documents} documents, but the targets have shape {np.shape(targets)}")
     if not np.isfinite(table).all():
         row = int((~np.isfinite(table)).any(axis=1).argmax())
-        raise CorpusError(f"{where} has targets that are not finite; the first is at document {row}")
+        raise CorpusError(f"{where} has targets that are not finite; the first is at document {row} (counting from 0)")
     return np.ascontiguousarray(table)

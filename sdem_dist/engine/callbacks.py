@@ -51,7 +51,7 @@ class LogLines:
         line = ""
         match event, self._stage:
             case events.WorkerLost(), _:
-                line = f"lost the worker {event.worker}; its tasks are repeated elsewhere"
+                line = f"lost the worker {event.worker}; other workers repeat its tasks"
             case events.TaskRetried(), _:
                 line = f"retrying a failed task: {event.error}"
             case RoundEnded(), StageStarted(monitored=False) as stage:

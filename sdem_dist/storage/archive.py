@@ -39,7 +39,7 @@ def write_archive(path: str | Path, kind: str, arrays: Arrays, metadata: Mapping
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
     if (size := len(metadata_json)) > (limit := MAX_JSON_BYTES // 4):  # escaped in a JSON string, they get longer
-        raise ModelError(f"the metadata need {size:,} bytes as JSON, above the limit of {limit:,}", path=path)
+        raise ModelError(f"the metadata need {size:,} bytes as JSON, but the limit is {limit:,}", path=path)
 
     def write(partial: Path) -> None:
         """Write the file without safetensors, which needs all arrays in memory, and orders metadata randomly."""

@@ -42,9 +42,9 @@ _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
 _S3_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
 _HOW_TO_AUTHENTICATE = (
-    "no credentials found: set them in the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-    "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
-    "and AZURE_STORAGE_ACCOUNT_KEY)"
+    "no credentials found: set environment variables (for s3://, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for gs://, "
+    "GOOGLE_APPLICATION_CREDENTIALS; for abfs://, AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY), or use a "
+    "machine with a role"
 )
 _CAUSES = {  # messages by pattern of the error's type, code and text; the first match wins
     "<Code>(NoSuchBucket|ContainerNotFound|InvalidBucketName)<": "bucket {bucket} does not exist: check the name",

@@ -201,7 +201,7 @@ class IngestRun:
         names = ", ".join(map(str, self.sources[:3])) + f" and {n_more:,} more" * (n_more > 0)
         if not n:
             left_out = "".join(f"\n  {example}" for example in gate.examples)
-            left_out = f"; {counted(gate.skipped, 'record')} skipped, for example{left_out}" if left_out else ""
+            left_out = f"; skipped {counted(gate.skipped, 'record')}, for example{left_out}" if left_out else ""
             raise IngestError(f"{names}: no documents{left_out}")
         if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
             raise IngestError(f"{names}: no document has a label; check the label column")

@@ -286,7 +286,7 @@ class RowValidator:
         for role in ("id", "group"):
             for row, value in enumerate(beside.get(role, ())):
                 if not isinstance(value, str | int):
-                    missing = "missing" if value is None else f"{value!r:.60}"
+                    missing = "missing" if value is None else f"{value!r:.60}, neither a string nor an integer"
                     problems.setdefault(row, f"the {role} is {missing}")
                 elif isinstance(value, str) and (problem := not_unicode(value)):
                     problems.setdefault(row, f"the {role} has {problem}")

@@ -63,7 +63,7 @@ def test_every_option_reaches_the_settings(folder, options, settings):
 def test_held_out_and_test_sets(folder):
     said = ok("ingest docs.tsv c/ --held-out 0.25 --seed 3")
     held = open_corpus("c-held-out")
-    assert f"c-held-out: {held.n_documents} documents held out" in said
+    assert f"c-held-out: {held.n_documents} held-out documents" in said
     assert held.n_documents + open_corpus("c").n_documents == 60
     ok("ingest docs.tsv t --vocabulary-from c")
     assert open_corpus("t").header.vocabulary_hash == held.header.vocabulary_hash
@@ -77,7 +77,7 @@ def test_held_out_and_test_sets(folder):
 def test_bad_lines_are_left_out_and_counted(folder):
     (folder / "bad.tsv").write_text("acq\tbanks\nno tab\n")
     said = run("ingest bad.tsv c --on-error skip")
-    assert said.exit_code == 0 and "1 record skipped" in said.stderr
+    assert said.exit_code == 0 and "skipped 1 record" in said.stderr
     ok("ingest docs.tsv c --overwrite")
     (folder / "q.tsv").write_text("PAR1\tgoal\nPAR2\tvote\n")  # as Parquet files begin
     ok("ingest q.tsv q")

@@ -175,7 +175,7 @@ def test_bad_lines_of_later_pieces_have_their_numbers(desk, small_pieces, schedu
         command = f"{PREDICT} s.tsv --text 1 -o o.csv {where}"
         assert "s.tsv, line 10: the line has the byte 0xe9" in refused(command)
         found = run(f"{command} --on-error skip")
-        assert "8 records skipped, for example" in found.stderr and "line 10: " in found.stderr
+        assert "skipped 8 records, for example" in found.stderr and "line 10: " in found.stderr
         assert [next(iter(row.values())) for row in rows_of("o.csv")] == ["a"] * 9
         Path("o.csv").unlink()
         assert sorted(os.listdir()) == before

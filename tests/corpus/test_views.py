@@ -266,7 +266,7 @@ def test_weights_and_groups_in_the_shell(tmp_path, monkeypatch):
     for command, code, said in (
         ("ingest bad.csv e --weight w", 1, "weights must be nonnegative numbers"),
         ("ingest s.jsonl e --weight v", 1, "no field 'v'"),
-        ("evaluate m s.jsonl --weight w", 2, "--weight applies only to ingesting"),
+        ("evaluate m s.jsonl --weight w", 2, "--weight does not apply to this command"),
         ("train c s.jsonl m5", 2, "is a source, but other inputs are corpora"),
         ("ingest bad.csv x --group nobody", 1, "no column 'nobody'; the columns are"),
         ("ingest bad.tsv x --group who", 1, "without a header, specify columns by number"),
