@@ -166,7 +166,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     _require("vocabulary_bytes" in arrays or settings.get("kind") != "count", "it counts words, but has no vocabulary")
     if metadata.weighting is not None:
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
-        _require(isinstance(weighting, Weighting), f"the weighting is {weighting!r:.80}")
+        _require(isinstance(weighting, Weighting), f"unknown weighting {weighting!r:.80}")
         fits = frequency.shape == (n_features,) and frequency.dtype == np.int64
         _require(fits, "array 'document_frequency' does not match the vocabulary")
         estimator.weighting_, estimator.document_frequency_ = weighting, frequency

@@ -108,7 +108,7 @@ def checks_of(
         open_to = f"none at {address}: anyone who can reach it can run code there (see sdem cluster certificates)"
         problems.append(("encryption", True, open_to))
     alike, compiled = (counted(n, "process", "processes") for n in (len(processes), len(workers) + 1))
-    model = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
+    model = "a small model" if n_features is None else f"a model of {n_features:,} words and {n_classes} classes"
     free = min(facts["scratch_free"] for facts in processes.values()) / GIB
     encrypted = "all connections are encrypted and authenticated with certificates"
     fine = {  # the text for a topic without a problem

@@ -238,7 +238,7 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
 @click.argument("file", type=LocalPath())
 @click.option("--onnx", "form", flag_value=".onnx", help="Write an ONNX file, with text input if possible.")
 @click.option("--sklearn", "form", flag_value=".skops", help="Write a scikit-learn pipeline as a skops file.")
-@click.option("--from-counts", is_flag=True, help="Use counts instead of text as input.")
+@click.option("--from-counts", is_flag=True, help="Use word counts as input, not text.")
 @overwrite_option
 def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
     """Export MODEL to FILE; by default the suffix selects the format (.onnx or .skops).

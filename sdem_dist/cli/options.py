@@ -133,7 +133,7 @@ _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     _hidden("--label", "COLUMN", "Label column.  [default: label; without a header, 0]"),
     _hidden("--label-separator", "TEXT", "Separator between labels, for documents with several labels."),
-    _hidden("--unlabelled", "LABEL", "Accept documents without a label: their label is LABEL, empty or null."),
+    _hidden("--unlabelled", "LABEL", "Treat documents as unlabelled if their label is LABEL, empty or null."),
     _hidden("--no-labels labelled", None, "The documents have no labels.", True, flag_value=False),
     _hidden("--text", "COLUMN", "Text column, or several: title,body.  [default: text; without a header, 1]"),
     _hidden("--id", "COLUMN", "ID column.  [default: document positions]"),
@@ -146,7 +146,7 @@ _MIN_DF = "Minimum document frequency.  [default: 1; words+characters: 2]"
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
     _hidden("--analyzer", ["word", "char", "char_wb"], "Count words or character n-grams (char_wb: in words).", "word"),
-    _hidden("--token-pattern", "NAME|REGEX", "words+signs (the default), words, or a regular expression of tokens."),
+    _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs (the default), words, or a regular expression."),
     _hidden("--ngrams ngram_range", _sizes, "N-gram sizes.  [default: 1,1; words+characters: 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stemmer: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Stop words to remove: the English list, or a file.", metavar="english|FILE"),

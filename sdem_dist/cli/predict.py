@@ -196,7 +196,7 @@ stream_options = with_options(
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
 @option("--coverage", click.FloatRange(0, 1, min_open=True, max_open=True), _COVERAGE, metavar="C")
-@option("--no-proba best_only", None, "Print labels or clusters only.")
+@option("--no-proba best_only", None, "Print labels or clusters without probabilities.")
 def predict(**options: Any) -> None:
     """Predict labels, numbers or clusters of the documents in each SOURCE.
 

@@ -149,7 +149,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @option("--epochs n_epochs", 1, _EPOCHS)
 @option("--merge", ["mean", "sum"], "Average the lanes' models (mean), or step once per round (sum).  [default: mean]")
 @option("--lanes n_lanes", 1, "Lanes per round.  [default: depends on the number of documents]")
-@option("--rounds rounds_per_epoch", 1, "Merges per epoch, with several lanes.  [default: 4]")
+@option("--rounds rounds_per_epoch", 1, "Rounds per epoch, if there are several lanes.  [default: 4]")
 @option("--batch-size", 1, "Documents per step, with --merge sum.  [default: 128]")
 @option("--validation", "CORPUS", "Evaluate the model on this corpus or source after each epoch.")
 @option("--patience", 1, "Stop after N epochs without improvement of the validation loss, and keep the best model.")

@@ -207,7 +207,7 @@ def space_of(spaces: tuple[str, ...]) -> Any:
 @click.argument("corpus")
 @option("-n --number", 1, "Number of documents to list.", default=20, metavar="INTEGER")
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
-@option("--estimator", "NAME", "Classifier; naive Bayes minimizes NCLL.  [default: MultinomialNB or MultiLabelNB]")
+@option("--estimator", "NAME", "Classifier.  [default: MultinomialNB or MultiLabelNB, which minimize NCLL]")
 @set_option
 @option("--seed", 0, "Random seed.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")

@@ -181,7 +181,7 @@ class DaskExecutor(Executor):
         elif self._last_look - self._last_running >= self.wait_for_workers:
             what = f"has had no workers for {self.wait_for_workers:g} s; start workers, or contact its administrator"
             if present:
-                paused = f"has had only paused workers ({len(present)}) for {self.wait_for_workers:g} s"
+                paused = f"has had only paused workers for {self.wait_for_workers:g} s"
                 what = f"{paused}, because they are low on memory; increase their memory"
             hint = "(To change this limit, set DASK_SDEM_DIST__WAIT_FOR_WORKERS.)"
             raise ClusterError(f"the scheduler at {self.address} {what}. {hint}")
