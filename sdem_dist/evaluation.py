@@ -51,7 +51,7 @@ class Reliability(NamedTuple):
     confidence: np.ndarray
     """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
     accuracy: np.ndarray
-    """Share of correct predictions, shape (n_bins,); NaN in an empty bin."""
+    """Fraction of correct predictions, shape (n_bins,); NaN in an empty bin."""
     documents: np.ndarray
     """Weight of the documents, shape (n_bins,)."""
 

@@ -106,7 +106,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     Raises
     ------
     ModelError
-        The file is missing, truncated, altered, of a newer format, or not a model of this package.
+        The file is missing, truncated or altered, has a newer format, or is not a model of this package.
 
     Examples
     --------

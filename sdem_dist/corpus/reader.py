@@ -57,7 +57,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Combine several corpora into one, in order, without reading or copying them.
 
     Lanes are contiguous documents, so corpora with very different classes should be ingested together instead. If only
-    some have groups, each document of the others is a separate group.
+    some corpora have groups, each document of the others is a separate group.
 
     Parameters
     ----------

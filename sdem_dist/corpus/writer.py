@@ -76,9 +76,9 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL such as ``s3://bucket/corpus``; it appears when the corpus is complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Nonnegative counts or weights (but see `dense`). A batch is ``(X, y)`` or has further elements, up to ``(X, y,
-        ids, targets, sample_weight, groups)``, and any length. With `dense`, columns of a DataFrame that contain text,
-        categories or booleans are encoded as numbers, for `MixedNB`.
+        Nonnegative counts or weights (but see `dense`). A batch is a tuple ``(X, y)``, or longer, up to ``(X, y, ids,
+        targets, sample_weight, groups)``, with any number of documents. With `dense`, columns of a DataFrame
+        that contain text, categories or booleans are encoded as numbers, for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, numbers or booleans. With several labels, a collection per document, or an indicator matrix
         of shape (n_documents, n_labels), dense or sparse.
@@ -95,8 +95,8 @@ def write_corpus(
     groups : array-like of shape (n_documents,), optional
         The group of each document, such as its author: folds keep groups together. Only a hash of the name is stored.
     vectorizer, made_by : dict, optional
-        JSON values to store: tokenization, and origin of the corpus. For a DataFrame, pass ``corpus.header.vectorizer``
-        of another corpus to encode categories in the same way.
+        JSON values to store: the tokenization, and the origin of the corpus. For a DataFrame, pass the
+        ``corpus.header.vectorizer`` of another corpus to encode categories in the same way.
     weighted : bool, optional
         Whether entries are weights (float32) instead of counts. Default: True if any entry is not an integer.
     dense : bool, default False

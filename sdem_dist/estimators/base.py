@@ -46,11 +46,11 @@ class EngineEstimator(Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit.
 
     n_features_in_ : int --
-    history_ : list of dict -- One entry per epoch, with ``epoch``, ``seconds`` and, if it was evaluated, metrics.
+    history_ : list of dict -- One entry per epoch, with ``epoch``, ``seconds`` and, in evaluated epochs, metrics.
         Losses are means per document or row. Metrics on validation documents have the prefix ``validation_``.
     n_iter_ : int -- Number of epochs.
     damaged_shards_ : list of str -- Descriptions of the damaged shards that `fit` skipped (`skip_damaged`).
-    learner_, state_ : NamedTuple or dataclass -- Learner with its settings; trained state, with mu.
+    learner_, state_ : NamedTuple or dataclass -- The learner with its settings, and the trained state with mu.
     vocabulary_ : list of str or None -- Words or column names, if the training corpus contains them.
     vectorizer_ : dict or None -- Tokenization of the training texts, if the model accepts texts.
     label_separator_ : str or None -- Separator between the labels of a document in source files.

@@ -279,6 +279,6 @@ class KMeans(Clustering, Transforming):
 
     @property
     def center_log_prob_(self) -> np.ndarray:
-        """Logarithm of the share of each word in each centre, shape (n_clusters, n_features); for documents only."""
+        """Logarithm of the fraction of each word in each centre, shape (n_clusters, n_features); only for documents."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))

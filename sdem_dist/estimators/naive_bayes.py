@@ -33,8 +33,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class WordNB(EngineClassifier):
     """Base of naive Bayes of words: weights of counts, and step sizes.
 
-    step : float | None with steps=margin -- Change of the margin of an average document in the first step (with the
-        hinge loss, half of it). None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
+    step : float | None with steps=margin -- Change of the margin of an average document in the first step; with the
+        hinge loss, half of this. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
     """
 
     loss: str | Loss = "hinge"
@@ -213,7 +213,7 @@ class MultinomialNB(LaneNB):
     unlabelled_weight -- With "nll": factor of the loss of unlabelled documents, ``-ln p(x)``; "auto" is 1. With other
         losses: EM fits naive Bayes to all documents, and training (6 epochs by default) starts at the log-odds of this
         fit, multiplied by the weight. With "auto", the scores of the two most probable classes of the median document
-        then differ by a fifth of the margin; it is 0 if unlabelled documents clearly increase the held-out log-loss.
+        then differ by a fifth of the margin. It is 0 if unlabelled documents clearly increase the held-out log-loss.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB

@@ -119,7 +119,7 @@ random_state : int, RandomState instance or None -- Seed for all random choices,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
-vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: words, numbers, signs; lower case.
+vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: lower-case words, numbers and signs.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
 unlabelled_weight -- Factor of the loss of unlabelled documents, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
@@ -134,7 +134,7 @@ steps : Literal["margin", "paper"] -- "margin": the first step size, rho_0, is s
 step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word. "laplace": 1 (the
     paper's P1). "log": ln of the vocabulary size (P2). With ``loss="nll"``, also one number per word. With
-    ``steps="margin"``, it is multiplied by a power of the document frequency, 1/8 or 3/8, and has little effect.
+    ``steps="margin"``, it is multiplied by the document frequency to the power of 1/8 or 3/8, with little effect.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- Weight of a count x.
     "counts": x. "log": ln(1 + x). "binary": 1. "tfidf": sublinear tf-idf with scikit-learn's smooth idf. "auto":
     "tfidf" for integers; "counts" for other numbers, and with ``loss="nll"``.

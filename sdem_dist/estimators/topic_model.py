@@ -39,8 +39,8 @@ class TopicModel(Transforming):
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
     inference_step -- Size T of the steps of mirror descent, times the number of words and pseudo-counts in a document.
-    inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": bound by the
-        divergence (Chen et al., Algorithm 1). "line-search-l1": bound by the 1-norm (equation 29).
+    inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": with the
+        divergence in its bound (Chen et al., Algorithm 1). "line-search-l1": with the 1-norm instead (equation 29).
     topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05, or 0.15 without labels,
         and less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":

@@ -16,7 +16,7 @@ _LARGEST = 1e100
 class Categorical(Family):
     """Values 0 to ``n_categories - 1``; T(x) is the one-hot vector of categories 1, 2, ..., and 0 for category 0.
 
-    Theta is ``ln(p_c / p_0)``, the log-partition ``ln(1 + sum_c exp(theta_c))``.
+    Theta is ``ln(p_c / p_0)``, and the log-partition is ``ln(1 + sum_c exp(theta_c))``.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class Confusion(NamedTuple):
     prediction: object
     documents: int
     share: float
-    """Share of the documents in the class."""
+    """Fraction of the documents in the class."""
 
 
 class ClassificationReport(ByClassReport):
@@ -92,7 +92,7 @@ class ClassificationReport(ByClassReport):
     reliability : Reliability
         Accuracy and confidence, in 15 equal bins.
     accuracy, macro_f1, log_loss, ece : float
-        Share of correct predictions; mean F1 over classes that occur or were predicted; mean of -ln p(label |
+        Fraction of correct predictions; mean F1 over classes that occur or were predicted; mean of -ln p(label |
         document), without clipping; expected calibration error. `figures` also contains the Brier score (0 to 2), and
         for two classes the areas under the ROC and precision-recall curves of the second class.
     """

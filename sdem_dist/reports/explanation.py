@@ -188,7 +188,7 @@ class Explanation(Explained):
     prior: float
     """Contribution of the class priors."""
     temperature: float = 1.0
-    """Divisor of the scores."""
+    """Number by which the scores are divided."""
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")
@@ -219,7 +219,7 @@ class NumberExplanation(Explained):
     mean: float
     """Mean of the training targets."""
 
-    part_name: ClassVar = "part"
+    part_name: ClassVar = "contribution"
     digits: ClassVar = ("+.4g", "+.2g")  # for any unit of the target
     sides: ClassVar = ("more", "less")
 

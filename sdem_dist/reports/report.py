@@ -198,7 +198,7 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     Returns
     -------
     dict
-        ``purity``: the share of documents in the most frequent class of their cluster; increases with the number of
+        ``purity``: fraction of documents in the most frequent class of their cluster. It increases with the number of
         clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 for random clusters (about 0 for NMI), 1 for full agreement.
 
     Examples

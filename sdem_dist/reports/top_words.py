@@ -59,7 +59,7 @@ class Topic(NamedTuple):
     number: int
     """Number of the topic, from 0, within its class or among all topics."""
     share: float
-    """Share of the expected words in its class, or in all training documents."""
+    """Fraction of the expected words in its class, or in all training documents."""
     words: list[str]
     """The most probable words, most probable first."""
     distinctive: list[str]
@@ -127,8 +127,8 @@ def named(topics: Sequence[Topic]) -> list[str]:
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
     """Return the coherence of the most probable words of each topic in held-out documents.
 
-    The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share
-    of documents that contain the words; -1 for a pair that never occurs together.
+    The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the
+    fraction of documents that contain the words; -1 for a pair that never occurs together.
 
     `components`: shape (n_topics, n_features): weights of words, such as ``components_``. `X`: {array-like, sparse
     matrix} of shape (n_samples, n_features), or Corpus. Returns shape (n_topics,), float64, from -1 to 1; NaN for

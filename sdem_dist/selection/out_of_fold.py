@@ -81,9 +81,9 @@ def learning_curve(
     """Return scores of an estimator by number of training documents.
 
     estimator : classifier -- Unfitted.
-    shares : sequence of float -- Fractions of the other folds to train on. Small training
-        sets may lack rare classes.
-    cv, n_folds : int -- Number of folds, and how many of them to use; None: all.
+    shares : sequence of float -- Fractions of the training folds to use. Small training sets
+        may lack rare classes.
+    cv, n_folds : int -- Number of folds, and number of folds to score. None: all.
     random_state -- As in `CorpusSearchCV`.
     Returns : LearningCurve -- Displays as a table; `sdem_dist.plots.learning_curve` plots it.
     Raises ValueError -- A share is out of range, the estimator is not a classifier, or it does not support the
@@ -156,7 +156,7 @@ def cross_validate(
 
     estimator : estimator of this package -- Unfitted. For each fold, a copy is trained on the other folds.
     metric : str or callable, default=None -- Metric in addition to log-loss and accuracy (and micro-F1 for several
-        labels), see `CorpusSearchCV`. None: no other metric; the default metric if `estimator` is not a classifier.
+        labels), see `CorpusSearchCV`. None: only these or, without a classifier, the default metric.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
@@ -224,14 +224,14 @@ def label_suspects(
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Suspects:
-    """Return the documents that are most likely mislabelled, according to models not trained on them.
+    """Return the documents that are most likely mislabelled, according to models that were not trained on them.
 
     With several labels per document, each label is checked separately, including missing labels.
 
     estimator : classifier, default=None -- None: `MultinomialNB`, or `MultiLabelNB` for several labels, with the loss
         ``-ln p(y | d)``, which is less sensitive to wrong labels than the hinge loss.
-    n : int or None, default=100 -- Maximum number of documents (or labels); None: all documents, including correct
-        ones.
+    n : int or None, default=100 -- Maximum number of documents (or of labels, with several per document).
+        None: all, including correct ones.
     cv, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
     Returns : Suspects -- Displays as a table.
     """

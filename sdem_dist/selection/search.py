@@ -67,39 +67,39 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
     Documents are read, and words counted, once. For each fold and setting, a model is trained on the other folds,
-    including the choice of epochs and temperature, and scored on the fold. These fits omit the final training run.
-    Document frequencies, and therefore weights and `min_df`, use only the training documents of each fit.
+    including the choice of epochs and temperature, and scored on the fold. These fits do not train again with the
+    documents that they held out. Document frequencies (for weights and `min_df`) use only their training documents.
 
     Folds are stratified by class. With several labels per document, they are stratified by label set, if sets recur.
     All models have all classes, even classes that occur in only one fold.
 
     estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
-        the default space, without parameters that `estimator` sets.
+        a default space, without the parameters that `estimator` changes.
     cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
-    metric : str, callable or None -- For classes "log-loss", "accuracy", "macro-F1" or "perplexity"; with several
-        labels per document "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
-        mean over labels); for numbers "R2"; for k-means "distance", the mean squared distance to the nearest centre;
-        for other clustering and topic models "perplexity". None: the first of these. A callable gets labels, as
-        positions in ``classes_``, and probabilities, both of shape (n_documents, n_labels) with several labels. Larger
-        is better.
+    metric : str, callable or None -- Classifiers: "log-loss", "accuracy", "macro-F1" or "perplexity". With several
+        labels per document: "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
+        mean over labels). Regression: "R2". `KMeans`: "distance", the mean squared distance to the nearest centre.
+        Other clustering, and topic models: "perplexity". None: the first of these. A callable gets labels, as
+        positions in ``classes_``, and probabilities; with several labels, both have the shape (n_documents, n_labels).
+        Larger values must be better.
     n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
     sampler -- How to sample settings. Optuna proposes eight at a time, based on previous scores: ``pip install
         "sdem_dist[optuna]"``.
     seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
-    halving -- Drop the worse half of the settings after each fold, by the mean over previous folds. The default and
-        ties are not dropped.
+    halving -- Drop the worse half of the settings after each fold, by the mean score over previous folds. The
+        default and ties are not dropped.
     nested -- For each fold, repeat the search on the other folds, and score the winner on this one. This takes `cv`
         times as long, and results in an unbiased score of the search.
     refit -- Train with the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
-    n_jobs -- Concurrent fits if no client is used; None: one per core. The result does not depend on it.
+    n_jobs -- Number of concurrent fits if no client is used; None: one per core. The result does not depend on it.
     callbacks : sequence of callables -- Called with a `SearchEvent` after each fit, fold and nested search, when a
         search resumes, and before the final model is trained.
     metric_ : str or callable -- The metric used.
-    best_params_ : dict -- Parameters of the best setting that differ from `estimator`.
-    best_score_ : float -- Mean over folds; higher is better, so log-loss and perplexity are negative. The best of many
+    best_params_ : dict -- Parameters of the best setting that differ from those of `estimator`.
+    best_score_ : float -- Mean over folds; larger is better, so log-loss and perplexity are negative. The best of many
         scores is optimistic. The default wins unless another setting is better by more than one standard error of the
         difference and, with log-loss, not less accurate.
     best_index_ : int --
@@ -148,8 +148,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> Self:
         """Try settings, then train with the best one.
 
-        groups : array-like of shape (n_documents,), default=None -- Documents of a group, such as an author, stay in
-            one fold. In the order of `X` (or as stored, for a corpus). None: the groups of the corpus, from
+        groups : array-like of shape (n_documents,), default=None -- Group of each document, such as its author, in the
+            order of `X` or of the corpus. A group stays in one fold. None: the groups of the corpus, from
             `write_corpus` or ``sdem ingest --group``.
         client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
@@ -319,7 +319,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return Checkpoints(folder, search, resume=resume)
 
     def summary(self) -> str:
-        """Return the settings tried, the best score for each value, and the winner, in lines of at most 80 columns."""
+        """Return the settings tried, the best score for each value, and the winner, in lines of up to 80 characters."""
         check_is_fitted(self, "best_index_")
         return trials.summary_of(self)
 

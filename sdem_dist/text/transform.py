@@ -163,7 +163,7 @@ class TextTransformer:
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of unknown words in the texts counted so far; None for hashing, or if there were no words."""
+        """Fraction of unknown words in the texts counted so far; None for hashing, or if there were no words."""
         n_words = sum(counter.n_words for counter in self._counters)
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None
 
