@@ -157,7 +157,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
 @option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
 @option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output; --resume also replaces it, but appends to the log.")
+@option("--overwrite", None, "Replace existing output. A resumed run also replaces it, but appends to the log.")
 @option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
 @option("--seed random_state", 0, "Random seed.  [default: 0]")
 @option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")
@@ -196,10 +196,10 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         return
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), cluster.remote_address)
-    overwrite = options["overwrite"] or options["resume"]
+    overwrite = options["overwrite"] or (options["resume"] and folder.is_dir() and any(folder.iterdir()))
     console.check_output(model, (), overwrite, kind="model")  # before hours of training
     if log is not None:
-        console.check_output(log, (model, *corpora), overwrite, kind="log")
+        console.check_output(log, (model, *corpora), overwrite or options["resume"], kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs needs a classifier, but {options['estimator']} is not one")

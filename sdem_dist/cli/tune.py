@@ -62,7 +62,7 @@ _SPACE = """Values to try for a parameter, or a JSON file with an object {name: 
 @option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
 @option("--resume", None, "Resume the search in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output; --resume also replaces it.")
+@option("--overwrite", None, "Replace existing output. A resumed search also replaces it.")
 @option("--seed", 0, "Random seed.  [default: 0]")
 @option("--quiet", None, "Do not show progress.")
 @word_options
@@ -77,7 +77,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
-    overwrite = options["overwrite"] or resume
+    overwrite = options["overwrite"] or (resume and folder is not None and folder.is_dir() and any(folder.iterdir()))
     if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and held_out is not None:

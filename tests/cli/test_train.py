@@ -79,6 +79,7 @@ def test_checkpoint_and_resume(desk):
     assert "from epoch 2" in run(f"{command} --resume").stderr
     equal_states("m", "before")
     assert "other settings" in refused(f"{command} --resume --seed 3 --quiet")
+    assert "already exists" in refused("train posts.zarr m --checkpoint new --resume"), "nothing to resume from"
 
 
 def test_on_worker_processes_of_this_machine_the_bits_are_the_same(desk):

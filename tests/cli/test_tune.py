@@ -69,6 +69,7 @@ def test_a_search_is_kept(folder):
     command = "tune c.zarr kept.model --space step=0.1,0.5 --checkpoint run"
     assert run(command).stderr.splitlines()[-1].startswith("training with the best setting on all documents; best ")
     assert "--resume" in run(f"{command} --overwrite", 1).output
+    assert "already exists" in run("tune c.zarr kept.model --checkpoint new --resume", 1).stderr
     assert "fit 1;" not in run(f"{command} --resume").stderr  # it had ended
     Path("run", "setting-2-fold-0.sdem").unlink()
     assert "resuming the search in run after 2 fits; best log-loss" in run(f"{command} --resume").stderr
