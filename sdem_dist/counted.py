@@ -58,7 +58,7 @@ METRICS = {  # by the name in programs, in the order of display
     "log_loss": Metric("log-loss (NCLL)", "nats per document"),
     "micro_f1": Metric("micro-F1", "F1 of all labels together"),
     "tempered_log_loss": Metric("calibrated log-loss", "nats per document"),
-    "held_out_log_loss": Metric("calibrated log-loss", "nats per document"),
+    **dict.fromkeys(("held_out_log_loss", "fold_log_loss"), Metric("calibrated log-loss", "nats per document")),
     "with_unlabelled_log_loss": Metric("held-out log-loss, trained on all documents", "nats per document"),
     "with_unlabelled_accuracy": Metric("held-out accuracy, trained on all documents", "fraction of documents"),
     "with_unlabelled_gain": Metric("reduction of held-out log-loss by unlabelled documents", "nats per document"),
@@ -90,12 +90,12 @@ METRICS = {  # by the name in programs, in the order of display
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),
 }
-UNSHOWN = ("temperature", "tempered_log_loss")
-"""Metrics of an evaluation that are used for calibration, and not displayed."""
+UNSHOWN = ("temperature", "tempered_log_loss")  # metrics that calibration uses, and that are not displayed
 PREFIXES = {  # documents of a metric in a history, by the prefix of its name
     "": "training documents",
     "validation_": "validation documents",
     "held_out_": "held-out training documents",
+    "fold_": "held-out folds",
 }
 
 

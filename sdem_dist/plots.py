@@ -56,8 +56,8 @@ def history(
         Name in the history, without prefix. ValueError if no history contains it.
     prefix : str, default=None
         ``""`` plots the values on training documents, ``"validation_"`` on `validation` documents, and ``"held_out_"``
-        on documents held out by the model. None: all of these for one history; for several histories, the first one
-        that is available.
+        or ``"fold_"`` on documents held out by the model. None: all of these for one history; for several histories,
+        the first one that is available.
     """
     from matplotlib.ticker import MaxNLocator
 

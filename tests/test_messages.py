@@ -300,7 +300,7 @@ CASES = [
     (call(sd.LDAClassifier().fit, [[text] for text in TEXTS], LABELS), "ValueError: X contains raw text ('good film'): "
      "LDAClassifier needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"),
     (call(sd.GaussianNB().fit, TEXTS, LABELS), "ValueError: X contains raw text ('good film'): GaussianNB needs "
-     "numbers; for categories, use MixedNB or components='mixed' with a pandas, polars or Arrow table"),
+     "numbers; for categories, use MixedNB with a pandas, polars or Arrow table"),
     *((used(method, kind(np.diag([1.0, 1.0, value])), *y),
        f"ValueError: {what} values in data passed to MultinomialNB (input X): row 2 (counting from 0) contains {value}; {RANGE}")
       for value, what in ((-1.0, "Negative"), (1e300, "Too large")) for kind in (np.array, sp.csc_matrix)

@@ -23,7 +23,7 @@ METRICS = ("accuracy", "ncll", "hinge")
 def demo(folder: Path, workers: int) -> None:
     """Train naive Bayes with each loss on the tutorial's data set, and compare the results.
 
-    Copies the data set to the output folder, and trains on a Dask cluster on this machine. Takes less than a minute.
+    Copies the data set to the output folder, and trains on a Dask cluster on this machine in less than a minute.
     """
     from matplotlib.figure import Figure
 

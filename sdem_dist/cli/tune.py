@@ -125,7 +125,7 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
             columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
             write_table(table, [part_of(table.suffix.lower(), columns)])
         console.say(search.summary())
-        console.say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
+        console.say(f"{model}: {type(search.best_estimator_).__name__}, trained with the best setting")
         if table is not None:
             console.say(f"{table}: {counted(len(search.trials_), 'setting')}")
         if curve is not None:

@@ -20,6 +20,7 @@ from distributed.security import Security
 from distributed.utils import get_ip_interface
 
 from sdem_dist.cluster.client import CONFIGURATION, ENVIRONMENT, ended_by_signals, held_back
+from sdem_dist.counted import counted
 from sdem_dist.errors import ClusterError
 
 SYSTEMS = {
@@ -76,6 +77,8 @@ def configured(
         settings = file.sdem_dist if lifetime is None else msgspec.structs.replace(file.sdem_dist, lifetime=lifetime)
     except (OSError, ValueError, msgspec.DecodeError) as error:  # no file, no YAML, wrong sections or lifetime
         reason = re.sub(r"(.+) - at `\$\.?(.+)`", r"\2: \1", getattr(error, "strerror", None) or str(error))
+        if isinstance(error, msgspec.ValidationError) and "unknown field" in reason:
+            reason += f"; valid: {', '.join(JobSettings.__struct_encode_fields__)}"
         raise ClusterError(f"the cluster file {path} cannot be read: {reason.replace('`', '')}") from error
     system = next(iter(file.jobqueue), "")
     if len(file.jobqueue) != 1 or system not in SYSTEMS:
@@ -167,7 +170,7 @@ def batch_jobs(
                 except (OSError, RuntimeError, ValueError) as error:
                     # only the part of jobqueue's message that the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
-                    self.refusal = f"the job was rejected: {_first_lines(output or str(error))}"
+                    self.refusal = f"the job was rejected: {output or error}"
                     self.status = Status.running
 
             async def close(self) -> None:
@@ -183,7 +186,7 @@ def batch_jobs(
         cluster = cluster_class(job_cls=Job, **options)
         try:
             cluster.scale(jobs=settings.jobs)
-            say(f"submitted {settings.jobs} {system} jobs; waiting up to {wait:g} s for a worker")
+            say(f"submitted {counted(settings.jobs, f'{system} job')}; waiting up to {wait:g} s for a worker")
             # Directly: results through the scheduler, which is in this process, would be sent twice.
             with Client(cluster, direct_to_workers=True) as client:
                 deadline, address = time.monotonic() + wait, cluster.scheduler_address
@@ -259,7 +262,7 @@ def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]} failed: {error}", None
-    text = _first_lines(run.stdout.strip() or run.stderr)
+    text = "\n".join(filter(None, map(str.strip, (run.stdout.strip() or run.stderr).splitlines()[:LINES])))
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):
         return text, None  # an error of the batch system, not about the job
@@ -273,7 +276,3 @@ def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> 
     logs = [path for path in sorted(Path(folder or ".").glob("*")) if named.fullmatch(path.name) and path.is_file()]
     texts = {path: path.read_text(errors="replace").strip().splitlines() for path in logs}
     return "\n".join("\n".join([f"{path}:", *lines[-LINES:]]) for path, lines in texts.items() if lines)
-
-
-def _first_lines(text: str) -> str:
-    return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])

@@ -210,7 +210,7 @@ class EngineEstimator(Estimator):
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in history if watched in entry]
         if self.patience is not None and scored:
-            of_training = {name: value for name, value in history[-1].items() if name.startswith("held_out_")}
+            of_training = {k: v for k, v in history[-1].items() if k.startswith(("held_out_", "fold_"))}
             return of_training | min(scored, key=lambda entry: entry[watched])
         return history[-1] if history else {}
 

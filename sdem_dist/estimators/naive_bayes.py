@@ -98,9 +98,9 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch, with ``epoch`` and ``seconds``. ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) are of a model trained without held-out documents; with folds or
-        unlabelled documents, only the last entry has them. Evaluated epochs have ``accuracy``, ``nll``, ``ncll``,
-        ``hinge`` and ``perplexity`` (per word), and the same for `validation`, with the prefix ``validation_``.
+        ``held_out_log_loss`` (at the best temperature) are of a model trained without held-out documents. With folds,
+        the last entry has ``fold_accuracy`` and ``fold_log_loss`` instead. Evaluated epochs have ``accuracy``, ``nll``,
+        ``ncll``, ``hinge`` and ``perplexity`` (per word), and for `validation`, these with the prefix ``validation_``.
     """
 
     n_epochs: Literal["auto"] | int = "auto"

@@ -158,9 +158,9 @@ class HoldoutPolicy:
         """Return the evaluation of a candidate on all folds as one draw, at one temperature."""
         scores, labels, weights = joined(parts)[:3]
         accuracy, log_loss, temperature = few_documents_metrics(scores, labels, weights)
-        figures = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
+        figures = {"fold_accuracy": accuracy, "fold_log_loss": log_loss}
         if has_rare_classes(self.source) and len(labels):
-            figures["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
+            figures["fold_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
         losses, accuracies, temperatures = np.array([[log_loss], [accuracy], [temperature]])
         n_epochs, history = candidate.plan.n_epochs, [figures]
         return HoldoutResult(candidate, losses, accuracies, temperatures, n_epochs, history, None, figures, parts)
@@ -351,6 +351,6 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         end = final_stage(trainer, learner, plan, start, f", {name}")
     figures["unlabelled_weight"] = used
     # Held-out metrics describe the whole training, not a curve: only the last entry has them.
-    constant = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
+    constant = {name: value for name, value in figures.items() if not name.startswith(("held_out_", "fold_"))}
     *earlier, last = end.history
     return end._replace(history=[*({**entry, **constant} for entry in earlier), {**last, **figures}]), source

@@ -153,7 +153,7 @@ def validated(
         texts = [v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str)][:1]
         if not (texts or (is_sparse and not takes_counts and hasattr(estimator, "components"))):
             raise
-        advice = "needs numbers; for categories, use MixedNB or components='mixed' with a pandas, polars or Arrow table"
+        advice = "needs numbers; for categories, use MixedNB with a pandas, polars or Arrow table"
         if takes_counts:
             advice = "needs word counts, or one column of texts: a list, an array or a Series, such as X[:, 0]"
         elif hasattr(estimator, "components"):

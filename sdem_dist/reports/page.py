@@ -258,7 +258,7 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
         limits.append("Thresholds and temperatures may be wrong for documents that differ from the training documents.")
     elif predicts == "class":
         limits.append("Every document is assigned one of the classes above, even if it belongs to none of them.")
-        held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
+        held_out = any(name.startswith(("held_out_", "fold_")) for entry in model.history_ for name in entry)
         limit = "were not calibrated: measure the calibration error before you rely on them"
         if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:
             limit = "were calibrated on held-out training documents; on other documents they may be overconfident"

@@ -369,7 +369,7 @@ def best_by_value(search: Any) -> list[str]:
     rows = {title: values for title, values in best.items() if len(values) > 1}
     width = max([14, *map(len, rows)])
     shared = "fold 1" if n_common == 1 else f"folds 1 to {n_common}"
-    lines = ["", f"Best {metric} for each value ({shared}, which all settings reached):"] if rows else []
+    lines = ["", f"Best {metric} among settings with each value ({shared}):"] if rows else []
     for title, values in rows.items():
         lines += _wrapped(f"  {title:<{width}}  ", ", ".join(f"{v}: {score:.4f}" for v, score in values.items()))
     return lines

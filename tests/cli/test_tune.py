@@ -42,7 +42,12 @@ def folder(sources, tmp_path, monkeypatch):
 def test_a_model_and_a_report(folder):
     spaces = "--space loss=hinge,ncll --space step=0.1,0.5"
     result = run(f"tune c.zarr m.model --folds 3 {spaces} --curve curve.png --table t.csv")
-    for words in ("Tried 5 settings, each on 3 folds", "Best log-loss for each value", "Best: ", "the default"):
+    for words in (
+        "Tried 5 settings, each on 3 folds",
+        "Best log-loss among settings with each value",
+        "Best: ",
+        "the default",
+    ):
         assert words in result.output and "is optimistic" in result.output
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "fit 1;" in result.stderr and "fold 1 of 3: 3 of 5 settings continue" in result.stderr

@@ -253,7 +253,8 @@ def test_the_epoch_that_patience_keeps_has_the_weight(weight):
     few = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, patience=1, n_epochs=12)
     few.fit(X[:N], np.where(np.arange(N) % 5 == 0, PART[:N], -1), validation=(X[N:], PART[N:]))
     assert few.best_entry_["epoch"] < few.n_iter_ and few.best_entry_["unlabelled_weight"] == weight
-    assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.best_entry_)
+    prefix = "held_out" if weight else "fold"
+    assert {f"{prefix}_accuracy", f"{prefix}_log_loss"} <= set(few.best_entry_)
 
 
 def test_few_labels_are_helped():

@@ -182,7 +182,7 @@ def test_folds_come_first_until_200_documents_are_scored_and_all_documents_are_t
     np.testing.assert_array_equal(model.state_.words, whole.state_.words)
     assert model.temperature_ != 1.0 == whole.temperature_
     # figures of all folds are no curve: they stand in the last entry of a history alone
-    assert ["held_out_accuracy" in entry for entry in model.history_] == [False] * (model.n_iter_ - 1) + [True]
+    assert ["fold_accuracy" in entry for entry in model.history_] == [False] * (model.n_iter_ - 1) + [True]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "ncll"])
@@ -191,8 +191,8 @@ def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
     model = sd.MultinomialNB(loss=loss).fit(X_FEW, Y_FEW)
     found = model.evaluate(X_MORE, Y_MORE)
     uncalibrated = sd.MultinomialNB(loss=loss, calibrate=False).fit(X_FEW, Y_FEW).evaluate(X_MORE, Y_MORE)
-    assert model.best_entry_["held_out_accuracy"] == pytest.approx(found["accuracy"], abs=0.06)
-    assert model.best_entry_["held_out_log_loss"] == pytest.approx(found["ncll"], abs=0.12)
+    assert model.best_entry_["fold_accuracy"] == pytest.approx(found["accuracy"], abs=0.06)
+    assert model.best_entry_["fold_log_loss"] == pytest.approx(found["ncll"], abs=0.12)
     assert found["ncll"] < min(1.05 * found["tempered_log_loss"], uncalibrated["ncll"])
 
 
@@ -209,7 +209,7 @@ def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups)
     X, y = rng.poisson(0.3, (300, 40)), rng.integers(0, 2, 300)
     X[:, 0] += y
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
-    assert 0.5 < sd.MultinomialNB().fit(corpus).best_entry_["held_out_accuracy"] <= 1.0
+    assert 0.5 < sd.MultinomialNB().fit(corpus).best_entry_["fold_accuracy"] <= 1.0
 
 
 @pytest.mark.parametrize("seed", range(8))

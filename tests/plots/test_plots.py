@@ -40,8 +40,8 @@ def test_histories_of_several_trainings(axes, model):
     assert (curve.get_xlabel(), curve.get_ylabel()) == ("epoch", "nats per document")
     assert [t.get_text() for t in curve.get_legend().get_texts()] == [r"\$one\$", " _two"]
     np.testing.assert_allclose(curve.lines[0].get_ydata(), [h["ncll"] for h in model.history_])
-    held_out = plots.history({"a": model.history_}, "log_loss", Figure().subplots(), prefix="held_out_")
-    assert held_out.get_title().endswith(", held-out training documents")
+    held_out = plots.history({"a": model.history_}, "log_loss", Figure().subplots(), prefix="fold_")
+    assert held_out.get_title().endswith(", held-out folds")
     for absent in ({"metric": "r2"}, {"prefix": "nowhere_"}):
         np.testing.assert_raises_regex(ValueError, "available: accuracy", plots.history, model.history_, **absent)
 

@@ -28,7 +28,7 @@ def test_the_card_says_what_was_trained_and_measured(corpus, tmp_path):
     model.save(tmp_path / "my_model")
     plain = ok("inspect", str(tmp_path / "my_model"), "--card")
     assert plain.startswith("# my\\_model\n") and "| min\\_df | 2 |" in plain and "300 documents" in plain
-    assert "held-out training documents: accuracy" in plain and "were calibrated on held-out" in plain
+    assert "held-out folds: accuracy" in plain and "were calibrated on held-out" in plain
     measured = ok("inspect", str(tmp_path / "my_model"), "--card", "--on", corpus.path)
     assert f"| accuracy | {model.score(corpus):.4f} |" in measured
     assert "For metrics by class" in plain and "For metrics by class" not in measured
