@@ -29,7 +29,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(not family.unfit(x).any(), "unfit rejects samples")
     _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # averages of points of S, which is convex
-    _close(family.check(points), (points, 0), "check changes points inside S, or reports that it did")
+    _close(family.check(points), (points, 0), "check changes points inside S, or reports a change of them")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
     _close(family.to_expectation(theta), points, "mu -> theta -> mu does not give the same mu")
@@ -71,7 +71,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     posterior = family.posterior_mean(points * 1e12, np.full(n_points, 1e12))
     _close(posterior, points, "the prior outweighs many observations", 1e-5)
     start = family.posterior_mean(np.zeros_like(points), np.zeros(n_points))
-    _holds(np.isfinite(family.to_natural(start)), "without observations there is no theta")
+    _holds(np.isfinite(family.to_natural(start)), "theta does not exist without observations")
 
 
 def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:

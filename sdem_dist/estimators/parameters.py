@@ -275,4 +275,4 @@ def check(estimator: object) -> None:
             raise ValueError(f"{name} must be {allowed.words}, got {value!r}{hint and '. '}{hint}")
         other, needed = allowed.only_with or ("", "")
         if other and value != declared.default and getattr(estimator, other) != needed:
-            raise ValueError(f"{name} needs {other}={needed!r}: otherwise set {name}={declared.default!r}")
+            raise ValueError(f"{name} needs {other}={needed!r}: set it, or set {name}={declared.default!r}")

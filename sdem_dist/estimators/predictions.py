@@ -210,7 +210,7 @@ class WithDensity(EngineEstimator):
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
-        """Sample rows or documents, and their classes or clusters; naive Bayes on counts needs ``loss="nll"``.
+        """Sample rows or documents, and their classes or clusters; naive Bayes of words needs ``loss="nll"``.
 
         n_samples : int, default=1 --
         random_state : int, RandomState instance or None, default=None --

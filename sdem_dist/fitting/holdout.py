@@ -232,7 +232,7 @@ def first_loss(source: Source) -> str:
     sizes = np.array([n for n in source.class_counts if n > 0])
     largest = sizes.max() / np.median(sizes)
     loss = "ncll" if len(sizes) > 2 and largest <= defaults.EVEN_CLASSES else "hinge"
-    _log.info("few documents for %d classes (largest / median size: %.3g): the loss is %s", len(sizes), largest, loss)
+    _log.info("%d classes have few documents (largest / median size: %.3g): the loss is %s", len(sizes), largest, loss)
     return loss
 
 

@@ -154,8 +154,8 @@ class FeatureModel:
                     categories = f"0 to {block.family.n_categories - 1}"
                     hint = f"; known categories are {categories}: use NaN for others, or set CategoricalNB(min_categories=)"
                 held, numbers = table[row, columns].tolist(), ", ".join(map(str, columns))
-                where = f"in the {type(block.family).__name__} column {numbers} (counting from 0)"
-                raise ValueError(f"a row contains {held} {where}, which does not support this value{hint}")
+                where = f"in column {numbers} (counting from 0), but {type(block.family).__name__}"
+                raise ValueError(f"a row contains {held} {where} does not support this value{hint}")
             gone = np.isnan(values).any(axis=-1)
             if block.family.width > 1 and (gone & ~np.isnan(values).all(axis=-1)).any():
                 raise ValueError(f"a row has NaN in only some columns of a {type(block.family).__name__}: impute them")

@@ -187,7 +187,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     facts["settings"] = ", ".join(f"{k} {v if str(v) else repr(v)}" for k, v in changed.items()) or "defaults"
     facts |= {} if (n := getattr(learner, "n_documents", None)) is None else {"trained on": f"{n:,.10g} documents"}
     if (weight := entry.get("unlabelled_weight")) is not None:
-        facts["without a label"] = f"used, with unlabelled_weight {weight:.3g}" if weight else "not used"
+        facts["unlabelled documents"] = f"used, with unlabelled_weight {weight:.3g}" if weight else "not used"
     if predicts == "class":
         facts["classes"] = f"{len(model.classes_)}"
         if model.several_labels:

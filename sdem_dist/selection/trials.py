@@ -199,7 +199,7 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
     """Return the best setting: the default unless another has no `weakness`; ValueError if all settings failed."""
     default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
-        raise ValueError(f"all settings failed; the first error: {default.error or 'its score is not finite'}")
+        raise ValueError(f"all settings failed; the first error: {default.error or 'the score is not finite'}")
     return next((trial for trial in in_order if trial is default or not weakness(trial, default, metric)), default)
 
 

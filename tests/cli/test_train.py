@@ -218,7 +218,7 @@ def test_what_came_of_documents_without_a_label_is_said(half, tmp_path, settings
     shown = ok("inspect", tmp_path / "m")
     assert "held-out accuracy, trained on labelled documents" in shown
     assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
-    assert re.search(r"without a label +(used, with unlabelled_weight [\d.e-]+|not used)$", shown, re.M)
+    assert re.search(r"unlabelled documents +(used, with unlabelled_weight [\d.e-]+|not used)$", shown, re.M)
     assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)
     words = {"sport": "goal match", "money": "bank share"}
     lines = [f"{name if i < 300 else ''}\t{words[name]}\n" for i, name in enumerate(["sport", "money"] * 300)]

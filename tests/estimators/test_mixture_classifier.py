@@ -139,7 +139,7 @@ def test_values_that_have_no_place(tmp_path):
         sd.CorpusError, "needs sparse documents", mixture(components="multinomial", **EM).fit, corpus
     )
     np.testing.assert_raises_regex(
-        DocumentError, "Exponential column", mixture(components="exponential", **EM).fit, -X, Y
+        DocumentError, "but Exponential does", mixture(components="exponential", **EM).fit, -X, Y
     )
 
 
