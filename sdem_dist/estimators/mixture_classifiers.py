@@ -222,7 +222,7 @@ class MultiplicativeMixtureClassifier(Components):
     scaling -- "rows": divide each row by its sum, and multiply all rows by one factor, so that updates are large.
     expand -- Also use squares and products of the columns of a table (equation 9).
     schedule -- "alternate": update the weights W and theta in turn, as in the paper. "joint": both in each pass.
-    accelerate -- Raise updates to a power that grows by a fifth per pass; after a decrease of the likelihood, it is 1.
+    accelerate -- Raise updates to a power that grows by a fifth per pass, and is 1 again if the likelihood decreases.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
@@ -297,7 +297,7 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     occurrences -- With "gibbs". "shared": all occurrences of a word in a document have the same topic. "paper":
         the same, by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: at most 3, not all.
+    burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps to discard. None: 3 (fewer if `n_sweeps` < 4).
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
     init_noise -- Initial topics differ by random factors ``exp(init_noise * z)``, with standard normal z.

@@ -46,7 +46,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """Probability from which each of several labels is predicted. To change it, assign an array or a dict."""
+        """Lowest probability at which each of several labels is predicted. You can assign an array or a dict."""
         if not self.several_labels:
             raise AttributeError("thresholds_ needs several labels per document; for one label, use predict_proba")
         return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))
@@ -74,7 +74,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
-    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Scores are divided by it.", "float")
+    temperature_ = p.fitted(lambda m: getattr(m.learner_, "temperature", 1.0), "Divisor of the scores.", "float")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

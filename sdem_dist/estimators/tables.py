@@ -142,8 +142,8 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step, in a round ("sum"; None: all) or in a lane ("mean"; None: 32).
-    step -- "safe": start at the generative fit, halve steps to stay inside S and within a KL divergence of 1, and
-        accept only rounds that decrease the objective. "paper": start at the prior; step ``1 / (1 + step_decay * t)``.
+    step -- "safe": start at the generative fit, halve steps to stay in S and within a KL divergence of 1, and accept
+        only rounds that lower the objective. "paper": start at the prior, with step sizes ``1 / (1 + step_decay * t)``.
     step_decay -- lambda: decrease of the paper's steps, and of safe steps with batches.
     class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled documents of each class.
 
@@ -347,7 +347,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
         "evidence" maximizes the probability of the targets (empirical Bayes), with one scale
         per feature or one for all. This requires one more pass, or 10 if features are missing.
     n_epochs -- If features are missing: number of passes of EM and, with "ncll", of the steps that follow.
-    history_ : list of dict -- Of the last stage. ``nll`` and ``ncll`` are means over rows, for standardized columns.
+    history_ : list of dict -- Only the last stage; ``nll`` and ``ncll`` are means over rows, of standardized columns.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor

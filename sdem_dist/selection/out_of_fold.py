@@ -156,7 +156,7 @@ def cross_validate(
 
     estimator : estimator of this package -- Unfitted. For each fold, a copy is trained on the other folds.
     metric : str or callable, default=None -- Metric in addition to log-loss and accuracy (and micro-F1 for several
-        labels), see `CorpusSearchCV`. None: only these or, without a classifier, the default metric.
+        labels), see `CorpusSearchCV`. None: only these or, if `estimator` is not a classifier, its default metric.
     cv, groups, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`.
     """
     how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
