@@ -82,26 +82,23 @@ def copy_speeches(folder: Path) -> None:
     shutil.copytree(ROOT / "sdem_dist/data", folder, dirs_exist_ok=True)
 
 
-def rows_of(part: str, n: int | None) -> pd.DataFrame:
-    return pd.read_csv(ROOT / f"sdem_dist/data/speeches-{part}.csv.xz")[:n]
-
-
 def write_lines(path: Path, labels: pd.Series, rows: pd.DataFrame) -> None:
     path.write_text("".join(labels + "\t" + rows["text"] + "\n"), "utf-8")
 
 
 def write_sources(folder: Path, n: int | None = None) -> None:
-    """Write files of the guide: `n` rows of the tutorial's data, by default all, as lines of label TAB text."""
-    train, test = rows_of("train", n), rows_of("test", n)
-    write_lines(folder / "posts.tsv", train["label"], train)
-    write_lines(folder / "test.tsv", test["label"], test)
-    write_lines(folder / "half.tsv", train["label"].where(train.index % 8 == 0, ""), train)
+    """Write the files of the guide as its first page does; `n`: keep only the first lines of each."""
+    copy_speeches(folder)
+    with contextlib.chdir(folder):
+        exec(BLOCK.findall((DOCS / "guide/index.md").read_text("utf-8"))[0][1], {})
+    for path in folder.glob("*.tsv") if n else ():
+        path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:n]), "utf-8")
     (folder / "new.txt").write_text(NEW, "utf-8")
 
 
 def write_other_sources(folder: Path, n: int) -> None:
     """Write sources of other formats, which commands without an output name."""
-    rows, numbers = rows_of("train", n), np.arange(n)
+    rows, numbers = pd.read_csv(folder / "speeches-train.csv.xz")[:n], np.arange(n)
     for name in ("items.tsv", "new.tsv", "multi.tsv"):
         write_lines(folder / name, rows["label"], rows)
     write_lines(folder / "stars.tsv", pd.Series([f"{i % 5:02}" for i in numbers]), rows)
@@ -132,7 +129,6 @@ def run_commands(text: str, folder: Path) -> list[str]:
     """Run the commands of a page that stand without their output, on little data; return those that fail, and why."""
     write_sources(folder, 300)
     write_other_sources(folder, 300)
-    copy_speeches(folder)
     first = ["sdem ingest posts.tsv posts.zarr --held-out 0.1", "sdem train posts.zarr posts.model"]
     failed = []
     with contextlib.chdir(folder):
