@@ -134,14 +134,14 @@ class Sampler:
 
 def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
     """Return the sampler: of a whole grid if `n_trials` permits, otherwise of random draws or of Optuna."""
-    spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
+    spaces = checked_spaces(estimator, space)
     drawn = [any(hasattr(values, "rvs") for values in part.values()) for part in spaces]
 
     def distinct(settings: Iterable[Params]) -> list[Params]:
         """Return the default and all other settings, without duplicates."""
         unique: dict[str, Params] = {}
         for params in [{}, *settings]:
-            unique.setdefault(_key(defaults, params), dict(params))
+            unique.setdefault(_key(estimator, params), dict(params))
         return list(unique.values())
 
     if not any(drawn):
@@ -158,13 +158,17 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
             settings += ParameterSampler(part, size, random_state=seed + number) if size else []
         settings = distinct(settings)
         n *= 2  # some draws were duplicates, or a grid is smaller than its share
-    return TPESampler(defaults, spaces, settings[:n_trials], seed) if name == "optuna" else Sampler(settings[:n_trials])
+    return (
+        TPESampler(estimator, spaces, settings[:n_trials], seed) if name == "optuna" else Sampler(settings[:n_trials])
+    )
 
 
-def _key(defaults: Params, params: Params) -> str:
-    """Return a text that is equal for equal settings."""
-    values = sorted({**defaults, **params}.items())
-    return repr([(name, v.tolist() if isinstance(v, np.ndarray) else v) for name, v in values])
+def _key(estimator: EngineEstimator, params: Params) -> str:
+    """Return a text that is equal for settings with equal models: the NLL ignores some parameters."""
+    values = {**estimator.get_params(deep=False), **params}
+    unused = estimator._unused_by_nll if values.get("loss") == "nll" and estimator.unlabelled is None else ()
+    values = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if name not in unused}
+    return repr(sorted(values.items()))
 
 
 class TPESampler(Sampler):
@@ -174,7 +178,7 @@ class TPESampler(Sampler):
     again: Optuna receives the earlier score. After too many repeats, the next setting is taken from `drawn`.
     """
 
-    def __init__(self, defaults: Params, spaces: list[dict[str, Any]], drawn: list[Params], seed: int) -> None:
+    def __init__(self, estimator: EngineEstimator, spaces: list[dict[str, Any]], drawn: list[Params], seed: int):
         try:
             import optuna
         except ImportError as error:
@@ -184,7 +188,7 @@ class TPESampler(Sampler):
         startup = max(1, min(TURN - 1, self.n_trials // 3))
         tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
         self._study = optuna.create_study(direction="maximize", sampler=tpe)
-        self._failed, self._defaults, self._spaces = optuna.trial.TrialState.FAIL, defaults, spaces
+        self._failed, self._estimator, self._spaces = optuna.trial.TrialState.FAIL, estimator, spaces
         self._scores: dict[str, float | None] = {}  # of all settings so far; None: still being tried
         self._waiting: list[tuple[str, optuna.Trial]] = []
 
@@ -202,19 +206,19 @@ class TPESampler(Sampler):
                         raise ValueError(f"{name}: Optuna needs a distribution with ppf, such as those of scipy.stats")
                     value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
                     params[name] = int(value) if hasattr(values, "pmf") else value
-                self._waiting.append((key := _key(self._defaults, params), trial))
+                self._waiting.append((key := _key(self._estimator, params), trial))
                 if key not in self._scores:
                     break
                 self.tell([], "")
             else:  # no new proposal, or the first setting: the default is first in `_settings`
-                keys = ((_key(self._defaults, params), params) for params in self._settings)
+                keys = ((_key(self._estimator, params), params) for params in self._settings)
                 key, params = next(pair for pair in keys if pair[0] not in self._scores)
             self._scores[key] = None
             turn.append(params)
         return turn
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        self._scores |= {_key(self._defaults, trial.params): trial.score(metric) for trial in trials}
+        self._scores |= {_key(self._estimator, trial.params): trial.score(metric) for trial in trials}
         known = [(trial, score) for key, trial in self._waiting if (score := self._scores[key]) is not None]
         self._waiting = [(key, trial) for key, trial in self._waiting if self._scores[key] is None]
         for trial, score in known:

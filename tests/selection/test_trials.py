@@ -221,6 +221,7 @@ def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
     ({"class_prior": [np.array([0.2, 0.8]), np.array([0.8, 0.2]), np.array([0.2, 0.8])]}, 9, 3),
     ({"unlabelled": [float("nan"), float("nan")]}, 9, 2),
     ({"step": [None], "loss": ["hinge"]}, 5, 1),
+    ({"step": [0.1, 0.3], "loss": ["hinge", "nll"]}, 9, 4),  # the NLL has no steps
     ({}, 4, 1),
     ([], 4, 1),
 ])  # fmt: skip
