@@ -39,7 +39,7 @@ class Choice(click.Choice[str]):
     """Choices; the error for another value suggests similar ones."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        return f"{super().get_invalid_choice_message(value, ctx)} {nearest(str(value), self.choices)}".rstrip()
+        return f"{value!r} is not one of {', '.join(map(repr, self.choices))}. {nearest(value, self.choices)}".rstrip()
 
 
 def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Option:
