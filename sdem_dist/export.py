@@ -159,7 +159,7 @@ def why_from_counts(model: Any) -> str:
     obstacles = {
         "ONNX cannot hash words like the model": settings.kind == "hashing",
         "ONNX cannot stem words": settings.stem is not None,
-        "ONNX cannot make character n-grams like the model": settings.parts[-1].analyzer != "word",
+        "ONNX cannot extract character n-grams as the model does": settings.parts[-1].analyzer != "word",
         "ONNX cannot strip accents": settings.strip_accents is not None,
         "ONNX supports only the token patterns words and words+signs": cut_by_operators(settings) is None,
         "ONNX cannot remove stop words before making n-grams": stopped,

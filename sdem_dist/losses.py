@@ -113,7 +113,7 @@ class CostSensitiveHinge:
             raise ValueError(f"costs must be {rule}, got {self.costs!s:.200}")
 
     def __str__(self) -> str:
-        return f"hinge with costs of {len(self.costs)} classes"
+        return f"hinge loss with costs for {len(self.costs)} classes"
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return how much the worst class, including its cost, exceeds the label."""

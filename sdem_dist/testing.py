@@ -164,11 +164,11 @@ def check_learner(
         statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
         _close(combined, statistics, "the combined statistics of parts differ from those of all documents")
     nobody = replace(documents, weights=np.zeros(n))
-    for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")) if weighted else ():
+    for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "0 documents")) if weighted else ():
         nothing = learner.map(state, learner.prepare(nobody[rows]), Lane(0, 0, 3, 0, rows.stop, n))
         _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
         for with_nothing in ([*first, nothing], [nothing, *first]):
-            _close(learner.update(state, learner.combine(with_nothing)), after, f"a lane of {what} changes a round")
+            _close(learner.update(state, learner.combine(with_nothing)), after, f"a lane of {what} changes the state")
     if hasattr(learner.model, "bounds") if hasattr(learner, "model") else hasattr(learner, "initial_block"):
         if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]

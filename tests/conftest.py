@@ -3,12 +3,14 @@
 import signal
 from contextlib import suppress
 
+import dask
 import pytest
 from hypothesis import settings
 from reference.trained_bits import local_cluster
 
 from sdem_dist.cluster.client import held_back
 
+dask.config.set({"distributed.worker.profile.enabled": False})  # see `QUIET`
 # The first call of a kernel compiles it, which no deadline for one example could allow for.
 settings.register_profile("sdem", deadline=None, max_examples=50)
 settings.load_profile("sdem")

@@ -220,7 +220,7 @@ CASES = [
     (call(VectorizerSettings, token_pattern="[a-z]+", features="words+characters"),
      "ValueError: features='words+characters' needs words+signs, words, \\w+ or \\S+, got '[a-z]+'"),
     (call(VectorizerSettings, kind="hashing", n_features=1, features="words+characters"),
-     "ValueError: features='words+characters' needs n_features of 2 or more, for words and for characters"),
+     "ValueError: features='words+characters' needs n_features of at least 2: one for words, one for characters"),
     (lambda: VectorizerSettings.from_json({"bm25": True}),
      "ValueError: unknown text settings: bm25; a newer version may have written them"),
     (lambda: count_texts("good", VectorizerSettings(), ["bad", "good"]),

@@ -167,10 +167,10 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path | None, **options: Any) -> None:
     """Explain the prediction of MODEL for each TEXT, or (without TEXT, or with -) for each line of standard input.
 
-    Shows the log-odds of the predicted class against another class as a sum over words (weighted count times ln p(word
-    | class) / p(word | other class)) and the class prior. Topic models list topics first; regressors show deviations
-    from the training mean. Words for the prediction are blue, and words against it are orange. Without colours,
-    both are in brackets.
+    Shows the log-odds of the predicted class against another class as a sum over words and the class prior. A word
+    contributes its weighted count times ln [p(word | class) / p(word | other class)]. Topic models list topics first;
+    regressors show deviations from the training mean. Words for the prediction are blue, and words against it are
+    orange. Without colours, they are in brackets, with their contributions.
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading

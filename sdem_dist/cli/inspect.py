@@ -172,9 +172,9 @@ EVENTS = {
 def log(log: Path) -> None:
     """Show a timing breakdown of a run, from the LOG of sdem train --log.
 
-    Prints one line per epoch, and one per stage before training. Columns show the seconds of all workers for reading
-    shards (read), preparing documents (prepare), computing statistics (map), merging them (merge), and the rest (wait:
-    network, scheduler, driver). Reading overlaps with mapping, so columns may add up to more than the total.
+    Prints one line per epoch, and one per stage before training. Columns show the time of all workers, in seconds, for
+    reading shards (read), preparing documents (prepare), computing statistics (map), merging them (merge), and the rest
+    (wait: network, scheduler, driver). Reading overlaps with mapping, so columns may add up to more than the total.
     """
     events = read_events(log)
     rows, times = epochs(events), Counter(event["event"] for event in events)

@@ -77,7 +77,7 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
         raise click.UsageError(f"Unknown estimator {name!r}. {hint}Valid: {', '.join(catalogue.ESTIMATORS)}")
     estimator = getattr(sdem_dist, name)()
     if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
-        raise click.UsageError("--label-separator needs a model with several labels: add --estimator MultiLabelNB")
+        raise click.UsageError("--label-separator needs several labels per document: add --estimator MultiLabelNB")
     params = {name: options[name] for name in PARAMS if options.get(name) is not None}
     for setting in options["settings"]:
         key, equals, value = setting.partition("=")
@@ -157,7 +157,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
 @option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
 @option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output. A resumed run also replaces it, but appends to the log.")
+@option("--overwrite", None, "Replace existing output. A resumed run needs no --overwrite, and appends to the log.")
 @option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
 @option("--seed random_state", 0, "Random seed.  [default: 0]")
 @option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")

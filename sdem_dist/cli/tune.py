@@ -62,7 +62,7 @@ _SPACE = """Values to try for a parameter, or a JSON file with an object {name: 
 @option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
 @option("--resume", None, "Resume the search in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output. A resumed search also replaces it.")
+@option("--overwrite", None, "Replace existing output. A resumed search needs no --overwrite.")
 @option("--seed", 0, "Random seed.  [default: 0]")
 @option("--quiet", None, "Do not show progress.")
 @word_options
@@ -218,7 +218,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
 
     CORPUS is a corpus or a source, as in sdem train. It is split into folds; each document is scored by a model that
     was not trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately;
-    the doubt of an absent label is p(label). Check documents before you change labels: some rare labels are correct.
+    the doubt of an absent label is p(label). Check the documents: rare but correct labels may also have a high doubt.
     """
 
     def classifier(name: str) -> EngineEstimator:

@@ -29,9 +29,10 @@ CLUSTERS = "/clusters/"  # separates a gateway's address and a cluster's name, a
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_ARENA_MAX": "2"}
 """Environment of worker processes. By default, Dask returns freed tables to the system, and the next lane allocates
 them again, which takes a tenth to a quarter of a round. With more arenas, each would retain freed memory."""
-QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
-"""Intervals at which Dask checks its event loops and threads; its defaults use 3 % of the CPU time of all processes."""
-ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
+QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.enabled": False}
+"""By default, Dask's checks of event loops and its profiler use 3 % of the CPU time. With Python 3.11, the profiler can
+also block a worker forever (https://github.com/dask/distributed/issues/8616)."""
+ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": str(value) for name, value in QUIET.items()}
 """The settings above, for workers that are started elsewhere."""
 CONFIGURATION = QUIET | {f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in ALLOCATOR.items()}
 """All settings by dotted names, for a scheduler in this process and the workers that Dask starts with it."""

@@ -332,7 +332,7 @@ def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
 
 def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"{what} must be a numeric matrix, got {X.dtype} with {X.ndim} dimensions")
+        raise CorpusError(f"{what} must be a numeric matrix, got dtype {X.dtype} and {X.ndim} axes")
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:

@@ -58,7 +58,7 @@ class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     """Base of mixtures that are joint distributions.
 
     alpha -- Weight of the prior: number of observations with the mean of the column (for "poisson", with the count 1),
-        or pseudo-count of each value or word. "multinomial" adds one document to each component: none becomes empty.
+        or pseudo-count of each value or word. "multinomial" adds one document to each component, so that none is empty.
     offset : float in [0, inf) with components=exponential -- Add this fraction of the column mean to each column.
     """
 
@@ -171,7 +171,7 @@ class SdemMixtureClassifier(JointMixture, Incremental):
 
     loss -- Loss function to minimize, as in `MultinomialNB`.
     n_epochs -- Number of passes. None: 60, or 15 for multinomial components.
-    n_em_epochs -- Iterations of EM before these passes.
+    n_em_epochs -- Iterations of EM before the passes of sdEM.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
     """
 
@@ -222,7 +222,7 @@ class MultiplicativeMixtureClassifier(Components):
     scaling -- "rows": divide each row by its sum, and multiply all rows by one factor, so that updates are large.
     expand -- Also use squares and products of the columns of a table (equation 9).
     schedule -- "alternate": update the weights W and theta in turn, as in the paper. "joint": both in each pass.
-    accelerate -- Raise updates to a power that grows by a fifth per pass, and is 1 again if the likelihood decreases.
+    accelerate -- Raise updates to a power that grows by a fifth per pass, and is reset to 1 if the likelihood falls.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
@@ -268,7 +268,7 @@ class MultiplicativeMixtureClassifier(Components):
     log_weights_ = p.fitted("_parameters.log_weights", "Logarithm of W, shape (n_classes, n_components).")
     theta_ = p.fitted("_parameters.theta", "Natural parameters of the components, shape (n_components, n_parameters).")
     eta_ = p.fitted("learner_.rule.eta", "Largest row sum of the transformed features.", "float")
-    log_likelihood_path_ = p.fitted("state_.path", "Best conditional log-likelihood per document up to each pass.")
+    log_likelihood_path_ = p.fitted("state_.path", "Highest mean of ln p(label | x) so far, after each pass.")
 
     def _class_scores(self, X: object) -> np.ndarray:
         model: mixture.PosteriorMixture = self.learner_.model
@@ -280,14 +280,14 @@ class MultiplicativeMixtureClassifier(Components):
 
 
 class LDAClassifier(Transforming, JointClassifier, Incremental):
-    """A classifier that models each class by an LDA model with its own topics, trained by sdEM.
+    """A classifier with an LDA topic model for each class (latent Dirichlet allocation), trained by sdEM.
 
     For each document, the proportions of the topics of its class are drawn from a Dirichlet distribution, and a topic
     is drawn from these for each word. With one topic per class, this is `MultinomialNB`. For readable topics, use
     ``loss="nll"``: with other losses, the topics of a class hardly differ. `transform` returns p(class, topic | d).
 
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
-    `predict_proba` and "ncll" use the score that was trained, which may rank classes differently.
+    `predict_proba` and "ncll" use the trained scores, which may rank classes differently.
 
     loss -- As in `MultinomialNB`. "nll" sums expected counts, without steps.
     n_components -- Number of topics of each class.

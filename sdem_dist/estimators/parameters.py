@@ -119,12 +119,12 @@ random_state : int, RandomState instance or None -- Seed for all random choices,
 class_prior : array-like of shape (n_classes,) -- A fixed class prior.
 fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
-vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: lower-case words, numbers and signs.
+vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: lower-cased words, numbers and symbols.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
 unlabelled_weight -- Factor of the loss of unlabelled documents, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
 n_lanes -- Lanes per round. None: determined by the number of documents, never by the cluster.
-rounds_per_epoch : int | None with merge=mean -- Merges per epoch; the first epoch has more. None: 4, or 1 with one lane.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first. None: 4, or 1 with one lane.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
     with the statistics of all its documents at the same theta.
 batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
@@ -134,15 +134,15 @@ steps : Literal["margin", "paper"] -- "margin": the first step size, rho_0, is s
 step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word. "laplace": 1 (the
     paper's P1). "log": ln of the vocabulary size (P2). With ``loss="nll"``, also one number per word. With
-    ``steps="margin"``, it is multiplied by the document frequency to the power of 1/8 or 3/8, with little effect.
+    ``steps="margin"``, it is multiplied by a power (1/8 or 3/8) of the document frequency, and has little effect.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- Weight of a count x.
     "counts": x. "log": ln(1 + x). "binary": 1. "tfidf": sublinear tf-idf with scikit-learn's smooth idf. "auto":
     "tfidf" for integers; "counts" for other numbers, and with ``loss="nll"``.
-norm : Literal["auto", None] | p.Positive -- Euclidean length to which each document is scaled. None: not
-    scaled. "auto": None with the weighting "counts", otherwise 10. If documents are not scaled one by one, one factor
-    gives them a mean length of 10, except with ``steps="paper"`` or ``loss="nll"``.
+norm : Literal["auto", None] | p.Positive -- Euclidean length to which each document is scaled. "auto": 10, or None with
+    the weighting "counts". None: instead, one factor scales all documents to a root mean square length of 10 (no
+    scaling with ``steps="paper"`` or ``loss="nll"``).
 var_smoothing -- This fraction of the largest variance is added to all variances in the generative fit.
-prior -- Number of observations with the mean and variance of the column to add to each class; unused by "nll".
+prior -- Weight of the prior, as a number of observations with the mean and variance of the column; unused by "nll".
 min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
@@ -153,13 +153,13 @@ calibrate -- Divide scores by the temperature that minimizes the log-loss on hel
 n_blocks -- Number of parts of the vocabulary to merge separately (slightly changes the result). None: one per 256 MiB.
 components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed", "multinomial"] --
     Family of the components. "bernoulli": columns of 0 and 1. "mixed": see `kinds`. "multinomial": counts, without NaN.
-covariance_type : Literal["diag", "full"] with components=gaussian -- "full": correlated columns, without NaN.
+covariance_type : Literal["diag", "full"] with components=gaussian -- "full": columns are correlated, without NaN.
 kinds : mapping | None with components=mixed -- Families of columns, as in `MixedNB`.
 em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": by the posterior (exact EM). "hard": to
     the most probable (classification EM). "stochastic": at random, by the posterior. "generalised": with partial
     M-steps. "online": in mini-batches (stepwise EM). "variational": parameters also have posterior distributions.
 output_rate : p.Positive -- Learning rate of U (mu_u in Algorithm 2); it decreases linearly to 0.
-em_step : float in (0, 1] | None with em=generalised -- Fraction of M-steps ("generalised"). None: {defaults.GENERALISED_EM_STEP}.
+em_step : float in (0, 1] | None with em=generalised -- Factor of M-steps ("generalised"). None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
     {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: no annealing.
 """)

@@ -188,7 +188,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
     @property
     def _counted(self) -> Any:
         if not isinstance(self.learner_.rule, ClosedForm):
-            raise AttributeError("counts exist only with loss='nll'; other losses train expected counts (see state_)")
+            raise AttributeError("counts exist only with loss='nll'; with other losses, see state_ for expected counts")
         return self.state_
 
 
@@ -210,7 +210,7 @@ class WithDensity(EngineEstimator):
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
-        """Sample rows or documents, and their classes or clusters; naive Bayes of words needs ``loss="nll"``.
+        """Sample rows or documents, and their classes or clusters; `MultinomialNB` requires ``loss="nll"``.
 
         n_samples : int, default=1 --
         random_state : int, RandomState instance or None, default=None --

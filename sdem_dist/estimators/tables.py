@@ -138,13 +138,13 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
 
     Missing values (NaN) are marginalized in training and prediction (Masegosa 2014, Table 2).
 
-    loss -- A name, or a frozen dataclass like `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    loss -- Loss to minimize: a name, or an object like `sdem_dist.losses.Loss`. "nll": the generative fit, in one pass.
     n_epochs -- Number of passes over the documents after the generative fit.
     merge -- "sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and mu is averaged.
     batch_size : int | None -- Documents per step, in a round ("sum"; None: all) or in a lane ("mean"; None: 32).
-    step -- "safe": start at the generative fit, halve steps to stay in S and within a KL divergence of 1, and accept
-        only rounds that lower the objective. "paper": start at the prior, with step sizes ``1 / (1 + step_decay * t)``.
-    step_decay -- lambda: decrease of the paper's steps, and of safe steps with batches.
+    step -- "safe": start at the generative fit, halve steps until mu is valid and the KL divergence at most 1, and
+        accept only rounds that lower the objective. "paper": steps of ``1 / (1 + step_decay * t)`` from the prior.
+    step_decay -- lambda: rate at which the paper's steps, and safe steps with batches, decrease.
     class_count_ : ndarray of shape (n_classes,) -- Total weight of the labelled documents of each class.
 
     >>> from sdem_dist import FeatureNB
@@ -266,7 +266,7 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Number of documents per class with the value 1, for loss 'nll'; missing values count fractionally."""
+        """Number of documents per class with the value 1, for loss 'nll'. A missing value counts as a fraction."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
@@ -301,7 +301,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Documents per class and category, for 'nll', shaped like `feature_log_prob_`; NaN counts fractionally."""
+        """Documents per class and category, for 'nll'; a missing value counts as a fraction in each category."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
@@ -323,7 +323,7 @@ class MixedNB(FeatureNB):
         in `sample`. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `Family`. By default, strings, categories
-        and booleans are "categorical", and other columns "gaussian". In a row, a tuple may lack all values, or none.
+        and booleans are "categorical", others "gaussian". In a row, all values of a tuple are missing, or none.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -338,16 +338,16 @@ class MixedNB(FeatureNB):
 class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
-    In memory, the target is `y`; in a dense corpus, it is the last column. Targets must not be missing. Missing
-    features are also marginalized in training.
+    In memory, the target is `y`; in a dense corpus, it is the last column, without missing values. Training also
+    marginalizes missing features.
 
     loss -- "nll": ``-ln p(y, x)``. "ncll": ``-ln p(y | x)``. Both are ridge regression if no features are missing.
-        Otherwise, both run EM, and "ncll" then minimizes the conditional loss by steps.
-    alpha -- Number of observations of independent, standardized columns in the prior: the penalty of ridge regression.
-        "evidence" maximizes the probability of the targets (empirical Bayes), with one scale
-        per feature or one for all. This requires one more pass, or 10 if features are missing.
-    n_epochs -- If features are missing: number of passes of EM and, with "ncll", of the steps that follow.
-    history_ : list of dict -- Only the last stage; ``nll`` and ``ncll`` are means over rows, of standardized columns.
+        Otherwise, both run EM, and "ncll" then minimizes the conditional loss by natural-gradient steps.
+    alpha -- Weight of the prior (independent, standardized columns), as a number of observations: the penalty of ridge
+        regression. "evidence" maximizes the probability of the targets (empirical Bayes), with one scale per feature or
+        one for all. This requires one more pass, or 10 if features are missing.
+    n_epochs -- If features are missing: number of passes of EM and, with "ncll", of natural-gradient steps after EM.
+    history_ : list of dict -- Epochs of the last stage; ``nll`` and ``ncll`` are means over standardized rows.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor

@@ -38,9 +38,9 @@ class TopicModel(Transforming):
         whose mean is 0.1; see `alpha_`.
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
-    inference_step -- Size T of the steps of mirror descent, times the number of words and pseudo-counts in a document.
-    inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": with the
-        divergence in its bound (Chen et al., Algorithm 1). "line-search-l1": with the 1-norm instead (equation 29).
+    inference_step -- Step size T of mirror descent, multiplied by the number of words and pseudo-counts in a document.
+    inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": with a bound
+        by the KL divergence (Chen et al., Algorithm 1). "line-search-l1": with a bound by the 1-norm (equation 29).
     topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05, or 0.15 without labels,
         and less for 25,000 documents or more.
     steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":
@@ -140,10 +140,10 @@ class LatentDirichletAllocation(TopicModel):
 
     The most probable topic proportions given the words of a document are inferred by `n_layers` steps of mirror
     descent. Steps of the topics use the gradient of ``-ln p(words | theta)`` at this point (Chen et al. 2015,
-    section E). Labels and targets are ignored. ``merge="mean"`` reduces the likelihood: topics of lanes drift apart.
+    section E). Labels and targets are ignored. ``merge="mean"`` reduces the likelihood, since topics of lanes diverge.
 
-    Compare models by "word_nll", ``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator, as in
-    `evaluate`, validation, searches, `score` and `perplexity`. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
+    To compare models, use "word_nll" (``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator)
+    or `score` and `perplexity`, which use the same estimator. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
     fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
     alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned if there are fewer than 15,000
@@ -272,7 +272,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     family -- Distribution of targets. "gaussian": real numbers. "poisson": counts, also fractional, with a log link.
     gamma -- Precision of the noise in standardized targets: the loss is ``gamma / 2`` times the squared error, or, for
-        counts, gamma times minus the log-likelihood.
+        counts, gamma times the negative log-likelihood.
     """
 
     family: Literal["gaussian", "poisson"] = "gaussian"

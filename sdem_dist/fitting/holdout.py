@@ -103,7 +103,7 @@ class HoldoutPolicy:
             if is_better(tried[best], tried[number]):
                 best = number
         if len(tried) > 1:
-            _log.info("the best stage on held-out documents is %r", tried[best].candidate.stage)
+            _log.info("lowest held-out loss: %r", tried[best].candidate.stage)
         if self.share:
             return tried[best]._replace(tried=tried)
         folds = list[HoldoutResult]()

@@ -98,7 +98,7 @@ def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
         return None if getattr(estimator, "fit_prior", True) else (-float(np.log(n_classes)),) * n_classes
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):
-        raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+        raise ValueError(f"Number of priors must match number of classes: got {prior.size} for {n_classes} classes")
     if not ((prior >= 0).all() and np.isclose(prior.sum(), 1.0)):
         raise ValueError(f"The priors should be nonnegative and sum to 1, got {prior.tolist()}")
     with np.errstate(divide="ignore"):

@@ -30,7 +30,7 @@ from sdem_dist.text.transform import count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 Use = Literal["train", "continue", "score"]  # fit an estimator; continue training; or score
-SAME_CLASSES = "ingest it with the classes of the training corpus (sdem ingest --vocabulary-from)"
+SAME_CLASSES = "ingest the source with the classes of the training corpus (sdem ingest --vocabulary-from)"
 SEVERAL = "several labels per document, but the model was trained with one label per document"
 
 

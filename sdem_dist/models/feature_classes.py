@@ -97,7 +97,7 @@ class DenseModel(Model):
     def check_state(self, state: FeatureState) -> None:
         columns = sorted(c for block in self.variables.blocks for c in block.columns)
         if columns != list(range(len(columns))):
-            raise ValueError("the columns of the blocks are not those of a table")
+            raise ValueError("the columns of the blocks must be 0 to n - 1, each exactly once")
         n = len(state.best_counts)
         if n not in (0, self.n_components) or state.best_mu.shape != (state.mu.shape if n else (0, 0)):
             raise ValueError("arrays 'best_counts' and 'best_mu' do not match the classes")

@@ -66,17 +66,17 @@ class TimeOver(Exception):
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
-    Documents are read, and words counted, once. For each fold and setting, a model is trained on the other folds,
-    including the choice of epochs and temperature, and scored on the fold. These fits do not train again with the
-    documents that they held out. Document frequencies (for weights and `min_df`) use only their training documents.
+    Documents are read and words are counted once. For each fold and setting, a model is trained on the other folds,
+    including the choice of epochs and temperature, and scored on the fold. These models are not retrained on documents
+    that they held out. Document frequencies (for weights and `min_df`) are those of their training documents.
 
-    Folds are stratified by class. With several labels per document, they are stratified by label set, if sets recur.
-    All models have all classes, even classes that occur in only one fold.
+    Folds are stratified by class. With several labels per document, they are stratified by label set, if sets occur
+    repeatedly. All models have all classes, even classes that occur in only one fold.
 
     estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
-        a default space, without the parameters that `estimator` changes.
-    cv : int, Corpus or tuple (X, y) -- Number of folds, or documents on which settings are scored.
+        the default space, without parameters that are not at their defaults in `estimator`.
+    cv : int, Corpus or tuple (X, y) -- Number of folds, or other documents to score settings on.
     metric : str, callable or None -- Classifiers: "log-loss", "accuracy", "macro-F1" or "perplexity". With several
         labels per document: "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
         mean over labels). Regression: "R2". `KMeans`: "distance", the mean squared distance to the nearest centre.
@@ -151,7 +151,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         groups : array-like of shape (n_documents,), default=None -- Group of each document, such as its author, in the
             order of `X` or of the corpus. A group stays in one fold. None: the groups of the corpus, from
             `write_corpus` or ``sdem ingest --group``.
-        client : distributed.Client, default=None -- Search on this cluster; `X` is then a corpus.
+        client : distributed.Client, default=None -- Dask client: search on its cluster. `X` must then be a corpus.
         checkpoint : path, default=None -- Folder for checkpoints, written after each fit.
         resume : bool, default=False -- Resume from `checkpoint`.
         Raises TypeError -- The estimator is not from this package.

@@ -339,7 +339,7 @@ def summary_of(search: Any, *, html: bool = False) -> str:
     else:
         nested = ", or a nested search (nested=True, --nested)" if n_splits > 1 else ""
         advice = (
-            "The best score of many settings is optimistic, since the same documents selected it. For an "
+            "The best of many scores is optimistic, since it was selected on these documents. For an "
             f"unbiased score, use other documents (sdem evaluate){nested}."
         )
     lines += _wrapped("", advice)

@@ -130,7 +130,9 @@ class VectorizerSettings:
         if both and not is_of_kernels(pattern):
             raise ValueError(f"features='words+characters' needs words+signs, words, \\w+ or \\S+, got {pattern!r}")
         if both and self.n_features == 1:
-            raise ValueError("features='words+characters' needs n_features of 2 or more, for words and for characters")
+            raise ValueError(
+                "features='words+characters' needs n_features of at least 2: one for words, one for characters"
+            )
 
     def __repr__(self) -> str:
         usual = type(self)(kind=self.kind, features=self.features, n_features=self.n_features)

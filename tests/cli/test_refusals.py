@@ -43,7 +43,7 @@ TRAIN_ON = [
     (1, "train one-class.tsv m --quiet", "Error: one-class.tsv: there is only one class (a)"),
     (2, "train posts.tsv m --estimator GaussianNB", 'write_corpus("table.zarr", X, y, dense=True)'),
     (1, "train several.tsv m --estimator MultiLabelNB", "--label-separator ','"),
-    (2, "train several.tsv m --label-separator |", "needs a model with several labels: add --estimator"),
+    (2, "train several.tsv m --label-separator |", "needs several labels per document: add --estimator"),
     *((2, f"train plain.tsv m --costs {name}", name) for name in (
         "costs-twice.csv", "costs-again.csv", "empty.csv", "costs-head.csv", "costs-text.csv", "costs-one.csv",
     )),
@@ -58,7 +58,7 @@ TRAIN_ON = [
 TUNE = [
     (2, "tune posts.tsv", "Missing argument 'MODEL'"),
     (2, "tune posts.tsv m --estimator GaussianNB", "GaussianNB needs a table"),
-    (2, "tune several.tsv m --label-separator |", "needs a model with several labels: add --estimator"),
+    (2, "tune several.tsv m --label-separator |", "needs several labels per document: add --estimator"),
     (1, "tune posts.zarr posts.model", "--overwrite"),
     (2, "tune posts.zarr m --validation test.zarr --nested", "remove --validation"),
     (1, "tune posts.tsv m --checkpoint search", "contains an earlier search"),
