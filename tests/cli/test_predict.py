@@ -314,8 +314,7 @@ def test_the_best_few_and_the_unsure(desk):
 
 
 @pytest.mark.parametrize(("options", "changed"), [
-    ("--threshold sport=0.01", {"sport": 0.01}),
-    ("--threshold 0", {"money": 0, "sport": 0}),
+    ("--threshold sport=0.01", {"sport": 0.01}), ("--threshold 0", {"money": 0, "sport": 0}),
     ("--threshold money=1 --threshold 0.2", {"money": 1, "sport": 0.2})])  # fmt: skip
 def test_thresholds_of_labels(desk, options, changed):
     clf = load_model("several.model")

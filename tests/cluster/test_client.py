@@ -191,8 +191,9 @@ def listening(processes: list[int]) -> list[str]:
 
 
 def test_workers_of_this_machine():
-    with connected(n_workers=2) as client:
+    with dask.config.set({"distributed.worker.profile.enabled": True}), connected(n_workers=2) as client:
         client.wait_for_workers(2, timeout=60)
+        assert set(client.run(lambda dask_worker: "profile" in dask_worker.periodic_callbacks).values()) == {False}
         found = listening([os.getpid()])
         assert len(found) >= 2 * 2 + 2  # two ports of each worker, the scheduler and its dashboard
         assert set(found) == {"127.0.0.1"}
