@@ -169,7 +169,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, html: Path
 
     Shows the log-odds of the predicted class against another class as a sum over words and the class prior. A word
     contributes its weighted count times ln [p(word | class) / p(word | other class)]. Topic models list topics first;
-    regressors show deviations from the training mean. Words for the prediction are blue, and words against it are
+    regressors explain the deviation from the training mean. Words for the prediction are blue, and words against it are
     orange. Without colours, they are in brackets, with their contributions.
     """
     from sdem_dist.reports.page import write_page

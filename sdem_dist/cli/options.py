@@ -146,7 +146,7 @@ _MIN_DF = "Minimum document frequency.  [default: 1; words+characters: 2]"
 _WORDS = (
     _hidden("--features", ["words", "words+characters"], "Features: words, or words and character n-grams.", "words"),
     _hidden("--analyzer", ["word", "char", "char_wb"], "Words or character n-grams (char_wb: within words).", "word"),
-    _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs (default: also symbols), words, or a regex."),
+    _hidden("--token-pattern", "NAME|REGEX", "Tokens: words+signs (default; with symbols), words, or a regex."),
     _hidden("--ngrams ngram_range", _sizes, "N-gram sizes.  [default: 1,1; words+characters: 1,2]", metavar="MIN,MAX"),
     _hidden("--stem", "LANGUAGE", "Stemmer: english, porter, german, ... (needs PyStemmer)."),
     _hidden("--stop-words", _stopped, "Stop words to remove: the English list, or a file.", metavar="english|FILE"),

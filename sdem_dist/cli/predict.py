@@ -203,16 +203,16 @@ def predict(**options: Any) -> None:
     A SOURCE is a file with one document per line (also .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), or a corpus.
 
-    Labels in a SOURCE are ignored: if line 1 is label TAB text, only the text after each TAB is used.
-    --format lines reads entire lines. Files are read in blocks, so they may be larger than memory.
+    Labels in a SOURCE are ignored: if line 1 is label TAB text, only the text after the TAB is used. --format lines
+    reads entire lines. Files are read in blocks, so they may be larger than memory.
 
     Prints one line per document: the label, then TAB and CLASS=PROBABILITY for every class. With several labels, all
     labels above their thresholds are printed, separated by |. Regressors predict numbers, and mixtures predict
     cluster numbers. IDs come first with --id, and always for a corpus (its documents are shuffled).
 
     -o FILE writes a table: the source's columns, then the predictions. FILE appears when complete. Columns of .csv and
-    .tsv sources are text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends become
-    spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
+    .tsv sources are kept as text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
+    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
     """
     run(**options)
 
@@ -222,8 +222,8 @@ def predict(**options: Any) -> None:
 def transform(**options: Any) -> None:
     """Infer the topic proportions of the documents in each SOURCE with a topic MODEL.
 
-    Prints one line per document: the largest topic, then TAB and TOPIC=SHARE for every topic. Topics are numbered from
-    0; if each class has its own topics, the class precedes the number. SOURCE and -o FILE are as in sdem predict.
+    Prints one line per document: the main topic, then TAB and TOPIC=SHARE for every topic. Topics are numbered from 0;
+    if each class has its own topics, the class precedes the number. SOURCE and -o FILE are as in sdem predict.
     """
     run(**options, topics=True)
 

@@ -51,7 +51,7 @@ _SPACE = """Values to try for a parameter, or a JSON file with an object {name: 
 @option("--folds", 2, "Number of folds.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus or source, not on folds.")
 @option("--trials n_trials", 1, "Maximum number of settings.", default=17)
-@option("--seconds", click.FloatRange(0, min_open=True), "Stop after S seconds, once there is a score.", metavar="S")
+@option("--seconds", click.FloatRange(0, min_open=True), "Time limit; at least one score is computed.", metavar="S")
 @option("--space spaces", "FILE|NAME=A,B,C", _SPACE, multiple=True)
 @option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "How to sample settings; Optuna uses previous scores.", default="random")
@@ -218,7 +218,7 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: Cl
 
     CORPUS is a corpus or a source, as in sdem train. It is split into folds; each document is scored by a model that
     was not trained on it. Doubt is 1 - p(label). With several labels per document, each label is checked separately;
-    the doubt of an absent label is p(label). Check the documents: rare but correct labels may also have a high doubt.
+    the doubt of an absent label is p(label). Check the documents: rare but correct labels may also have high doubt.
     """
 
     def classifier(name: str) -> EngineEstimator:

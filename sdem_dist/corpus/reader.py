@@ -56,8 +56,8 @@ def open_corpus(path: str | Path) -> Corpus:
 def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Combine several corpora into one, in order, without reading or copying them.
 
-    Lanes are contiguous documents, so corpora with very different classes should be ingested together instead. If only
-    some corpora have groups, each document of the others is a separate group.
+    Lanes are contiguous documents, so corpora with very different class sizes should be ingested together. If only some
+    corpora have groups, each document of the others is a separate group.
 
     Parameters
     ----------

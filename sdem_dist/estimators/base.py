@@ -55,7 +55,7 @@ class EngineEstimator(Estimator):
     vectorizer_ : dict or None -- Tokenization of the training texts, if the model accepts texts.
     label_separator_ : str or None -- Separator between the labels of a document in source files.
     weighting_ : Weighting or None -- Weighting of counts, if any.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Number of training documents per word.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None -- Number of training documents with each word.
     """
 
     patience: int | None = None

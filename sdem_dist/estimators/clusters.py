@@ -59,11 +59,11 @@ class Clustering(ClusterMixin, EngineEstimator):
 class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order sets the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Weight of the prior: number of observations with the mean (and variance) of the column or, for "poisson",
-        with the count 1. For other components: pseudo-count of each value.
+    alpha -- Weight of the prior: a number of observations at the column mean (with its variance) or, for "poisson", at
+        1. For other components: pseudo-count of each value.
     n_components -- Number of clusters.
-    n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. The one with the
-        best objective continues.
+    n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. Training continues
+        from the best objective.
     n_init_epochs -- Epochs of each initialization.
     n_epochs -- Epochs after the best initialization.
     batch_size : int | None with em=online -- Documents per step, with "online". None: 1,024.
@@ -200,7 +200,7 @@ class KMeans(Clustering, Transforming):
     metric -- "cosine": rows and centres are scaled to length 1.
     weighting -- Weighting of counts, as in `MultinomialNB`. Except with "counts", documents are scaled to length 1.
         "auto": tf-idf for integers, no weighting for other numbers.
-    n_init -- Number of initializations on `init_documents`; the best one continues with all documents.
+    n_init -- Number of runs on `init_documents` documents; the best centres start the full training.
     inertia_ : float -- Weighted sum of squared distances of the training documents to their nearest centres.
     history_ : list of dict -- ``distance`` is the mean squared distance to the nearest centre.
     References -- Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.

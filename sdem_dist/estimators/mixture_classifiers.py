@@ -57,8 +57,8 @@ class Components(EngineClassifier):
 class JointMixture(Components, TableEstimator, WithDensity, JointClassifier):
     """Base of mixtures that are joint distributions.
 
-    alpha -- Weight of the prior: number of observations with the mean of the column (for "poisson", with the count 1),
-        or pseudo-count of each value or word. "multinomial" adds one document to each component, so that none is empty.
+    alpha -- Weight of the prior: a number of observations at the column mean (for "poisson", at 1), or pseudo-count of
+        each value or word. "multinomial" adds one document to each component, so that none is empty.
     offset : float in [0, inf) with components=exponential -- Add this fraction of the column mean to each column.
     """
 
@@ -214,15 +214,15 @@ NOT_NEGATIVE = "multiplicative updates need nonnegative features: add constants,
 class MultiplicativeMixtureClassifier(Components):
     """A classifier with a mixture of components for each class, whose posterior p(y | x) is trained directly.
 
-    Multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They require tables or
-    sparse matrices without missing or negative values. The model does not define p(x).
+    Plain multiplicative updates cannot decrease the conditional log-likelihood and have no step size. They require
+    tables or sparse matrices without missing or negative values. The model does not define p(x).
 
     n_epochs -- Number of updates; each is a pass over the documents.
     shared -- All classes share the `n_components` components, and each class has its own weights.
     scaling -- "rows": divide each row by its sum, and multiply all rows by one factor, so that updates are large.
     expand -- Also use squares and products of the columns of a table (equation 9).
     schedule -- "alternate": update the weights W and theta in turn, as in the paper. "joint": both in each pass.
-    accelerate -- Raise updates to a power that grows by a fifth per pass, and is reset to 1 if the likelihood falls.
+    accelerate -- Raise updates to a power that grows by a fifth per pass; a fall in likelihood is undone and resets it.
     dtype -- Precision of posteriors for tables; float32 is twice as fast.
     References -- Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
     """
@@ -293,11 +293,11 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha: Dirichlet prior of the topic proportions. None: 1 / n_components.
-    inference -- How topics of a document are inferred. "map": the most probable (fast). "gibbs": sampled (equation 18).
+    inference -- Inference of topics. "map": most probable proportions (fast). "gibbs": sampled topics (equation 18).
     occurrences -- With "gibbs". "shared": all occurrences of a word in a document have the same topic. "paper":
         the same, by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
-    burn_in : int in [0, inf) | None with inference=gibbs -- First sweeps to discard. None: 3 (fewer if `n_sweeps` < 4).
+    burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: 3 (fewer for < 4 sweeps).
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the
         bound from inference.
     init_noise -- Initial topics differ by random factors ``exp(init_noise * z)``, with standard normal z.

@@ -33,8 +33,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 class WordNB(EngineClassifier):
     """Base of naive Bayes of words: weights of counts, and step sizes.
 
-    step : float | None with steps=margin -- Change of the margin of an average document in the first step; with the
-        hinge loss, half of this. None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
+    step : float | None with steps=margin -- The first step changes the margin of an average document by `step` (hinge
+        loss: by twice `step`). None: 0.2 with the hinge loss, 1 with "ncll", 3 for counts that are not normalized.
     """
 
     loss: str | Loss = "hinge"
@@ -98,8 +98,8 @@ class LaneNB(WordNB):
 
     n_epochs -- Number of passes over the documents. "auto": chosen on held-out documents, at most 20.
     history_ : list of dict -- One entry per epoch, with ``epoch`` and ``seconds``. ``held_out_accuracy`` and
-        ``held_out_log_loss`` (at the best temperature) are of a model trained without held-out documents. With folds,
-        the last entry has ``fold_accuracy`` and ``fold_log_loss`` instead. Evaluated epochs have ``accuracy``, ``nll``,
+        ``held_out_log_loss`` (at the best temperature) are those of a model trained without these documents. Folds set
+        ``fold_accuracy`` and ``fold_log_loss`` of the last entry instead. Evaluated epochs have ``accuracy``, ``nll``,
         ``ncll``, ``hinge`` and ``perplexity`` (per word), and for `validation`, these with the prefix ``validation_``.
     """
 
@@ -203,17 +203,17 @@ class MultinomialNB(LaneNB):
     The model is a joint distribution p(y, d) of classes and documents. `loss` determines how it is trained.
 
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
-        ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss or,
-        with three or more classes of which it misclassifies more than a fifth of the held-out documents, NCLL if its
-        held-out log-loss is lower. With fewer than 30 documents per class, "auto" is NCLL if three or more classes have
-        about the same size (the largest at most 1.25 times the median). A loss may also be a `Hinge`,
+        ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss;
+        but with three or more classes, if it misclassifies more than a fifth of the held-out documents, NCLL if its
+        held-out log-loss is lower. With fewer than 30 documents per class, "auto" is NCLL for three or more classes of
+        similar size (the largest at most 1.25 times the median size). The loss may also be a `Hinge`,
         `CostSensitiveHinge` or `Blend`, or, with ``merge="sum"``, any `sdem_dist.losses.Loss`.
-    n_epochs -- Number of passes over the documents (with "nll" and unlabelled documents, of EM iterations). "auto":
-        chosen on held-out documents; 6 if there are too few.
+    n_epochs -- Number of passes over the documents (with "nll" and unlabelled documents: EM iterations). "auto": chosen
+        on held-out documents; 6 if there are too few.
     unlabelled_weight -- With "nll": factor of the loss of unlabelled documents, ``-ln p(x)``; "auto" is 1. With other
         losses: EM fits naive Bayes to all documents, and training (6 epochs by default) starts at the log-odds of this
-        fit, multiplied by this weight. "auto": the scores of the two most probable classes of the median document
-        differ by a fifth of the margin; 0 if unlabelled documents clearly increase the held-out log-loss.
+        fit, multiplied by this weight. "auto": a weight at which the two highest scores of the median document differ
+        by 0.2; 0 if unlabelled documents clearly increase the held-out log-loss.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import MultinomialNB
@@ -267,7 +267,7 @@ class MultinomialNB(LaneNB):
     feature_log_prob_ = p.fitted("_parameters.log_probabilities", "ln p(word | class), shape (n_classes, n_features).")
     loss_ = p.fitted("learner_.loss", "Loss function that was minimized.", "str or Loss")
     feature_count_ = p.fitted(lambda nb: nb._counted.words.T - nb._pseudo_counts, "Word counts per class, for 'nll'.")
-    class_count_ = p.fitted("_counted.class_counts", "Documents per class, for 'nll'; fractions of unlabelled ones.")
+    class_count_ = p.fitted("_counted.class_counts", "Documents per class, for 'nll'; unlabelled ones add p(y | d).")
 
     _pseudo_counts = p.fitted(lambda m: a if np.ndim(a := m._trained_params["alpha"]) else m.learner_.model.alpha, "")
 
@@ -307,15 +307,15 @@ class ManyClassNB(WordNB, JointClassifier):
 
     The model is that of `MultinomialNB`, without a table of all words and classes: only counts that training changed
     are stored. Training with "hinge" is approximate if many classes contain the words of a document: the strongest
-    other class is then chosen among those that contain its rarer words. Everything else is exact.
+    other class is then chosen among those with the document's rarer words. Everything else is exact.
 
     loss -- The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, in one pass over the counts.
     n_epochs -- Number of passes over the documents; "nll" needs one.
     step -- The first step changes the margin of an average document by twice `step`. None: 0.2, or 3 for counts that
         are not normalized.
-    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth (at most 500) to choose the temperature
-        of probabilities. Only the final pass, on all documents, is evaluated. If fewer than 20 of the held-out
-        documents belong to trained classes, a default temperature is used, with a warning.
+    calibrate -- With the hinge loss and 200 documents or more, hold out a tenth (at most 500) to choose the
+        temperature. Only the final pass, on all documents, is evaluated. If fewer than 20 of the held-out documents
+        belong to trained classes, a default temperature is used, with a warning.
     References -- Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
 
     >>> from sdem_dist import ManyClassNB

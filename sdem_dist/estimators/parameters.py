@@ -111,7 +111,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Epochs between evaluations; the last epoch always has one. 0: only on `validation`.
+evaluate_every : int in [0, inf) -- Epochs between evaluations, also after the last. 0: only `validation`, each epoch.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error. Integers above 0 mean True.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -121,19 +121,19 @@ fit_prior -- Learn the class prior. False: a uniform prior.
 class_weight : dict, "balanced" or None -- Class weights; only their ratios matter, except with loss='nll'.
 vectorizer -- Tokenization settings (see `sdem_dist.text.VectorizerSettings`). None: lower-cased words, numbers and symbols.
 unlabelled : label -- Value that marks a missing label, such as -1. None and NaN are then missing labels, too.
-unlabelled_weight -- Factor of the loss of unlabelled documents, ``-ln p(x)``.
+unlabelled_weight -- Weight of the loss of unlabelled documents, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
 n_lanes -- Lanes per round. None: determined by the number of documents, never by the cluster.
 rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first. None: 4, or 1 with one lane.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
     with the statistics of all its documents at the same theta.
 batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
-steps : Literal["margin", "paper"] -- "margin": the first step size, rho_0, is such that the step changes the margin of
-    an average document by `step`, or twice as much with the hinge loss. "paper": rho_0 = 1, with a running correction
-    for the prior (Masegosa 2014, section 4.1). In both cases, `step_decay` determines how step sizes decrease.
+steps : Literal["margin", "paper"] -- "margin": rho_0 is chosen so that the first step changes the margin of an average
+    document by `step`, or by twice `step` with the hinge loss. "paper": rho_0 = 1, with a running correction for the
+    prior (Masegosa 2014, section 4.1). In both cases, `step_decay` determines how step sizes decrease.
 step_decay -- lambda: after t documents, the step size is ``rho_0 / (1 + step_decay * t)``.
 alpha : Literal["laplace", "log"] | float in [0, 3e38] | p.Positives -- Pseudo-count of a word. "laplace": 1 (the
-    paper's P1). "log": ln of the vocabulary size (P2). With ``loss="nll"``, also one number per word. With
+    paper's P1). "log": ln of the vocabulary size (P2). With ``loss="nll"``, a sequence has one number per word. With
     ``steps="margin"``, it is multiplied by a power (1/8 or 3/8) of the document frequency, and has little effect.
 weighting : Literal["auto", "counts", "log", "binary", "tfidf"] -- Weight of a count x.
     "counts": x. "log": ln(1 + x). "binary": 1. "tfidf": sublinear tf-idf with scikit-learn's smooth idf. "auto":
@@ -146,20 +146,20 @@ prior -- Weight of the prior, as a number of observations with the mean and vari
 min_df -- Ignore words that occur in fewer training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
-    of epochs and the temperature. Training then starts again with all documents, unless less than 2 % were held out. If
+    of epochs and the temperature. Training then starts again with all documents, unless at most 2 % were held out. If
     fewer than 200 would be held out, `MultinomialNB` trains on all documents for 6 epochs, and chooses the temperature
     on three folds. 0: no documents are held out.
 calibrate -- Divide scores by the temperature that minimizes the log-loss on held-out documents.
-n_blocks -- Number of parts of the vocabulary to merge separately (slightly changes the result). None: one per 256 MiB.
+n_blocks -- Parts of the vocabulary, merged separately (slightly changes the result). None: one per 256 MiB of counts.
 components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed", "multinomial"] --
     Family of the components. "bernoulli": columns of 0 and 1. "mixed": see `kinds`. "multinomial": counts, without NaN.
-covariance_type : Literal["diag", "full"] with components=gaussian -- "full": columns are correlated, without NaN.
+covariance_type : Literal["diag", "full"] with components=gaussian -- "full": correlated columns, no NaN.
 kinds : mapping | None with components=mixed -- Families of columns, as in `MixedNB`.
 em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": by the posterior (exact EM). "hard": to
     the most probable (classification EM). "stochastic": at random, by the posterior. "generalised": with partial
     M-steps. "online": in mini-batches (stepwise EM). "variational": parameters also have posterior distributions.
 output_rate : p.Positive -- Learning rate of U (mu_u in Algorithm 2); it decreases linearly to 0.
-em_step : float in (0, 1] | None with em=generalised -- Factor of M-steps ("generalised"). None: {defaults.GENERALISED_EM_STEP}.
+em_step : float in (0, 1] | None with em=generalised -- Relative M-step size (generalised). None: {defaults.GENERALISED_EM_STEP}.
 annealing : float in [1, inf) -- Temperature of the first epoch, for deterministic annealing. It is multiplied by
     {COOLING} per epoch until it is 1. Posteriors are raised to the power of 1 / temperature. 1: no annealing.
 """)

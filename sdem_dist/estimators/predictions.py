@@ -46,7 +46,7 @@ class EngineClassifier(sklearn_base.ClassifierMixin, EngineEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """Lowest probability at which each of several labels is predicted. You can assign an array or a dict."""
+        """With several labels: lowest probability at which each is predicted. You can assign an array or a dict."""
         if not self.several_labels:
             raise AttributeError("thresholds_ needs several labels per document; for one label, use predict_proba")
         return np.broadcast_to(self.learner_.head.thresholds or 0.5, len(self.classes_))

@@ -250,7 +250,7 @@ class BernoulliNB(FeatureNB):
     With ``loss="nll"``, it equals scikit-learn's ``BernoulliNB``.
 
     alpha -- Pseudo-count of each of the two values.
-    binarize : float in (-inf, inf) | None -- Values above this become 1, others 0. None: values are 0 and 1.
+    binarize : float in (-inf, inf) | None -- Values above this become 1, others 0. None: values must be 0 or 1.
     """
 
     alpha: float = 1.0
@@ -266,7 +266,7 @@ class BernoulliNB(FeatureNB):
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Number of documents per class with the value 1, for loss 'nll'. A missing value counts as a fraction."""
+        """Number of documents per class with the value 1, for loss 'nll'. A missing value adds p(value 1 | class)."""
         return self._counts_of(np.exp(self.feature_log_prob_), 2)
 
 
@@ -301,7 +301,7 @@ class CategoricalNB(FeatureNB):
 
     @property
     def category_count_(self) -> list[np.ndarray]:
-        """Documents per class and category, for 'nll'; a missing value counts as a fraction in each category."""
+        """Documents per class and category, for 'nll'; a missing value adds p(category | class)."""
         return [self._counts_of(np.exp(log_p), log_p.shape[1]) for log_p in self.feature_log_prob_]
 
 
@@ -319,11 +319,11 @@ class PoissonNB(FeatureNB):
 class MixedNB(FeatureNB):
     """Naive Bayes with a distribution for each column; accepts pandas, polars and Arrow tables.
 
-    categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of their codes
-        in `sample`. In prediction, unknown categories are treated as missing values.
+    categories_ : dict of int to ndarray -- Categories of the columns that are not numeric, in the order of the codes
+        that `sample` returns. In prediction, unknown categories are treated as missing values.
     kinds : mapping | None -- Maps a column (name or position), or a tuple of columns that form one variable, to
         "gaussian", "bernoulli", "categorical", "poisson", "exponential" or a `Family`. By default, strings, categories
-        and booleans are "categorical", others "gaussian". In a row, all values of a tuple are missing, or none.
+        and booleans are "categorical", others "gaussian". In a row, all or none of a tuple's values are missing.
     alpha -- Pseudo-count of each category or value, as in `CategoricalNB`.
     """
 
@@ -338,16 +338,16 @@ class MixedNB(FeatureNB):
 class GaussianRegressor(RegressorMixin, Incremental):
     """Linear regression as the conditional mean of a joint Gaussian, with support for missing features (NaN).
 
-    In memory, the target is `y`; in a dense corpus, it is the last column, without missing values. Training also
-    marginalizes missing features.
+    In memory, the target is `y`; in a dense corpus, it is the last column, without missing values. Missing features are
+    marginalized in training, too.
 
     loss -- "nll": ``-ln p(y, x)``. "ncll": ``-ln p(y | x)``. Both are ridge regression if no features are missing.
         Otherwise, both run EM, and "ncll" then minimizes the conditional loss by natural-gradient steps.
     alpha -- Weight of the prior (independent, standardized columns), as a number of observations: the penalty of ridge
-        regression. "evidence" maximizes the probability of the targets (empirical Bayes), with one scale per feature or
-        one for all. This requires one more pass, or 10 if features are missing.
+        regression. "evidence" maximizes the probability of the targets (empirical Bayes), with features scaled
+        separately or jointly. This requires one more pass, or 10 if features are missing.
     n_epochs -- If features are missing: number of passes of EM and, with "ncll", of natural-gradient steps after EM.
-    history_ : list of dict -- Epochs of the last stage; ``nll`` and ``ncll`` are means over standardized rows.
+    history_ : list of dict -- Epochs of the last stage; ``nll`` and ``ncll`` are row means, for standardized data.
 
     >>> import numpy as np
     >>> from sdem_dist import GaussianRegressor
@@ -414,7 +414,7 @@ class GaussianRegressor(RegressorMixin, Incremental):
 
         X : array-like of shape (n_samples, n_features), or Corpus -- NaN for unknown features. A corpus may contain the
             target as its last column, which is ignored.
-        return_std : bool, default=False -- Also return the standard deviations of new targets. They increase with the
+        return_std : bool, default=False -- Also return the predictive standard deviations. They increase with the
             number of missing features and of columns, and with the distance from the training rows.
         Returns : ndarray of shape (n_samples,), float64 -- With `return_std`, a tuple of means and standard deviations.
         """

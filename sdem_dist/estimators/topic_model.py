@@ -38,14 +38,14 @@ class TopicModel(Transforming):
         whose mean is 0.1; see `alpha_`.
     beta : float in [1, inf) -- Dirichlet prior of words. Above 1, each step changes all words.
     n_layers -- L, number of mirror descent steps to infer the topics of a document.
-    inference_step -- Step size T of mirror descent, multiplied by the number of words and pseudo-counts in a document.
+    inference_step -- Step size of mirror descent: T times the number of words and pseudo-counts in a document.
     inference -- "mirror-descent": fixed steps. "accelerated": with momentum (Tseng 2008). "line-search": with a bound
         by the KL divergence (Chen et al., Algorithm 1). "line-search-l1": with a bound by the 1-norm (equation 29).
-    topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05, or 0.15 without labels,
-        and less for 25,000 documents or more.
-    steps -- "scaled": gradient norms weight each word by its squared probability, and rates decrease to 0. "paper":
+    topic_rate -- Learning rate of topics, mu_0 in Algorithm 2; it decreases to 0. None: 0.05 (in LDA without labels
+        0.15), and less for more than 25,000 documents.
+    steps -- "scaled": gradient norms are weighted by squared word probabilities, and rates decrease to 0. "paper":
         Algorithm 2 as printed, without these changes.
-    average_from : int in [0, inf) -- The final model is the mean over all batches from this epoch on (counted from 0).
+    average_from : int in [0, inf) -- The final model averages all iterates from this epoch on (counted from 0).
     merge -- "mean": lanes run Algorithm 2 in parallel, and their topics are averaged. "sum": a round is one batch.
     batch_size : int | None -- Documents per step, in a lane ("mean") or round ("sum"). None: 100.
     rounds_per_epoch : int | None with merge=mean -- Merges per epoch, for "mean". None: 1.
@@ -139,15 +139,15 @@ class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
     The most probable topic proportions given the words of a document are inferred by `n_layers` steps of mirror
-    descent. Steps of the topics use the gradient of ``-ln p(words | theta)`` at this point (Chen et al. 2015,
-    section E). Labels and targets are ignored. ``merge="mean"`` reduces the likelihood, since topics of lanes diverge.
+    descent. Topic updates use the gradient of ``-ln p(words | theta)`` at this point (Chen et al. 2015, section E).
+    Labels and targets are ignored. ``merge="mean"`` reduces the likelihood, since the lanes' topics diverge.
 
     To compare models, use "word_nll" (``-ln p(w)`` per word, with theta integrated out by the left-to-right estimator)
     or `score` and `perplexity`, which use the same estimator. "plug_in_nll" in the history, ``-ln p(w | theta)``, is
     fast but biased: it is too low, especially with many topics, since theta is inferred from the same words.
 
-    alpha : Literal["learned"] | p.Positive | p.Positives | None -- None: learned if there are fewer than 15,000
-        documents, otherwise 1.001, since learning alpha then doubles the time and does not improve the model.
+    alpha : Literal["learned"] | p.Positive | p.Positives | None -- Dirichlet prior of topic proportions. None: learned
+        with fewer than 15,000 documents, otherwise 1.001 (learning it would double the time without benefit).
     n_epochs : int | None -- Number of passes. None: 10, and up to 20 for fewer than 15,000 documents.
     topic_word_prior : float in [0, inf) -- Pseudo-count of each word in an average topic, added after training.
     batch_size : int | None -- Documents per step. None: a 15th of all documents, between 50 and 500.
@@ -270,7 +270,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     Like `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardized for training. With
     ``family="poisson"``, the prediction is the exponential of U theta, times the training mean.
 
-    family -- Distribution of targets. "gaussian": real numbers. "poisson": counts, also fractional, with a log link.
+    family -- Distribution of targets. "gaussian": real numbers. "poisson": nonnegative numbers, with a log link.
     gamma -- Precision of the noise in standardized targets: the loss is ``gamma / 2`` times the squared error, or, for
         counts, gamma times the negative log-likelihood.
     """

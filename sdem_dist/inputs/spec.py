@@ -224,7 +224,7 @@ class Estimator(BaseEstimator, ABC):
 
     @abstractmethod
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a fit. Stages may depend only on settings and results, since a resumed fit repeats them."""
+        """Run the stages of a fit. They may depend only on settings and earlier results: a resumed fit repeats them."""
 
     @property
     @abstractmethod

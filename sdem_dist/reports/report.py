@@ -199,7 +199,7 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     -------
     dict
         ``purity``: fraction of documents in the most frequent class of their cluster. It increases with the number of
-        clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 for random clusters (about 0 for NMI), 1 for full agreement.
+        clusters. ``nmi`` and ``ari`` are scikit-learn's: about 0 for random clusters, 1 for full agreement.
 
     Examples
     --------

@@ -226,12 +226,12 @@ def label_suspects(
 ) -> Suspects:
     """Return the documents that are most likely mislabelled, according to models that were not trained on them.
 
-    With several labels per document, each label is checked separately, including missing labels.
+    With several labels per document, each label is checked separately, including absent ones.
 
     estimator : classifier, default=None -- None: `MultinomialNB`, or `MultiLabelNB` for several labels, with the loss
         ``-ln p(y | d)``, which is less sensitive to wrong labels than the hinge loss.
     n : int or None, default=100 -- Maximum number of documents (or of labels, with several per document).
-        None: all, including correct ones.
+        None: all, doubtful or not.
     cv, random_state, n_jobs -- As in `CorpusSearchCV` and its `fit`; `cv` is a number of folds.
     Returns : Suspects -- Displays as a table.
     """

@@ -75,22 +75,22 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     estimator : estimator of this package -- Its parameters are the default setting, which is also tried.
     space : dict, list of dict or None -- For each parameter, a list of values to try or an object with ``rvs``. None:
-        the default space, without parameters that are not at their defaults in `estimator`.
+        the default space, without parameters changed from their defaults in `estimator`.
     cv : int, Corpus or tuple (X, y) -- Number of folds, or other documents to score settings on.
     metric : str, callable or None -- Classifiers: "log-loss", "accuracy", "macro-F1" or "perplexity". With several
         labels per document: "micro-F1", "macro-F1", "accuracy" (all labels correct), "Hamming-loss" or "log-loss" (the
         mean over labels). Regression: "R2". `KMeans`: "distance", the mean squared distance to the nearest centre.
-        Other clustering, and topic models: "perplexity". None: the first of these. A callable gets labels, as
+        Other clustering, and topic models: "perplexity". None: the first for the task. A callable gets labels, as
         positions in ``classes_``, and probabilities; with several labels, both have the shape (n_documents, n_labels).
         Larger values must be better.
     n_trials -- Maximum number of settings, including the default; a larger space is sampled. None: all settings of a
         grid.
     sampler -- How to sample settings. Optuna proposes eight at a time, based on previous scores: ``pip install
         "sdem_dist[optuna]"``.
-    seconds -- Stop after this many seconds, once there is a score. The result may then depend on the machine.
-    halving -- Drop the worse half of the settings after each fold, by the mean score over previous folds. The
-        default and ties are not dropped.
-    nested -- For each fold, repeat the search on the other folds, and score the winner on this one. This takes `cv`
+    seconds -- Time limit; at least one score is computed. The result may then depend on the machine.
+    halving -- Drop the worse half of the settings after each fold, by the mean score over the folds so far. The default
+        and ties are not dropped.
+    nested -- For each fold, repeat the search on the other folds, and score the winner on this fold. This takes `cv`
         times as long, and results in an unbiased score of the search.
     refit -- Train with the best setting on all documents.
     random_state : int, RandomState instance or None -- Seed for folds and sampling.
@@ -108,10 +108,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         scored are NaN.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float -- With `nested`: for each fold, the unbiased
         score of a search without this fold; and the mean of these scores.
-    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Probabilities of the best setting, from models
-        that were not trained on the document, in the order of `X` or of the corpus; NaN for documents that are not
-        in the subset that was searched. With several labels, the probability of each label.
-    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document; -1 for documents not in the subset.
+    oof_proba_ : ndarray of shape (n_documents, n_classes) -- Out-of-fold probabilities of the best setting, in the
+        order of `X` or of the corpus; NaN for documents outside the subset that was searched. With several labels, the
+        probability of each label.
+    oof_folds_ : ndarray of shape (n_documents,) -- The fold of each document; -1 outside the searched subset.
     classes_ : ndarray of shape (n_classes,) --
     trials_ : list of Trial --
     n_splits_ : int --

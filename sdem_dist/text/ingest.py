@@ -45,8 +45,8 @@ def ingest(
 ) -> IngestReport:
     r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` or `client`.
 
-    Memory holds a few blocks of documents and the distinct words. Counts are stored in a hidden folder next to
-    `path`, which is removed at the end, or by the next ingest after an interruption.
+    Memory holds a few blocks of documents and the distinct words. A hidden folder next to `path` stores counts. It is
+    removed at the end, or after an interruption by the next ingest.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def ingest(
         Default: `path` followed by ``-held-out``.
     vocabulary_from : str or Path, optional
         For test sets: use the settings, vocabulary and classes of this corpus, and keep the order of the source. Words
-        outside the vocabulary are ignored; unknown labels are bad lines.
+        outside the vocabulary are ignored; unknown labels are errors.
     targets : bool
         Labels are numeric targets, see `write_corpus`. Implied if the corpus `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
