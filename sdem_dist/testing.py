@@ -29,7 +29,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(not family.unfit(x).any(), "unfit rejects samples")
     _holds(not family.unfit(missing).any(), "unfit rejects NaN, which represents a missing value")
     points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # averages of points of S, which is convex
-    _close(family.check(points), (points, 0), "check changes points inside S, or reports a change of them")
+    _close(family.check(points), (points, 0), "check() changes points inside S, or reports that it did")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
     _close(family.to_expectation(theta), points, "mu -> theta -> mu does not give the same mu")

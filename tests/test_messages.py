@@ -310,7 +310,7 @@ CASES = [
     *((call(sd.MultinomialNB(**{name: value}).fit, ONES, list("aabb")), f"ValueError: {name} must be {what}, got {got}")
       for name, value, what, got in (
         ("loss", "hinge ", LOSS, "'hinge '. Did you mean 'hinge'?"), ("loss", "x", LOSS, "'x'"),
-        ("loss", Reading(), LOSS, f"{Reading()}. Reading has no method weights"),
+        ("loss", Reading(), LOSS, f"{Reading()}. Reading has no weights() method"),
         ("loss", Hinge, LOSS, f"{Hinge}. Pass an instance of Hinge"), ("min_df", 0, WHOLE, "0"),
         ("weighting", "tf-idf", "one of ('auto', 'counts', 'log', 'binary', 'tfidf')", "'tf-idf'. Did you mean 'tfidf'?"),
         ("alpha", 1e39, "one of ('laplace', 'log') or a float in [0, 3e38] or a sequence of positive numbers", "1e+39"))),

@@ -211,8 +211,8 @@ def predict(**options: Any) -> None:
     cluster numbers. IDs come first with --id, and always for a corpus (its documents are shuffled).
 
     -o FILE writes a table: the source's columns, then the predictions. FILE appears when complete. Columns of .csv and
-    .tsv sources are kept as text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line ends
-    become spaces. Spreadsheets interpret cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
+    .tsv sources are kept as text. In .csv and .tsv output, control characters are escaped; in .tsv, TABs and line
+    breaks become spaces. Spreadsheets read cells that begin with = + - or @ as formulas. Workers need access to SOURCE.
     """
     run(**options)
 

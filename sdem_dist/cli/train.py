@@ -64,7 +64,7 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         if not sorted(costs.index) == sorted(costs.columns) == sorted(names):
             raise ValueError(f"its first row and first column must contain each class once: {', '.join(names)}")
         if short := costs.index[(costs == "").any(axis=1)].tolist():
-            raise ValueError(f"its row {short[0]} must have {len(names)} costs, one for each class")
+            raise ValueError(f"the row for class {short[0]!r} must have {len(names)} costs, one for each class")
         return CostSensitiveHinge(tuple(map(tuple, costs.loc[names, names].astype(float).to_numpy().tolist())))
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--costs {path}: {error}") from error

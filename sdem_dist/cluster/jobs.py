@@ -245,7 +245,7 @@ async def replace_lost_jobs(cluster: Any, n_jobs: int, say: Callable[[str], None
                     again = failures < FAILURES
                     text += "" if job.refusal else ": it ended before its worker started"
                 if again or has_failed:
-                    without = f"{FAILURES} jobs failed in a row, so it is not replaced"
+                    without = f"{FAILURES} jobs failed in a row, so this job is not replaced"
                     say(f"{text}; {'submitting another job' if again else without}")
                 lost += [name] if again else []
             if cluster.status is Status.running:

@@ -316,8 +316,8 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
             )
             if new_kinds and not kinds & new_kinds:
                 raise CorpusError(
-                    f"column {column.name!r} has values of type {', '.join(sorted(new_kinds))}; its categories "
-                    f"were encoded from type {', '.join(kinds)}: convert the column"
+                    f"column {column.name!r} has values of type {', '.join(sorted(new_kinds))}; its known "
+                    f"categories are of type {', '.join(kinds)}: convert the column"
                 )
         values[:, i] = np.where(codes < 0, np.nan, codes)
     return EncodedTable(values, frame.columns.tolist(), dict(categories))

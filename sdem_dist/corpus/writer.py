@@ -76,9 +76,9 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL such as ``s3://bucket/corpus``; it appears when the corpus is complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Nonnegative counts or weights (but see `dense`). A batch, of any number of documents, is a tuple of the first
-        two or more of ``(X, y, ids, targets, sample_weight, groups)``. With `dense`, columns of a DataFrame that
-        contain text, categories or booleans are encoded as numbers, for `MixedNB`.
+        Nonnegative counts or weights (but see `dense`). A batch of documents is a tuple ``(X, y)``, optionally followed
+        by ids, targets, sample_weight and groups, in this order. With `dense`, columns of a DataFrame that contain
+        text, categories or booleans are encoded as numbers, for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, numbers or booleans. With several labels, a collection per document, or an indicator matrix
         of shape (n_documents, n_labels), dense or sparse.

@@ -59,8 +59,8 @@ class Clustering(ClusterMixin, EngineEstimator):
 class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order sets the default of `evaluate_every`
     """Base of mixtures without labels.
 
-    alpha -- Weight of the prior: a number of observations at the column mean (with its variance) or, for "poisson", at
-        1. For other components: pseudo-count of each value.
+    alpha -- Weight of the prior, as a number of observations with the mean and variance of the column ("poisson": with
+        mean 1). Other components: pseudo-count of each value.
     n_components -- Number of clusters.
     n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. Training continues
         from the best objective.

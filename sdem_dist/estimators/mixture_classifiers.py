@@ -289,13 +289,13 @@ class LDAClassifier(Transforming, JointClassifier, Incremental):
     "nll" and "perplexity" are upper bounds from `predict_joint_log_proba`, or estimates if `n_particles` is above 0.
     `predict_proba` and "ncll" use the trained scores, which may rank classes differently.
 
-    loss -- As in `MultinomialNB`. "nll" sums expected counts, without steps.
+    loss -- As in `MultinomialNB`. "nll": sums of expected counts, without sdEM steps.
     n_components -- Number of topics of each class.
     topic_word_prior -- eta: pseudo-count of a word, divided among the topics of a class; 0.1 in the paper.
     doc_topic_prior -- alpha: Dirichlet prior of the topic proportions. None: 1 / n_components.
     inference -- Inference of topics. "map": most probable proportions (fast). "gibbs": sampled topics (equation 18).
-    occurrences -- With "gibbs". "shared": all occurrences of a word in a document have the same topic. "paper":
-        the same, by equation 18 as printed. "each": every occurrence has its own topic, which needs integer counts.
+    occurrences -- With "gibbs". "shared": all occurrences of a word in a document have the same topic. "paper": also,
+        but with equation 18 exactly as printed. "each": every occurrence has its own topic, which needs integer counts.
     n_sweeps -- Number of sweeps over each document.
     burn_in : int in [0, inf) | None with inference=gibbs -- Initial sweeps to discard. None: 3 (fewer for < 4 sweeps).
     n_particles : int in [0, inf) -- Particles of the left-to-right estimate of ln p(d | y), which is slow. 0: use the

@@ -111,7 +111,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Epochs between evaluations, also after the last. 0: only `validation`, each epoch.
+evaluate_every : int in [0, inf) -- Evaluate every n epochs, and the last. 0: only on `validation`, after each epoch.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error. Integers above 0 mean True.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -124,7 +124,7 @@ unlabelled : label -- Value that marks a missing label, such as -1. None and NaN
 unlabelled_weight -- Weight of the loss of unlabelled documents, ``-ln p(x)``.
 n_epochs -- Number of passes over the documents.
 n_lanes -- Lanes per round. None: determined by the number of documents, never by the cluster.
-rounds_per_epoch : int | None with merge=mean -- Merges per epoch, more in the first. None: 4, or 1 with one lane.
+rounds_per_epoch : int | None with merge=mean -- Merges per epoch (more in the first). None: 4, or 1 with one lane.
 merge : Literal["mean", "sum"] -- "mean": lanes run sdEM in parallel and are merged. "sum": a round is a single step,
     with the statistics of all its documents at the same theta.
 batch_size : int | None with merge=sum -- Documents per round with ``merge="sum"``. None: 128.
@@ -143,7 +143,7 @@ norm : Literal["auto", None] | p.Positive -- Euclidean length to which each docu
     scaling with ``steps="paper"`` or ``loss="nll"``).
 var_smoothing -- This fraction of the largest variance is added to all variances in the generative fit.
 prior -- Weight of the prior, as a number of observations with the mean and variance of the column; unused by "nll".
-min_df -- Ignore words that occur in fewer training documents.
+min_df -- Ignore words that occur in fewer than `min_df` training documents.
 ngram_range : orders | None -- Minimum and maximum length of the n-grams to use. None: all n-grams of the corpus.
 validation_fraction : float in [0, 0.5] -- Fraction of the documents (at most 20,000) to hold out, to choose the number
     of epochs and the temperature. Training then starts again with all documents, unless at most 2 % were held out. If
@@ -271,8 +271,8 @@ def check(estimator: object) -> None:
             if isinstance(value, type) and "Loss" in allowed.kind and hasattr(value, "weights"):
                 hint = f"Pass an instance of {value.__name__}"
             elif "Loss" in allowed.kind and is_dataclass(value):
-                hint = f"{type(value).__name__} has no method weights"
+                hint = f"{type(value).__name__} has no weights() method"
             raise ValueError(f"{name} must be {allowed.words}, got {value!r}{hint and '. '}{hint}")
         other, needed = allowed.only_with or ("", "")
         if other and value != declared.default and getattr(estimator, other) != needed:
-            raise ValueError(f"{name} needs {other}={needed!r}: set it, or set {name}={declared.default!r}")
+            raise ValueError(f"{name} needs {other}={needed!r}: set {other}, or set {name}={declared.default!r}")

@@ -174,7 +174,7 @@ class FeatureNB(TableEstimator, WithDensity, JointClassifier, Incremental):
         if self.step == "paper" and self.merge == "sum":
             raise ValueError("step='paper' makes a step per document: use merge='mean' (n_lanes=1 as in the paper)")
         if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
-            raise ValueError("loss='nll' makes no steps: set step='safe' and batch_size=None, or use losses.Nll()")
+            raise ValueError("loss='nll' takes no steps: set step='safe' and batch_size=None, or use losses.Nll()")
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

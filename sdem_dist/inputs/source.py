@@ -132,7 +132,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if not train:
         if estimator._n_targets_in_columns and source.n_features != estimator._n_columns:
-            problem = f"the table has {source.n_features} columns, but needs {estimator.n_features_in_} and a target"
+            problem = f"the table has {source.n_features} columns, not {estimator.n_features_in_} features and a target"
             raise CorpusError(problem, path=path)
         estimator._check_columns(source)
         if learns_labels and source.classes.tolist() != estimator.classes_.tolist():

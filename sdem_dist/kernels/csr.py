@@ -126,7 +126,7 @@ def measured(documents, n_words):
             lengths[d] += data[j]
             beyond |= indices[j] >= n_words
     if beyond:
-        raise IndexError("a document contains a word number that is not in the table")
+        raise IndexError("a document contains a word index outside the vocabulary")
     return lengths, longest
 
 

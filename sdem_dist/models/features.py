@@ -158,7 +158,9 @@ class FeatureModel:
                 raise ValueError(f"a row contains {held} {where} does not support this value{hint}")
             gone = np.isnan(values).any(axis=-1)
             if block.family.width > 1 and (gone & ~np.isnan(values).all(axis=-1)).any():
-                raise ValueError(f"a row has NaN in only some columns of a {type(block.family).__name__}: impute them")
+                raise ValueError(
+                    f"a row has NaN in some, but not all, columns of a {type(block.family).__name__}: impute values"
+                )
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
             base += np.where(gone, 0.0, block.log_base(values)).sum(axis=1)

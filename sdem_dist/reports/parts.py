@@ -199,7 +199,7 @@ def of_supervised_topics(
         parts = x / max(x.sum(), 1e-300) * (of_topics @ output)
         order = np.argsort(-np.abs(output * theta), kind="stable").tolist()
         of_document = tuple(TopicPart(titles[k], float(theta[k]), float(output[k] * theta[k])) for k in order)
-        yield DocumentParts(words, x, parts, 0.0, topics=of_document, offset_name="prior of the topics")
+        yield DocumentParts(words, x, parts, 0.0, topics=of_document, offset_name="topic prior")
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> Parts:

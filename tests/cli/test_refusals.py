@@ -47,7 +47,7 @@ TRAIN_ON = [
     *((2, f"train plain.tsv m --costs {name}", name) for name in (
         "costs-twice.csv", "costs-again.csv", "empty.csv", "costs-head.csv", "costs-text.csv", "costs-one.csv",
     )),
-    (2, "train plain.tsv m --costs costs-short.csv", "its row money must have 2 costs"),
+    (2, "train plain.tsv m --costs costs-short.csv", "the row for class 'money' must have 2 costs"),
     (2, "train plain.tsv m --costs costs.csv --loss hinge", "--costs"),
     (2, "train plain.tsv m --costs costs.csv --set loss=hinge", "loss"),
     (2, "train plain.tsv m --costs costs.csv --estimator KMeans", "KMeans"),

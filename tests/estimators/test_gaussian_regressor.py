@@ -109,7 +109,7 @@ def test_corpora_have_the_target_or_not(tmp_path):
     corpus, without = written("c", np.column_stack([gaps, Y]), [*names, "y"]), written("d", gaps, names)
     model = GaussianRegressor(loss="ncll", n_epochs=3).fit(corpus)
     assert model.evaluate(corpus)["ncll"] == pytest.approx(model.history_[-1]["ncll"])
-    np.testing.assert_raises_regex(ValueError, "has 10 columns, but needs 10 and a target", model.evaluate, without)
+    np.testing.assert_raises_regex(ValueError, "has 10 columns, not 10 features and a target", model.evaluate, without)
     np.testing.assert_array_equal(model.predict(corpus), model.predict(without))
     for found, expected in zip(*(model.predict(of, return_std=True) for of in (without, gaps)), strict=True):
         np.testing.assert_array_equal(found, expected)

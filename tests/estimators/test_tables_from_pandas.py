@@ -162,9 +162,9 @@ def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     ):
         model.predict(FRAME.assign(size="big"))
     for column, values, said in (
-        ("colour", 3, "'colour' has values of type number; its categories were encoded from type str"),
-        ("grade", "20", "'grade' has values of type str; its categories were encoded from type number"),
-        ("member", FRAME["member"].map({True: "yes", False: "no"}), "str; its categories were encoded from type bool"),
+        ("colour", 3, "'colour' has values of type number; its known categories are of type str"),
+        ("grade", "20", "'grade' has values of type str; its known categories are of type number"),
+        ("member", FRAME["member"].map({True: "yes", False: "no"}), "str; its known categories are of type bool"),
     ):
         np.testing.assert_raises_regex(ValueError, said, model.predict, FRAME.assign(**{column: values}))
     with pytest.raises(sd.CorpusError, match="'colour' has values of type number"):
