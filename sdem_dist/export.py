@@ -157,7 +157,7 @@ def why_from_counts(model: Any) -> str:
     settings = VectorizerSettings.from_json(model.vectorizer_)
     stopped = settings.ngram_range[1] > 1 and bool(stopped_words(settings))
     obstacles = {
-        "ONNX cannot hash words like the model": settings.kind == "hashing",
+        "ONNX cannot hash words as the model does": settings.kind == "hashing",
         "ONNX cannot stem words": settings.stem is not None,
         "ONNX cannot extract character n-grams as the model does": settings.parts[-1].analyzer != "word",
         "ONNX cannot strip accents": settings.strip_accents is not None,

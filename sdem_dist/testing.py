@@ -57,7 +57,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
                 edges, step = np.linspace(low, high, 400_001, retstep=True)
                 grid = edges[:-1, None] + 0.5 * step
             density = np.exp(family.log_density(t, grid[~family.unfit(grid)]))
-            _holds(abs(density.sum() * step - 1.0) < 0.02, "the densities do not add up to one")
+            _holds(abs(density.sum() * step - 1.0) < 0.02, "the density does not integrate to 1")
     _holds(family.divergence(points, points[rng.permutation(n_points)]) >= 0, "a KL divergence is negative")
     _holds(np.abs(family.divergence(points, points)) < 1e-7, "the KL divergence of a point from itself is not 0")
     for distance in (1.0, 3.0, 100.0):  # far out, in all directions

@@ -213,7 +213,7 @@ def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> No
     values = [[brief(tree[name]) if name in tree else "not set" for tree in (a, b)] for name in differing[:3]]
     texts = [f"{name}: {now}, was {then}" for name, (now, then) in zip(differing, values, strict=False)]
     where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
-    what, hint = "other settings or another corpus", "restore these, or choose another checkpoint folder"
+    what, hint = "other settings or another corpus", "restore the earlier ones, or choose another folder"
     raise OtherRunError(f"{path} was written by a run with {what}{where}: {hint}")
 
 

@@ -178,8 +178,8 @@ class LatentDirichletAllocation(TopicModel):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator, in nats.
 
-        Topics and proportions are integrated out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
-        the pseudo-counts ``alpha_ - 1`` if it was learned.
+        Topics and proportions are integrated out, see `sdem_dist.models.lda.log_probability`. The Dirichlet parameter
+        is `alpha_`, or ``alpha_ - 1`` if it was learned.
         """
         topics_of_words, alpha = self._parameters.topics, self.alpha_ - float(self.learner_.model.inference.learned)
         how = alpha, self.n_particles

@@ -48,7 +48,7 @@ BROKEN = {
     "silent check": (Bernoulli, {"check": lambda self, mu: (Bernoulli.check(self, mu)[0], 0)}, "without reporting it"),
     "no check": (Gaussian, {"check": lambda self, mu: (mu, 0)}, "theta does not exist|not finite"),
     "half a check": (Exponential, {"check": _half_checked}, "idempotent"),
-    "base": (Poisson, {"log_base": lambda self, x: np.zeros(x.shape[:-1])}, "add up to one"),
+    "base": (Poisson, {"log_base": lambda self, x: np.zeros(x.shape[:-1])}, "integrate to 1"),
     "samples": (Gaussian, {"sample": lambda self, t, rng: 2.0 * Gaussian.sample(self, t, rng)}, "mean|vary"),
     "overcomplete": (Bernoulli, OVERCOMPLETE, "positive definite|inverse"),
 }
