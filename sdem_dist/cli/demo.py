@@ -14,8 +14,6 @@ from sdem_dist.cli.console import table
 from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted, metric_of
 
-METRICS = ("accuracy", "ncll", "hinge")
-
 
 @click.command()
 @option("--folder", LocalPath(file_okay=False), "Output folder.", default=Path("sdem-demo"))
@@ -39,7 +37,8 @@ def demo(folder: Path, workers: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     data, train, test = Path(sdem_dist.__file__).with_name("data"), folder / "train.zarr", folder / "test.zarr"
     for path, vocabulary_from in ((train, None), (test, train)):
-        source = shutil.copy(data / f"speeches-{path.stem}.csv.xz", folder)
+        name = f"speeches-{path.stem}.csv.xz"
+        source = shutil.copyfile(data / name, folder / name)
         report = sdem_dist.ingest(source, path, vocabulary_from=vocabulary_from, overwrite=True)
         say(f"ingested {source}: {report.n_documents:,} documents, {report.n_features:,} words: {path}")
     corpus, test_corpus = map(sdem_dist.open_corpus, (train, test))
@@ -52,16 +51,16 @@ def demo(folder: Path, workers: int) -> None:
             models[loss.upper()] = model.fit(corpus, client=client, validation=test_corpus)
             model.save(folder / f"{loss}.model")
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-    histories = {name: model.history_ for name, model in models.items()}
+    histories, metrics = {name: model.history_ for name, model in models.items()}, ("accuracy", "ncll", "hinge")
     last = {name: history[-1] for name, history in histories.items()}
-    rows: list[tuple[str, ...]] = [("loss", *(metric_of(metric).name for metric in METRICS))]
-    rows += [(name, *(f"{entry[f'validation_{metric}']:,.4f}" for metric in METRICS)) for name, entry in last.items()]
+    rows: list[tuple[str, ...]] = [("loss", *(metric_of(metric).name for metric in metrics))]
+    rows += [(name, *(f"{entry[f'validation_{metric}']:,.4f}" for metric in metrics)) for name, entry in last.items()]
     click.echo(table("On the test documents", rows))
     best = max(last, key=lambda name: last[name]["validation_accuracy"])
     words = [(str(label), " ".join(words)) for label, words in word_weights(models[best]).items()]
     click.echo(table(f"Most indicative words of each class ({best})", words))
     figure = Figure(figsize=(11, 4), layout="constrained")
-    for metric, axes in zip(METRICS, figure.subplots(1, len(METRICS)), strict=True):
+    for metric, axes in zip(metrics, figure.subplots(1, len(metrics)), strict=True):
         plots.history(histories, metric, axes, prefix="validation_")
     figure.savefig(folder / "curves.png", dpi=110)
     say(f"metrics of the test documents by epoch: {folder / 'curves.png'}")

@@ -71,8 +71,8 @@ class PredictionFormatter:
         if names is None and (best_only or top is not None or thresholds):
             raise click.UsageError("--no-proba, --top and --threshold do not apply to models that predict numbers")
         if thresholds.keys() - {None}:
-            raise click.UsageError(f"--threshold LABEL=P needs several labels per document, but {model} predicts one")
-        if thresholds and UNSURE in map(str, names or ()):
+            raise click.UsageError("--threshold LABEL=P needs a model with several labels per document")
+        if thresholds.get(None) and UNSURE in map(str, names or ()):
             raise click.UsageError(f"--threshold uses the label {UNSURE!r}, but this model has a class with that name")
         self.names: Sequence[Any] | None = names  # of the columns, in order; None: rows are numbers
         self.best_only, self.top, self.threshold = best_only, top, thresholds.get(None, 0.0)
@@ -162,10 +162,10 @@ def on_a_line(value: object) -> str:
 
 
 def _threshold(text: str) -> tuple[str | None, float]:
-    label, _, number = text.rpartition("=")
+    label, equals, number = text.rpartition("=")
     with suppress(ValueError):
         if 0.0 <= float(number) <= 1.0:
-            return label or None, float(number)
+            return label if equals else None, float(number)
     raise click.BadParameter(f"{text!r} is neither a probability P nor LABEL=P")
 
 

@@ -157,7 +157,7 @@ _alpha = parsed(lambda t: t if t in ("laplace", "log") else float(t), "is not la
 @option("--checkpoint-rounds", 1, "Write a checkpoint every N rounds.  [default: every epoch]")
 @option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write a checkpoint every S seconds.", metavar="S")
 @option("--resume", None, "Resume from the latest checkpoint in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output. A resumed run needs no --overwrite, and appends to the log.")
+@option("--overwrite", None, "Replace existing output; not needed to resume. --resume appends to the log.")
 @option("--skip-damaged", None, "Skip damaged shards of CORPUS, and list them.")
 @option("--seed random_state", 0, "Random seed.  [default: 0]")
 @option("--estimator", "NAME", "Estimator to train.", default="MultinomialNB")
@@ -196,10 +196,10 @@ def train(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluste
         return
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), cluster.remote_address)
-    overwrite = options["overwrite"] or (options["resume"] and folder.is_dir() and any(folder.iterdir()))
-    console.check_output(model, (), overwrite, kind="model")  # before hours of training
+    resumes = options["resume"] and folder.is_dir() and any(path.suffix == ".sdem" for path in folder.iterdir())
+    console.check_output(model, (), options["overwrite"] or resumes, kind="model")  # before hours of training
     if log is not None:
-        console.check_output(log, (model, *corpora), overwrite or options["resume"], kind="log")
+        console.check_output(log, (model, *corpora), options["overwrite"] or options["resume"], kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if costs is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs needs a classifier, but {options['estimator']} is not one")
@@ -257,4 +257,4 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
         accuracy, log_loss = (entry[f"{how}_unlabelled_{name}"] for name in ("accuracy", "log_loss"))
         console.say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
     if abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
-        console.say(f"  no clear difference: log-loss changed by {-gain:+.4f} (standard error {error:.4f})")
+        console.say(f"  no clear difference: log-loss changed by {-gain:+z.4f} (standard error {error:.4f})")

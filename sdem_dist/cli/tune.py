@@ -62,7 +62,7 @@ _SPACE = """Values to try for a parameter, or a JSON file with an object {name: 
 @option("--table", LocalPath(), "Write all settings and scores to a table.", metavar="FILE.csv")
 @option("--checkpoint", Place(), "Folder for checkpoints.", metavar="FOLDER")
 @option("--resume", None, "Resume the search in FOLDER, if there is one.")
-@option("--overwrite", None, "Replace existing output. A resumed search needs no --overwrite.")
+@option("--overwrite", None, "Replace existing output; not needed to resume.")
 @option("--seed", 0, "Random seed.  [default: 0]")
 @option("--quiet", None, "Do not show progress.")
 @word_options
@@ -76,10 +76,10 @@ def tune(corpora: tuple[str, ...], model: Path, source: Source, cluster: Cluster
     The same corpus, settings and seed give the same model for any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
-    quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
-    overwrite = options["overwrite"] or (resume and folder is not None and folder.is_dir() and any(folder.iterdir()))
+    quiet, seed, table, curve, overwrite = (options[n] for n in ("quiet", "seed", "table", "curve", "overwrite"))
     if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
+    overwrite |= resume and folder.is_dir() and any(path.suffix == ".sdem" for path in folder.iterdir())
     if options["nested"] and held_out is not None:
         raise click.UsageError("--nested needs folds: remove --validation")
     refuse_far_sources((*corpora, held_out), cluster.remote_address)

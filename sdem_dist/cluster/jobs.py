@@ -170,7 +170,7 @@ def batch_jobs(
                 except (OSError, RuntimeError, ValueError) as error:
                     # only the part of jobqueue's message that the submit command printed
                     output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
-                    self.refusal = f"the job was rejected: {output or error}"
+                    self.refusal = f"the job was rejected: {(output or str(error))[:1000]}"
                     self.status = Status.running
 
             async def close(self) -> None:
@@ -262,7 +262,7 @@ def job_status(system: str, job_id: str) -> tuple[str, bool | None]:
         run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command[0]} failed: {error}", None
-    text = "\n".join(filter(None, map(str.strip, (run.stdout.strip() or run.stderr).splitlines()[:LINES])))
+    text = "\n".join([s for line in (run.stdout.strip() or run.stderr).splitlines() if (s := line.strip())][:LINES])
     unknown = run.returncode != 0 or not text
     if unknown and run.stderr.strip() and not UNKNOWN_JOB.search(run.stderr):
         return text, None  # an error of the batch system, not about the job

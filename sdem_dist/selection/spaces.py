@@ -165,8 +165,9 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
 
 def _key(estimator: EngineEstimator, params: Params) -> str:
     """Return a text that is equal for settings with equal models: the NLL ignores some parameters."""
-    values = {**estimator.get_params(deep=False), **params}
-    unused = estimator._unused_by_nll if values.get("loss") == "nll" and estimator.unlabelled is None else ()
+    model = clone(estimator).set_params(**params)
+    values = model.get_params(deep=False)
+    unused = model._unused_by_nll if values.get("loss") == "nll" and model.unlabelled is None else ()
     values = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if name not in unused}
     return repr(sorted(values.items()))
 

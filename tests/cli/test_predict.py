@@ -324,7 +324,9 @@ def test_thresholds_of_labels(desk, options, changed):
     assert [sorted(row["labels"]) for row in rows_of("o.jsonl")] == expected
     for code, wrong, why in ((1, "sprot=0.1", "Did you mean 'sport'"), (2, "sport=2", "neither a probability P nor")):
         assert why in refused(f"predict several.model t.jsonl --text body --threshold {wrong}", code=code)
-    assert "needs several labels per document" in refused(f"{PREDICT} t.jsonl --threshold sport=0.1", code=2)
+    assert "needs a model with several labels per document" in refused(
+        f"{PREDICT} t.jsonl --threshold sport=0.1", code=2
+    )
 
 
 def test_a_class_called_unsure_is_not_confused(desk):

@@ -153,5 +153,5 @@ def test_demo_end_to_end(tmp_path):
     for loss in ("nll", "ncll", "hinge"):
         accuracy = load_model(folder / f"{loss}.model").evaluate(test)["accuracy"]
         assert accuracy > 0.7 and f"{accuracy:.4f}" in result.stdout and loss.upper() in result.stdout
-    said = ["accuracy", "hinge", "indicative words", "sdem predict"]
+    said = ["accuracy", "hinge loss", "On the test documents", "indicative words", "sdem predict"]
     assert [words for words in said if words not in result.stdout] == []

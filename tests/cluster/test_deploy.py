@@ -48,6 +48,7 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
     assert lines[0] == "#!/usr/bin/env bash" and set(directives) <= set(lines)
     exports = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
     assert set(exports) <= set(lines) and ok("cluster environment").splitlines() == exports
+    assert "export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False" in exports
     for argument in ("--nworkers 8", "--nthreads 1", "--lifetime 3000s", "--lifetime-stagger 300s", "--host 127.0.0.1"):
         assert argument in lines[-1]
 

@@ -211,19 +211,16 @@ def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
 @pytest.mark.parametrize("sampler", ["random", "optuna"])
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("space", "n_trials", "n"), [
-    (GRID, 20, 20),
-    (GRID, 36, 36),
-    (GRID, 41, 37),
+    (GRID, 20, 20), (GRID, 36, 36), (GRID, 41, 37),
     ([{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}], 22, 22),
     ({"step": loguniform(0.05, 2.0), "loss": ["hinge", "ncll"]}, 12, 12),
     ({"min_df": randint(1, 4), "step": [0.1, 0.3]}, 30, 7),
     ([{"alpha": [0.1, 0.2]}, {"step": uniform(0.1, 0.5)}], 12, 12),
     ({"class_prior": [np.array([0.2, 0.8]), np.array([0.8, 0.2]), np.array([0.2, 0.8])]}, 9, 3),
     ({"unlabelled": [float("nan"), float("nan")]}, 9, 2),
-    ({"step": [None], "loss": ["hinge"]}, 5, 1),
-    ({"step": [0.1, 0.3], "loss": ["hinge", "nll"]}, 9, 4),  # the NLL has no steps
-    ({}, 4, 1),
-    ([], 4, 1),
+    ({"step": [None], "loss": ["hinge"]}, 5, 1), ({"step": [0.1, 0.3], "loss": ["hinge", "nll"]}, 9, 4),
+    ({"unlabelled": [""], "loss": ["nll"], "n_epochs": [5, 50]}, 9, 3),
+    ({}, 4, 1), ([], 4, 1),
 ])  # fmt: skip
 def test_as_many_are_tried_as_are_asked_for_or_there_are(sampler, seed, space, n_trials, n):
     if sampler == "optuna":
