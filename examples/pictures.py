@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import lzma
 from pathlib import Path
-
-import pandas as pd
 
 from sdem_dist import MultinomialNB, plots
 from sdem_dist.reports.top_words import word_weights
 
 DATA = Path(__file__).parents[1] / "sdem_dist/data"
+
+
+def read(part: str) -> tuple[list[str], list[str]]:
+    """Return the texts and the labels of a file."""
+    with lzma.open(DATA / f"speeches-{part}.csv.xz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
 def main() -> None:
@@ -20,8 +27,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 
-    files = (pd.read_csv(DATA / f"speeches-{part}.csv.xz") for part in ("train", "test"))
-    train, test = ((rows["text"], rows["label"]) for rows in files)
+    train, test = read("train"), read("test")
     n_epochs = 3 if options.quick else 8
     models = {
         loss: MultinomialNB(loss=loss, n_epochs=n_epochs).fit(*train, validation=test) for loss in ("ncll", "hinge")

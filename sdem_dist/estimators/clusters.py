@@ -60,7 +60,7 @@ class ClusterMixture(Clustering, TableEstimator, WithDensity):  # this order set
     """Base of mixtures without labels.
 
     alpha -- Weight of the prior, as a number of observations with the mean and variance of the column ("poisson": with
-        mean 1). Other components: pseudo-count of each value.
+        mean 1). Without means: pseudo-count of each value.
     n_components -- Number of clusters.
     n_init -- Number of initializations by k-means (on tf-idf for counts), each with `n_init_epochs`. Training continues
         from the best objective.

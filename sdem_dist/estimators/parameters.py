@@ -111,7 +111,7 @@ def numpydoc(text: str, sections: Mapping[str, Mapping[str, tuple[str, str]]]) -
 
 
 SHARED = entries(f"""
-evaluate_every : int in [0, inf) -- Evaluate every n epochs, and the last. 0: only on `validation`, after each epoch.
+evaluate_every : int in [0, inf) -- Evaluate every n epochs and after the last. 0: only on `validation`, every epoch.
 n_jobs -- Number of threads if no client is used; None: all cores. The result does not depend on it.
 verbose : bool | int in [0, inf) -- Show progress on standard error. Integers above 0 mean True.
 patience -- Stop after this many evaluations without improvement on `validation`, and keep the best model.
@@ -156,7 +156,7 @@ components : Literal["gaussian", "exponential", "poisson", "bernoulli", "mixed",
 covariance_type : Literal["diag", "full"] with components=gaussian -- "full": correlated columns, no NaN.
 kinds : mapping | None with components=mixed -- Families of columns, as in `MixedNB`.
 em : Literal{list(FORMS)} -- How documents are assigned to components. "soft": by the posterior (exact EM). "hard": to
-    the most probable (classification EM). "stochastic": at random, by the posterior. "generalised": with partial
+    the most probable (classification EM). "stochastic": sampled from the posterior. "generalised": with partial
     M-steps. "online": in mini-batches (stepwise EM). "variational": parameters also have posterior distributions.
 output_rate : p.Positive -- Learning rate of U (mu_u in Algorithm 2); it decreases linearly to 0.
 em_step : float in (0, 1] | None with em=generalised -- Relative M-step size (generalised). None: {defaults.GENERALISED_EM_STEP}.

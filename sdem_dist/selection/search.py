@@ -67,8 +67,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Hyperparameter search by cross-validation, on a corpus or on documents in memory.
 
     Documents are read and words are counted once. For each fold and setting, a model is trained on the other folds,
-    including the choice of epochs and temperature, and scored on the fold. These models are not retrained on documents
-    that they held out. Document frequencies (for weights and `min_df`) are those of their training documents.
+    which also choose epochs and temperature, and scored on that fold. These models are not retrained on documents that
+    they held out. Document frequencies (for weights and `min_df`) are those of their training documents.
 
     Folds are stratified by class. With several labels per document, they are stratified by label set, if sets occur
     repeatedly. All models have all classes, even classes that occur in only one fold.

@@ -46,7 +46,7 @@ def ingest(
     r"""Read sources and write them as a corpus; the result does not depend on `n_jobs`, `block_documents` or `client`.
 
     Memory holds a few blocks of documents and the distinct words. A hidden folder next to `path` stores counts. It is
-    removed at the end, or after an interruption by the next ingest.
+    removed at the end or, if ingest was interrupted, by the next ingest.
 
     Parameters
     ----------
