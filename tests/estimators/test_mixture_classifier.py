@@ -100,7 +100,7 @@ def test_missing_values_are_summed_out():
         assert model.score(X_TEST, Y_TEST) > 0.88
         nothing = model.predict_proba(np.full((1, 4), np.nan))[0]
         np.testing.assert_allclose(nothing, np.exp(np.logaddexp.reduce(model.log_weights_, axis=1)), rtol=1e-6)
-    np.testing.assert_raises_regex(ValueError, "NaN in only some columns", mixture(2, **KINDS["em full"]).fit, gaps, Y)
+    np.testing.assert_raises_regex(ValueError, "NaN in some, but not all", mixture(2, **KINDS["em full"]).fit, gaps, Y)
     with pytest.raises(ValueError, match=r"contains NaN .*row \d+, .*do not support missing values: impute"):
         mixture().fit(gaps, Y)
 
