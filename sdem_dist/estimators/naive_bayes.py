@@ -204,8 +204,8 @@ class MultinomialNB(LaneNB):
 
     loss -- Loss to minimize. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``. "nll":
         ``-ln p(y, d)``, as in scikit-learn's ``MultinomialNB``, in one pass over the counts. "auto": the hinge loss;
-        but with three or more classes, if it misclassifies more than a fifth of the held-out documents, NCLL if its
-        held-out log-loss is lower. With fewer than 30 documents per class, "auto" is NCLL for three or more classes of
+        but with three or more classes, if it misclassifies more than a fifth of the held-out documents, NCLL if it
+        is clearly better on them. With fewer than 30 documents per class, "auto" is NCLL for three or more classes of
         similar size (the largest at most 1.25 times the median size). The loss may also be a `Hinge`,
         `CostSensitiveHinge` or `Blend`, or, with ``merge="sum"``, any `sdem_dist.losses.Loss`.
     n_epochs -- Number of passes over the documents (with "nll" and unlabelled documents: EM iterations). "auto": chosen

@@ -103,7 +103,7 @@ class HoldoutPolicy:
             if is_better(tried[best], tried[number]):
                 best = number
         if len(tried) > 1:
-            _log.info("lowest held-out loss: %r", tried[best].candidate.stage)
+            _log.info("chosen on held-out documents: %r", tried[best].candidate.stage)
         if self.share:
             return tried[best]._replace(tried=tried)
         folds = list[HoldoutResult]()
